@@ -1,0 +1,202 @@
+"""Every error of the kernel and its plugins. The class tells whose move it is.
+
+    KernelError
+    ├── UsageError                      the caller's move: the program asked for something that can't be
+    │   ├── OptionError                 an option is unknown, misplaced or has a bad value (also TypeError, ValueError)
+    │   ├── NotInitializedError         no session in this process
+    │   ├── AlreadyInitializedError     a second init
+    │   ├── SerializationError          a value can't cross processes (also TypeError)
+    │   ├── NameTakenError              an actor of that name lives (also ValueError)
+    │   ├── ActorNotFoundError          no actor of that name lives (also ValueError)
+    │   ├── PendingCallsLimitError      an actor's max_pending_calls is reached
+    │   ├── GetTimeoutError             get(timeout=) ran out (also TimeoutError)
+    │   ├── RuntimeEnvError             a runtime_env can't be set up
+    │   └── InfeasibleError             nothing in the session could ever satisfy the request
+    ├── TaskError                       user code raised; also an instance of the user's own exception type
+    ├── TaskCancelledError              the task was cancelled
+    ├── FaultError                      something died or ran out: retry, or give it more
+    │   ├── WorkerDiedError             the process that ran the task died
+    │   ├── ActorError
+    │   │   ├── ActorDiedError          the actor is gone for good
+    │   │   └── ActorUnavailableError   the actor restarts, the call may or may not have run
+    │   ├── ObjectLostError             an object can't be had any more
+    │   │   └── OwnerDiedError          because the process that owned it is gone
+    │   ├── ObjectStoreError
+    │   │   ├── ObjectStoreFullError    the store is full of objects in use
+    │   │   ├── SpillError              the spill target failed
+    │   │   └── OutOfDiskError          the spill target is full
+    │   ├── OutOfMemoryError            a worker was ended because memory ran out
+    │   ├── NodeDiedError               a machine is gone
+    │   ├── SessionEndedError           the node agent of this process is gone
+    │   ├── MetadataError               the metadata store failed
+    │   └── NodeProviderError           the node provider failed
+    ├── PluginError                     the plugin author's move
+    │   ├── PluginNotFoundError         nothing of that kind and name is installed
+    │   └── ContractError               a plugin does not fit its contract
+    ├── ProtocolError                   bytes on a connection are not ours, or not authenticated
+    └── InternalError                   ours: please report it
+
+A message says what happened, to which named thing, what was expected, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class KernelError(Exception):
+    """Everything below."""
+
+
+# -- the caller's move ---------------------------------------------------------------------------------------------
+
+
+class UsageError(KernelError):
+    """The program asked for something that can't be."""
+
+
+class OptionError(UsageError, TypeError, ValueError):
+    """An option is unknown, misplaced or has a bad value."""
+
+
+class NotInitializedError(UsageError):
+    """There is no session in this process."""
+
+
+class AlreadyInitializedError(UsageError):
+    """There is a session in this process already."""
+
+
+class SerializationError(UsageError, TypeError):
+    """A value can't cross processes; the message names the path to the culprit."""
+
+
+class NameTakenError(UsageError, ValueError):
+    """An actor of that name lives in the namespace."""
+
+
+class ActorNotFoundError(UsageError, ValueError):
+    """No actor of that name lives in the namespace."""
+
+
+class PendingCallsLimitError(UsageError):
+    """An actor has `max_pending_calls` calls waiting."""
+
+
+class GetTimeoutError(UsageError, TimeoutError):
+    """`get(timeout=...)` ran out; the message says what it was still waiting for."""
+
+
+class RuntimeEnvError(UsageError):
+    """A runtime environment can't be set up."""
+
+
+class InfeasibleError(UsageError):
+    """Nothing in the session could ever satisfy the request."""
+
+
+# -- what user code did --------------------------------------------------------------------------------------------
+
+
+class TaskError(KernelError):
+    """User code raised. `cause` is the original exception when it could be carried over, else None."""
+
+    def __init__(self, message: str, cause: BaseException | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class TaskCancelledError(KernelError):
+    """The task was cancelled before it finished."""
+
+
+# -- faults --------------------------------------------------------------------------------------------------------
+
+
+class FaultError(KernelError):
+    """Something died or ran out."""
+
+
+class WorkerDiedError(FaultError):
+    """The process that ran the task died; the message says how (signal, exit code, memory) and where."""
+
+
+class ActorError(FaultError):
+    """A call on an actor failed because of the actor's process."""
+
+
+class ActorDiedError(ActorError):
+    """The actor is gone for good; the message says how it died."""
+
+
+class ActorUnavailableError(ActorError):
+    """The actor is restarting; the call may or may not have run."""
+
+
+class ObjectLostError(FaultError):
+    """An object can't be had any more; the message says why."""
+
+
+class OwnerDiedError(ObjectLostError):
+    """The process that owned the object is gone, and the object with it."""
+
+
+class ObjectStoreError(FaultError):
+    """The object store failed."""
+
+
+class ObjectStoreFullError(ObjectStoreError):
+    """The object store is full of objects in use; the message names the biggest holders."""
+
+
+class SpillError(ObjectStoreError):
+    """The spill target failed."""
+
+
+class OutOfDiskError(ObjectStoreError):
+    """The spill target is full."""
+
+
+class OutOfMemoryError(FaultError, MemoryError):
+    """A worker was ended because the machine or its quota ran out of memory."""
+
+
+class NodeDiedError(FaultError):
+    """A machine is gone."""
+
+
+class SessionEndedError(FaultError):
+    """The node agent that this process belonged to is gone."""
+
+
+class MetadataError(FaultError):
+    """The metadata store failed."""
+
+
+class NodeProviderError(FaultError):
+    """The node provider failed."""
+
+
+# -- plugins, wire, ours -------------------------------------------------------------------------------------------
+
+
+class PluginError(KernelError):
+    """A plugin is broken."""
+
+
+class PluginNotFoundError(PluginError, LookupError):
+    """Nothing of that kind and name is installed."""
+
+
+class ContractError(PluginError):
+    """A plugin does not fit its contract."""
+
+
+class ProtocolError(KernelError):
+    """Bytes on a connection are not ours, or not authenticated."""
+
+
+class InternalError(KernelError):
+    """A bug of the kernel."""

@@ -1,0 +1,92 @@
+"""All hooks on one page.
+
+A plugin is a module (or object) with some of these functions, marked `@hookimpl`, named by an entry point in the
+group `kernel.plugins`. Hooks are called when a process boots, to choose implementations; from then on ordinary
+method calls do the work. Each `Mapping[str, factory]` hook offers implementations by name; two plugins that offer
+the same name are refused with both named. Factories are called without arguments unless said otherwise.
+
+Libraries (`from kernel import tune`) are mounted by an entry point in the group `kernel.libraries`, whose name is
+the mounted name and whose value is the package: no hook, so that an import never loads a plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from kernel_spec.accelerators import Accelerator
+from kernel_spec.metadata import MetadataStore
+from kernel_spec.observers import Observer
+from kernel_spec.providers import NodeProvider
+from kernel_spec.scheduling import Scheduler
+from kernel_spec.serialization import Serializer
+from kernel_spec.services import HeadService
+from kernel_spec.spill import SpillTarget
+from kernel_spec.store import ObjectStore
+
+if TYPE_CHECKING:
+    Command = Any  # click.Command: the contract does not import click
+
+PLUGIN_GROUP = "kernel.plugins"
+LIBRARY_GROUP = "kernel.libraries"
+PROJECT = "kernel"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def kernel_contracts() -> Mapping[str, int]:  # type: ignore[empty-body]
+    """Say which version of which contract this plugin was written for, such as `{"scheduler": 1}`."""
+
+
+@hookspec
+def kernel_schedulers() -> Mapping[str, Callable[[], Scheduler]]:  # type: ignore[empty-body]
+    """Offer schedulers (driver: one is chosen by name). Called in the node agent."""
+
+
+@hookspec
+def kernel_object_stores() -> Mapping[str, Callable[[], ObjectStore]]:  # type: ignore[empty-body]
+    """Offer object stores (driver). Called in every process."""
+
+
+@hookspec
+def kernel_serializers() -> Mapping[str, Callable[[], Serializer]]:  # type: ignore[empty-body]
+    """Offer serializers (named: those selected, in order). Called in every process."""
+
+
+@hookspec
+def kernel_node_providers() -> Mapping[str, Callable[[Mapping[str, Any]], NodeProvider]]:  # type: ignore[empty-body]
+    """Offer node providers (driver); the factory takes the provider's section of the configuration."""
+
+
+@hookspec
+def kernel_accelerators() -> Sequence[Accelerator]:  # type: ignore[empty-body]
+    """Offer kinds of devices (hook: all are asked). Called in the node agent and in workers."""
+
+
+@hookspec
+def kernel_metadata_stores() -> Mapping[str, Callable[[str], MetadataStore]]:  # type: ignore[empty-body]
+    """Offer metadata stores (driver); the factory takes the session directory. Called on the head."""
+
+
+@hookspec
+def kernel_spill_targets() -> Mapping[str, Callable[[str], SpillTarget]]:  # type: ignore[empty-body]
+    """Offer spill targets (driver); the factory takes the spill directory or uri. Called in the node agent."""
+
+
+@hookspec
+def kernel_observers() -> Sequence[Observer]:  # type: ignore[empty-body]
+    """Offer observers of life cycle events (hook: all are told). Called in the node agent."""
+
+
+@hookspec
+def kernel_cli_commands() -> Sequence[Command]:  # type: ignore[empty-body]
+    """Offer commands for `kernel ...`, as click commands (hook). Called by the command line only."""
+
+
+@hookspec
+def kernel_head_services() -> Mapping[str, Callable[[], HeadService]]:  # type: ignore[empty-body]
+    """Offer services for the head (named: those selected). Called on the head."""

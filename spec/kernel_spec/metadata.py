@@ -1,0 +1,45 @@
+"""The metadata contract: a small ordered key-value table for the control service.
+
+Called from one thread of the head. A call that returned has happened as far as the store promises: `durable`
+stores keep it through `kill -9` and restart of the head. Keys and values are bytes; values up to 16 MB. It may
+raise `MetadataError`; the control service then stops accepting changes and says so.
+
+On conflict: a driver (one chosen by name). On absence the table is in memory and ends with the head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class MetadataStore(Protocol):
+    """Keys are grouped in tables. See the module's text."""
+
+    name: str
+    durable: bool
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value, or None."""
+        ...
+
+    def put(self, table: str, key: bytes, value: bytes, *, overwrite: bool = True) -> bool:
+        """Store the value and return True; with `overwrite=False` and the key there, change nothing, return False."""
+        ...
+
+    def put_many(self, table: str, items: Mapping[bytes, bytes]) -> None:
+        """Store all of `items` or, if it raises, none."""
+        ...
+
+    def delete(self, table: str, key: bytes) -> bool:
+        """Remove the key; return whether it was there."""
+        ...
+
+    def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield the pairs whose key starts with `prefix`, in key order, as of the call."""
+        ...
+
+    def close(self) -> None:
+        """Flush and let go. Called once."""
+        ...

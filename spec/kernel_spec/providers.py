@@ -1,0 +1,49 @@
+"""The node provider contract: where machines come from.
+
+Called from one thread of the head, never from a hot path; each call may take seconds and may raise
+`NodeProviderError`, after which the caller asks `list` again. Nothing may be remembered only in memory: after a
+restart `list` must find every node this cluster created.
+
+On conflict: a driver (one chosen by name). On absence the cluster has the nodes that were started by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedNode:
+    """One machine as its provider sees it. `state` is starting, running, stopping or failed."""
+
+    id: str
+    kind: str
+    state: str
+    address: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+
+@runtime_checkable
+class NodeProvider(Protocol):
+    """Makes and removes machines. See the module's text."""
+
+    name: str
+
+    def kinds(self) -> Mapping[str, Mapping[str, float]]:
+        """Return each kind of node that can be made and the resources it would bring."""
+        ...
+
+    def list(self) -> Sequence[ProvidedNode]:
+        """Return every node of this cluster that exists or is on its way."""
+        ...
+
+    def create(self, kind: str, count: int, join: Mapping[str, Any]) -> Sequence[str]:
+        """Start making `count` nodes that join with `join` (address, token); return their ids without waiting."""
+        ...
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        """Start removing nodes. Unknown ids are ignored: the node is gone, as wished."""
+        ...

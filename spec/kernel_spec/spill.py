@@ -1,0 +1,37 @@
+"""The spill target contract: where objects go when the store is full.
+
+Called from a small pool of threads in the node agent. `write` is atomic: a uri it returned names the complete
+object. It raises `OutOfDiskError` when the target is full and `SpillError` otherwise, after removing what it had
+written. What was spilled need not survive the session.
+
+On conflict: a driver (one chosen by name). On absence the kernel's own, a directory of the session, is used.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from kernel_spec.ids import ObjectId
+
+
+@runtime_checkable
+class SpillTarget(Protocol):
+    """Keeps bytes under a uri. See the module's text."""
+
+    name: str
+
+    def write(self, object: ObjectId, data: memoryview) -> str:
+        """Store the bytes and return the uri to read them back by."""
+        ...
+
+    def read_into(self, uri: str, data: memoryview) -> None:
+        """Fill `data`, whose length is the object's; raise `SpillError` when the copy is missing or short."""
+        ...
+
+    def delete(self, uri: str) -> None:
+        """Remove the copy. Missing ones are ignored."""
+        ...
+
+    def close(self) -> None:
+        """Remove everything this session stored."""
+        ...

@@ -1,0 +1,305 @@
+"""The object store contract: large immutable values, shared by the processes of one node.
+
+Two halves. The *server* is a pure state machine inside the node agent: requests of clients go in as events,
+replies and disk work come out as instructions, which the agent carries out. The *client* lives in every process
+that touches a large object; it only turns a location into memory. The kernel moves the messages between the two,
+so a store needs no protocol of its own.
+
+A location is whatever the server says: any small picklable value that its client understands.
+
+Life of an object: `Create` (space is found, perhaps by spilling), the creator writes through
+`StoreClient.writable`, `Seal`; from then on it is immutable and readable by all. `Pin` before reading, `Unpin`
+when the last view of it is gone. `Delete` when its owner counts no references. Creation happens once; sealing is
+atomic; an object whose creator died before sealing never existed.
+
+Server calls come from the agent's one loop thread and must not block. It may raise `ObjectStoreFullError` only
+through `Failed`. Client calls may come from any thread. Nothing survives the agent.
+
+On conflict: a driver (exactly one is chosen by name). On absence the kernel runs in local mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from kernel_spec.ids import ObjectId, ProcessId
+
+Location = Any
+"""Opaque to the kernel; small and picklable."""
+
+# -- events in -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLeft:
+    """A process is gone: abort what it was writing, drop its pins, delete what it owned."""
+
+    client: ProcessId
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """`client` wants `size` bytes (1 or more) for `object`; answered by `Reply` with a location, or `Failed`.
+
+    `owner` counts the references and is the one whose death deletes the object. `weak` objects may be dropped
+    when space is short, even while referenced.
+    """
+
+    client: ProcessId
+    request: int
+    object: ObjectId
+    size: int
+    owner: ProcessId
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """The bytes are complete. With `pin` the creator keeps it pinned (it goes on reading it)."""
+
+    client: ProcessId
+    object: ObjectId
+    pin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """The creator gave up: forget the object."""
+
+    client: ProcessId
+    object: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """`client` wants to read; answered by `Reply` with `(location, size)` once it is sealed and in memory.
+
+    Fails at once with `ObjectLostError` when it was dropped; waits when it is being written, spilled or restored.
+    Each pin is undone by one `Unpin`.
+    """
+
+    client: ProcessId
+    request: int
+    object: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class Unpin:
+    """One pin less. Pins of unknown objects are ignored (the object was deleted meanwhile)."""
+
+    client: ProcessId
+    object: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The owner counts no references. A pinned object disappears with its last pin."""
+
+    objects: Sequence[ObjectId]
+
+
+@dataclass(frozen=True, slots=True)
+class SpillDone:
+    """A `WriteSpill` succeeded: the object lives at `uri` now and its memory may be used again."""
+
+    object: ObjectId
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpillFailed:
+    """A `WriteSpill` failed with `error` (an `OutOfDiskError` or another `KernelError`)."""
+
+    object: ObjectId
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreDone:
+    """A `ReadSpill` succeeded."""
+
+    object: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreFailed:
+    """A `ReadSpill` failed with `error`."""
+
+    object: ObjectId
+    error: Exception
+
+
+StoreEvent = (
+    ClientLeft
+    | Create
+    | Seal
+    | Abort
+    | Pin
+    | Unpin
+    | Delete
+    | SpillDone
+    | SpillFailed
+    | RestoreDone
+    | RestoreFailed
+)
+
+# -- instructions out ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer a `Create` (value: location) or a `Pin` (value: `(location, size)`)."""
+
+    client: ProcessId
+    request: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Answer a request with an error from `kernel_spec.errors`."""
+
+    client: ProcessId
+    request: int
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSpill:
+    """Write the object's bytes (`server.view(location, size)`) to the spill target, off the loop thread."""
+
+    object: ObjectId
+    location: Location
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpill:
+    """Read the bytes at `uri` into `server.view(location, size)`, off the loop thread."""
+
+    object: ObjectId
+    uri: str
+    location: Location
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSpill:
+    """Remove a spilled copy that nobody needs any more."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseIdle:
+    """Ask every client to unpin what it keeps mapped without a live view: space is short."""
+
+
+StoreInstruction = Reply | Failed | WriteSpill | ReadSpill | DeleteSpill | ReleaseIdle
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One row of `kernel memory`. `state` is writing, sealed, spilling, spilled or restoring."""
+
+    object: ObjectId
+    owner: ProcessId
+    size: int
+    state: str
+    pins: Mapping[ProcessId, int] = field(default_factory=dict)
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUsage:
+    """What a store holds, in bytes, exact: `used` is the sum over the objects in memory, as asked for.
+
+    `reserved` is what they occupy with alignment, `pinned` what can't be spilled now, `spilled` what is elsewhere.
+    """
+
+    capacity: int
+    used: int
+    reserved: int
+    pinned: int
+    spilled: int
+    objects: int
+    waiting: int
+
+
+@runtime_checkable
+class StoreServer(Protocol):
+    """The half in the agent. See the module's text."""
+
+    name: str
+
+    def handle(self, event: StoreEvent) -> list[StoreInstruction]:
+        """Take one event in and return what to do, in order. Never blocks and never raises for a bad client."""
+        ...
+
+    def view(self, location: Location, size: int) -> memoryview:
+        """Return the object's memory, writable, for spilling and restoring (any thread)."""
+        ...
+
+    def descriptors(self) -> list[int]:
+        """Return the file descriptors that a client needs; the kernel passes them over."""
+        ...
+
+    def client_options(self) -> Mapping[str, Any]:
+        """Return what else a client needs to know (picklable)."""
+        ...
+
+    def usage(self) -> StoreUsage:
+        """Return exact counts. Cheap."""
+        ...
+
+    def objects(self) -> list[StoredObject]:
+        """Return every object held, largest first. May be slow."""
+        ...
+
+    def validate(self) -> None:
+        """Raise AssertionError, with the history that led to it, when an invariant is broken."""
+        ...
+
+    def close(self) -> None:
+        """Free everything outside the process (files, shared memory). Called once, at the end."""
+        ...
+
+
+@runtime_checkable
+class StoreClient(Protocol):
+    """The half in every other process. Any thread may call it."""
+
+    def writable(self, location: Location, size: int) -> memoryview:
+        """Return the memory of an object being created."""
+        ...
+
+    def readable(self, location: Location, size: int, released: Callable[[], None]) -> memoryview:
+        """Return a read-only view without a copy; call `released` once when the last view of it is gone.
+
+        `released` may be called from the garbage collector: it only queues.
+        """
+        ...
+
+    def close(self) -> None:
+        """Unmap. Views handed out stay valid until they are gone."""
+        ...
+
+
+@runtime_checkable
+class ObjectStore(Protocol):
+    """A store plugin: makes the two halves."""
+
+    name: str
+
+    def open_server(self, capacity: int, directory: str | None) -> StoreServer:
+        """Make the server with `capacity` bytes. `directory` asks for file-backed memory there (huge pages).
+
+        Raises `ObjectStoreError` naming what is missing and what to do.
+        """
+        ...
+
+    def open_client(self, descriptors: Sequence[int], options: Mapping[str, Any]) -> StoreClient:
+        """Make a client from what the server said. Owns the descriptors."""
+        ...
