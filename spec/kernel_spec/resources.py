@@ -6,6 +6,7 @@ so that a share of a device always lies on one device. Amounts are integers in u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -24,11 +25,11 @@ Amounts = dict[str, int]
 def to_units(quantity: float) -> int:
     """Return `quantity` in integer units.
 
-    Raises ValueError when it is negative, not a number, or finer than 1/10000.
+    Rounds to the nearest unit. Raises ValueError when it is negative, not finite, or so small that nothing is left.
     """
+    if not 0 <= quantity < math.inf:
+        raise ValueError(f"a resource quantity must be a finite number, zero or more, not {quantity!r}")
     units = round(quantity * UNIT)
-    if quantity < 0 or quantity != quantity:
-        raise ValueError(f"a resource quantity must be zero or more, not {quantity!r}")
     if quantity > 0 and units == 0:
         raise ValueError(f"a resource quantity can't be finer than {1 / UNIT}, got {quantity!r}")
     return units
@@ -69,44 +70,76 @@ class ResourcePool:
     """What one node has and what of it is free. A pure state machine; `validate()` states its invariants.
 
     `device_resources` names the resources that come in separate devices (accelerators): a request for a whole
-    number of them gets whole devices, a request below one gets its share of a single device.
+    number of them gets whole devices, a request below one gets its share of a single device, and one and a half
+    can never be had. A total that is not whole (`{"GPU": 1.5}`) makes the last device a smaller one.
     """
 
     def __init__(self, total: Mapping[str, float], device_resources: Iterable[str] = (GPU,)) -> None:
         self.total: Amounts = amounts(total)
         self.available: Amounts = dict(self.total)
         self._device_resources = frozenset(device_resources)
+        # Free units and size of each device. A device that the node lost keeps its place, with size zero.
         self._devices: dict[str, list[int]] = {
-            name: [UNIT] * (self.total[name] // UNIT) for name in self._device_resources if name in self.total
+            name: _device_sizes(self.total[name]) for name in self._device_resources if name in self.total
         }
+        self._sizes: dict[str, list[int]] = {name: list(shares) for name, shares in self._devices.items()}
+
+    def copy(self) -> ResourcePool:
+        """Return an independent pool in the same state, to try something out on."""
+        other = ResourcePool({}, self._device_resources)
+        other.total, other.available = dict(self.total), dict(self.available)
+        other._devices = {name: list(shares) for name, shares in self._devices.items()}
+        other._sizes = {name: list(sizes) for name, sizes in self._sizes.items()}
+        return other
+
+    @property
+    def device_resources(self) -> frozenset[str]:
+        """Names of the resources that come in devices here."""
+        return self._device_resources
 
     def fits_ever(self, wanted: Mapping[str, int]) -> bool:
         """Return whether this node could hold `wanted` when empty."""
-        return all(self.total.get(name, 0) >= units for name, units in wanted.items())
+        for name, units in wanted.items():
+            if name in self._device_resources:
+                if units and not self._usable(name, units, self._sizes):
+                    return False
+            elif units > self.total.get(name, 0):
+                return False
+        return True
 
     def missing(self, wanted: Mapping[str, int]) -> Amounts:
-        """Return what `wanted` needs beyond what is free now (empty when it fits)."""
-        free = self.available
-        return {name: units - free.get(name, 0) for name, units in wanted.items() if units > free.get(name, 0)}
+        """Return what `wanted` needs beyond what is free now (empty when it fits).
+
+        Of devices only what could serve counts: two half-free GPUs are no free GPU.
+        """
+        missing: Amounts = {}
+        for name, units in wanted.items():
+            free = self._best_free(name, units) if name in self._device_resources else self.available.get(name, 0)
+            if units and units > free:
+                missing[name] = units - free
+        return missing
 
     def acquire(self, wanted: Mapping[str, int]) -> Allocation | None:
         """Take `wanted` and return the allocation, or return None and change nothing."""
         free = self.available
         for name, units in wanted.items():
-            if units > free.get(name, 0):
+            if units and units > free.get(name, 0):
                 return None
         devices: dict[str, dict[int, int]] = {}
         for name in self._device_resources.intersection(wanted):
+            if not wanted[name]:
+                continue
             chosen = self._choose_devices(name, wanted[name])
             if chosen is None:
                 return None
             devices[name] = chosen
         for name, units in wanted.items():
-            free[name] -= units
+            if units:
+                free[name] -= units
         for name, chosen in devices.items():
             for index, units in chosen.items():
                 self._devices[name][index] -= units
-        return Allocation(dict(wanted), devices)
+        return Allocation({name: units for name, units in wanted.items() if units}, devices)
 
     def release(self, allocation: Allocation) -> None:
         """Give back everything that `allocation` holds."""
@@ -117,11 +150,19 @@ class ResourcePool:
                 self._devices[name][index] += units
 
     def lend(self, name: str, units: int) -> None:
-        """Free `units` of `name` while their holder is blocked (see `reclaim`)."""
+        """Free `units` of `name` while their holder is blocked (see `reclaim`).
+
+        Raises ValueError for a resource that comes in devices: what is on a device stays there.
+        """
+        self._refuse_device(name, "lent")
         self.available[name] = self.available.get(name, 0) + units
 
     def reclaim(self, name: str, units: int) -> None:
-        """Take lent units back at once; `available` may go below zero until others finish."""
+        """Take lent units back at once; `available` may go below zero until others finish.
+
+        Raises ValueError for a resource that comes in devices.
+        """
+        self._refuse_device(name, "lent")
         self.available[name] = self.available.get(name, 0) - units
 
     def set_total(self, name: str, quantity: float) -> None:
@@ -129,8 +170,7 @@ class ResourcePool:
 
         Raises ValueError for a negative quantity or for a resource that comes in devices.
         """
-        if name in self._devices:
-            raise ValueError(f"{name} comes in devices and can't be changed while the node runs")
+        self._refuse_device(name, "changed while the node runs")
         units = to_units(quantity)
         difference = units - self.total.get(name, 0)
         free = self.available.get(name, 0) + difference
@@ -144,11 +184,23 @@ class ResourcePool:
             else:
                 self.available.pop(name, None)
 
+    def resize(self, total: Mapping[str, float]) -> None:
+        """Make `total` what the node has, devices included. Units in use stay in use, on the device they are on."""
+        exact = amounts(total)
+        for name in (self.total.keys() | exact.keys()) - self._device_resources:
+            self.set_total(name, total.get(name, 0))
+        for name in self._device_resources & (self._devices.keys() | exact.keys()):
+            self._resize_devices(name, exact.get(name, 0))
+
     def validate(self) -> None:
         """Raise AssertionError when free units and device shares do not add up."""
         for name, shares in self._devices.items():
-            assert all(0 <= share <= UNIT for share in shares), f"{name} shares out of range: {shares}"
-            assert sum(shares) == self.available[name], f"{name}: {sum(shares)} on devices, {self.available[name]} free"
+            sizes = self._sizes[name]
+            for size, share in zip(sizes, shares, strict=True):
+                assert 0 <= size - share <= UNIT, f"{name} shares out of range: {shares} free of {sizes}"
+            assert sum(sizes) == self.total.get(name, 0), f"{name}: devices of {sizes}, total {self.total.get(name)}"
+            free = self.available.get(name, 0)
+            assert sum(shares) == free, f"{name}: {sum(shares)} on devices, {free} free"
         for name, units in self.available.items():
             assert units <= self.total.get(name, 0), f"{name}: {units} free of {self.total.get(name, 0)}"
 
@@ -164,3 +216,42 @@ class ResourcePool:
             return dict.fromkeys(free, UNIT) if len(free) == whole else None
         fitting = [(share, index) for index, share in enumerate(shares) if share >= part]
         return {min(fitting)[1]: part} if fitting else None
+
+    def _usable(self, name: str, units: int, devices: Mapping[str, list[int]]) -> bool:
+        whole, part = divmod(units, UNIT)
+        shares = devices.get(name, [])
+        if whole:
+            return not part and shares.count(UNIT) >= whole
+        return max(shares, default=0) >= part
+
+    def _best_free(self, name: str, units: int) -> int:
+        """Return how much of `units` the devices could give now: whole free ones, or the freest single one."""
+        whole, part = divmod(units, UNIT)
+        shares = self._devices.get(name, [])
+        if whole:
+            return 0 if part else UNIT * shares.count(UNIT)
+        return max([0, *shares])
+
+    def _resize_devices(self, name: str, units: int) -> None:
+        sizes = _device_sizes(units)
+        old, shares = self._sizes.setdefault(name, []), self._devices.setdefault(name, [])
+        sizes += [0] * (len(old) - len(sizes))
+        old += [0] * (len(sizes) - len(old))
+        shares += [0] * (len(sizes) - len(shares))
+        self._devices[name] = [share + new - was for share, new, was in zip(shares, sizes, old, strict=True)]
+        self._sizes[name] = sizes
+        self.available[name] = sum(self._devices[name])
+        if units:
+            self.total[name] = units
+        else:
+            self.total.pop(name, None)
+
+    def _refuse_device(self, name: str, what: str) -> None:
+        if name in self._device_resources:
+            raise ValueError(f"{name} comes in devices and can't be {what}")
+
+
+def _device_sizes(units: int) -> list[int]:
+    """Return the size of each device of a total: whole ones, then the rest if there is one."""
+    whole, part = divmod(units, UNIT)
+    return [UNIT] * whole + ([part] if part else [])
