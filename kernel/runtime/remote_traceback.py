@@ -1,0 +1,150 @@
+"""Tracebacks that cross processes: the user's frames as plain tuples, and real traceback objects made of them.
+
+A frame can't travel, but a traceback entry needs little of one: a code object that has the file and the function's
+name, and a line number. So tiny code objects are run under the remote name, and their frames are strung together.
+Debuggers, loggers and `traceback` then treat remote lines like local ones.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from functools import lru_cache
+from types import CodeType, FunctionType, TracebackType
+from typing import SupportsIndex, TypeVar
+
+import kernel_spec
+
+Frame = tuple[str, int, str, str]
+"""File, line number, function, source line (stripped, "" if unknown)."""
+
+_FRAME_LIMIT = 100
+_FIRST_FRAMES = 40
+
+_E = TypeVar("_E", bound=BaseException)
+
+
+def _folder(file: str) -> str:
+    return os.path.dirname(os.path.abspath(file)) + os.sep
+
+
+_INTERNAL = (os.path.dirname(_folder(__file__)[:-1]) + os.sep, _folder(kernel_spec.__file__))
+_TESTING = _INTERNAL[0] + "testing" + os.sep
+
+
+def is_internal(filename: str) -> bool:
+    """Say whether a file belongs to the kernel itself, so that its lines tell users nothing."""
+    return filename.startswith(_INTERNAL) and not filename.startswith(_TESTING)
+
+
+def frames_of(traceback: TracebackType | None) -> list[Frame]:
+    """Return the user's frames, outermost first; all frames when none is the user's. At most 100."""
+    entries = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    entries = [entry for entry in entries if not is_internal(entry.tb_frame.f_code.co_filename)] or entries
+    if len(entries) > _FRAME_LIMIT:
+        left_out = len(entries) - _FRAME_LIMIT
+        entries = entries[:_FIRST_FRAMES] + entries[_FIRST_FRAMES - _FRAME_LIMIT :]
+        frames = [_frame_of(entry) for entry in entries]
+        frames.insert(_FIRST_FRAMES, ("...", 0, f"{left_out} more frames", ""))
+        return frames
+    return [_frame_of(entry) for entry in entries]
+
+
+def _frame_of(entry: TracebackType) -> Frame:
+    code = entry.tb_frame.f_code
+    number = entry.tb_lineno or 0
+    line = linecache.getline(code.co_filename, number, entry.tb_frame.f_globals)
+    return "".join([code.co_filename]), number, "".join([code.co_name]), line.strip()
+
+
+def traceback_of(frames: list[Frame]) -> TracebackType | None:
+    """Return a traceback that shows `frames`, or None for no frames."""
+    traceback = None
+    for filename, number, name, line in reversed(frames):
+        code = _code(filename, name)
+        frame = FunctionType(code, {"__name__": "", "_getframe": sys._getframe})()
+        traceback = TracebackType(traceback, frame, 0, number)
+        if line:
+            _remember_line(filename, number, line)
+    return traceback
+
+
+def hide_internal_frames(error: _E) -> _E:
+    """Take the kernel's own entries out of the traceback of `error` and return it, for `raise hide...(error)`."""
+    kept = []
+    entry = error.__traceback__
+    while entry is not None:
+        if not is_internal(entry.tb_frame.f_code.co_filename):
+            kept.append(entry)
+        entry = entry.tb_next
+    traceback = None
+    for entry in reversed(kept):
+        traceback = TracebackType(traceback, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return error.with_traceback(traceback)
+
+
+# -- one frame -----------------------------------------------------------------------------------------------------
+
+
+def _template():  # type: ignore[no-untyped-def]
+    return _getframe()  # type: ignore[name-defined]  # noqa: F821
+
+
+@lru_cache(maxsize=1024)
+def _code(filename: str, name: str) -> CodeType:
+    code: CodeType = _template.__code__
+    if sys.version_info >= (3, 11):
+        code = code.replace(co_qualname=name, co_linetable=_no_positions(len(code.co_code) // 2))
+    return code.replace(co_filename=filename, co_name=name)
+
+
+def _no_positions(instructions: int) -> bytes:
+    """Return a line table that says "unknown" for every instruction, so that nothing is underlined below a line.
+
+    An entry covers at most eight instructions; 15 is the code for "no location".
+    """
+    table = bytearray()
+    while instructions > 0:
+        covered = min(instructions, 8)
+        table.append(0x80 | 15 << 3 | covered - 1)
+        instructions -= covered
+    return bytes(table)
+
+
+# -- source lines of files that are not here -----------------------------------------------------------------------
+
+
+class _KnownLines(list[str]):
+    """The few known lines of a file, by index; `linecache` asks for nothing but a length and single lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_number: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return max(self.by_number, default=0)
+
+    def __getitem__(self, index: SupportsIndex | slice) -> str:  # type: ignore[override]
+        return self.by_number.get(int(index) + 1, "\n") if not isinstance(index, slice) else ""
+
+
+@lru_cache(maxsize=1024)
+def _is_here(filename: str) -> bool:
+    return os.path.exists(filename)
+
+
+def _remember_line(filename: str, number: int, line: str) -> None:
+    """Let `linecache` show a line whose file is on another machine, or was never in a file."""
+    entry = linecache.cache.get(filename)
+    known = entry[2] if entry is not None and len(entry) > 2 else None
+    if not isinstance(known, _KnownLines):
+        if known or _is_here(filename):
+            return
+        known = _KnownLines()
+        # No modification time: linecache then keeps the entry without looking for the file.
+        linecache.cache[filename] = (1, None, known, filename)
+    known.by_number[number] = line + "\n"
