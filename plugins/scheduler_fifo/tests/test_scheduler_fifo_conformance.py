@@ -1,0 +1,14 @@
+"""The default scheduler keeps the contract."""
+
+from __future__ import annotations
+
+from kernel_scheduler_fifo import FifoScheduler
+
+from kernel.testing.scheduler import SchedulerConformance
+
+
+class TestFifo(SchedulerConformance):
+    make_scheduler = staticmethod(FifoScheduler)
+    starvation_free = True
+    flat_cost = True
+    fuzz_seeds = range(40)
