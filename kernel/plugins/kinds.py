@@ -1,0 +1,59 @@
+"""The kinds of things a plugin can offer, and how one, some or all of them are taken.
+
+The three patterns are stevedore's words. *driver*: exactly one, chosen by name. *named*: those chosen, in order.
+*hook*: everybody who answers. Libraries are no kind: they are mounted (`kernel.mounts`), not called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind. `default` lists names by preference: a driver takes the first that is installed, else the first."""
+
+    name: str
+    hook: str
+    pattern: str
+    environment: str = ""
+    default: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The kind as a sentence calls it: `object store`."""
+        return self.name.replace("_", " ")
+
+
+_ALL = (
+    Kind("scheduler", "kernel_schedulers", "driver", "KERNEL_SCHEDULER", ("fifo", "local")),
+    Kind("object_store", "kernel_object_stores", "driver", "KERNEL_OBJECT_STORE", ("plasma",)),
+    Kind("serializer", "kernel_serializers", "named", "KERNEL_SERIALIZER"),
+    Kind("metadata_store", "kernel_metadata_stores", "driver", "KERNEL_METADATA_STORE", ("memory",)),
+    Kind("spill_target", "kernel_spill_targets", "driver", "KERNEL_SPILL_TARGET", ("disk",)),
+    Kind("node_provider", "kernel_node_providers", "driver", "KERNEL_NODE_PROVIDER", ("manual",)),
+    Kind("head_service", "kernel_head_services", "named", "KERNEL_HEAD_SERVICES"),
+    Kind("accelerator", "kernel_accelerators", "hook"),
+    Kind("observer", "kernel_observers", "hook"),
+    Kind("cli_command", "kernel_cli_commands", "hook"),
+)
+
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
+"""Kind name (as in `kernel_spec.CONTRACTS`) to kind."""
+
+KIND_OF_HOOK: Mapping[str, Kind] = MappingProxyType({kind.hook: kind for kind in _ALL})
+"""Hook name to the kind it offers."""
+
+OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("scheduler", "fifo"): "scheduler_fifo",
+        ("object_store", "plasma"): "store_plasma",
+        ("serializer", "arrow"): "serializer_arrow",
+        ("metadata_store", "sqlite"): "metadata_sqlite",
+        ("metadata_store", "redis"): "metadata_redis",
+        ("accelerator", "nvidia"): "accelerator_nvidia",
+    }
+)
+"""What this project publishes: kind and name to the plugin, which is also the name of the extra that installs it."""

@@ -1,0 +1,287 @@
+"""The plugin manager: discovers, checks, registers, and hands out what was chosen.
+
+One process discovers (the node agent, or the command line); the others get its `catalog()` and import only the
+plugins whose implementations they use. Not safe to call from several threads at once: all of it happens while a
+process boots.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pluggy
+
+from kernel.entry_points import entry_points
+from kernel.plugins import messages
+from kernel.plugins.catalog import Catalog, CatalogEntry, PluginInfo
+from kernel.plugins.contracts import check_offer, check_versions, implemented_hooks, new_registry
+from kernel.plugins.kinds import KIND_OF_HOOK, KINDS, Kind
+from kernel.plugins.reporting import TRACE_VARIABLE, trace, warn_skipped
+from kernel.plugins.selection import Config, Selection, check_kinds, find_config, select
+from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
+from kernel_spec.hooks import PLUGIN_GROUP
+
+ONLY_VARIABLE = "KERNEL_PLUGINS"
+
+BUILT_IN = (("local", "kernel.local.plugin"),)
+"""Plugins that come with the kernel: name and target. They go through the same door as anybody's."""
+
+Factory = Callable[..., Any]
+
+
+class PluginManager:
+    """The plugins of a process. Make one with `discover()` or `from_catalog()`."""
+
+    def __init__(
+        self,
+        selected: Mapping[str, str | Sequence[str]],
+        environment: Mapping[str, str],
+        config: Config | None,
+    ) -> None:
+        check_kinds(selected, "argument")
+        self.problems: dict[str, Exception] = {}
+        """Plugin name to why it was skipped."""
+        self._selected = dict(selected)
+        self._environment = environment
+        self._config = config
+        self._inherited: Catalog | None = None
+        self._entries: dict[str, CatalogEntry] = {}
+        self._targets: dict[str, str] = {}
+        self._answers: dict[tuple[str, str], Any] = {}
+        self._registry: pluggy.PluginManager = new_registry()
+        if environment.get(TRACE_VARIABLE, "0") not in ("", "0"):
+            trace(self._registry)
+
+    # -- making one ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def discover(
+        cls,
+        selected: Mapping[str, str | Sequence[str]] | None = None,
+        only: Sequence[str] | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        config: Config | None = None,
+        installed: Iterable[tuple[str, str]] | None = None,
+    ) -> PluginManager:
+        """Find, import, check and register all installed plugins.
+
+        `selected` is kind to name, as arguments said it. `only` (or `KERNEL_PLUGINS="a,b"`) names the plugins to
+        load besides the built-in one. `environment` defaults to the process's, `config` to the file that
+        `find_config` finds, `installed` (name and target pairs) to the entry points. Broken plugins land in
+        `problems`. Raises PluginError when one that `only` names is broken, PluginNotFoundError when it isn't
+        installed, OptionError for a bad selection or configuration file.
+        """
+        environment = os.environ if environment is None else environment
+        if config is None:
+            config = find_config(environment, Path.cwd(), Path.home())
+        manager = cls(selected or {}, environment, config)
+        found = list(entry_points(PLUGIN_GROUP) if installed is None else installed)
+        required = only if only is not None else _only_of(environment)
+        if required is not None:
+            manager._keep_only(found, required)
+        for name, target in BUILT_IN:
+            manager._add(name, target)
+        for name, target in sorted(found):
+            manager._add_installed(name, target, found)
+        for name in required or ():
+            if name in manager.problems:
+                raise PluginError(messages.broken(name, manager.problems[name])) from manager.problems[name]
+        return manager
+
+    @classmethod
+    def from_catalog(cls, catalog: Catalog, environment: Mapping[str, str] | None = None) -> PluginManager:
+        """Return a manager that knows what another process discovered, and imports a plugin when it is first used.
+
+        `environment` (default: the process's) only decides about tracing: what is selected comes with the catalog.
+        """
+        manager = cls({}, os.environ if environment is None else environment, None)
+        manager._inherited = catalog
+        manager._entries = {entry.name: entry for entry in catalog.entries}
+        manager._targets = {entry.name: entry.target for entry in catalog.entries}
+        manager.problems = {name: PluginError(text) for name, text in catalog.problems.items()}
+        return manager
+
+    def catalog(self) -> Catalog:
+        """Return what was found and what is selected, for `from_catalog` in another process."""
+        selections = {kind.name: self.selection(kind.name) for kind in KINDS.values() if kind.environment}
+        problems = {name: f"{type(error).__name__}: {error}" for name, error in self.problems.items()}
+        return Catalog(tuple(self._entries.values()), selections, problems)
+
+    # -- choosing --------------------------------------------------------------------------------------------------
+
+    def choose(self, kind: str, name: str | None = None) -> Factory:
+        """Return the factory of the selected implementation of a driver kind; `name` overrides what was selected.
+
+        Raises PluginNotFoundError when nobody offers it, PluginError from the original error when its plugin is
+        broken, ContractError when two plugins offer it.
+        """
+        selection = self.selection(kind, name)
+        return self._factory(_kind(kind, "driver"), selection.names[0], selection)
+
+    def choose_many(self, kind: str, names: str | Sequence[str] | None = None) -> list[Factory]:
+        """Return the factories of the selected implementations of a named kind, in order. Raises as `choose`."""
+        selection = self.selection(kind, names)
+        known = _kind(kind, "named")
+        return [self._factory(known, name, selection) for name in selection.names]
+
+    def all(self, kind: str) -> list[Any]:
+        """Return everything that all plugins offer of a hook kind. A plugin whose hook raises is skipped.
+
+        Raises ContractError when two accelerators are for the same resource.
+        """
+        hook = _kind(kind, "hook").hook
+        offered: list[tuple[str, Any]] = []
+        for entry in list(self._entries.values()):
+            if hook in entry.hooks:
+                try:
+                    offered += [(entry.name, thing) for thing in self._answer(entry.name, hook)]
+                except Exception as error:  # a broken plugin is reported and must not take the others along
+                    self._skip(entry.name, error)
+        if kind == "accelerator":
+            _refuse_doubles(offered)
+        return [thing for _, thing in offered]
+
+    def selection(self, kind: str, argument: str | Sequence[str] | None = None) -> Selection:
+        """Return which names are selected of a driver or named kind, and where that was said."""
+        known = _kind(kind, "driver", "named")
+        if self._inherited is not None and argument is None:
+            return self._inherited.selections[kind]
+        return select(
+            known,
+            argument=self._selected.get(kind) if argument is None else argument,
+            environment=self._environment,
+            config=self._config,
+            offered=self.offered(kind),
+        )
+
+    def offered(self, kind: str) -> dict[str, tuple[str, ...]]:
+        """Return each name on offer for a driver or named kind, and the plugins that offer it (one, or trouble)."""
+        names: dict[str, tuple[str, ...]] = {}
+        for entry in self._entries.values():
+            for name in entry.offers.get(kind, ()):
+                names[name] = (*names.get(name, ()), entry.name)
+        return names
+
+    def plugins(self) -> list[PluginInfo]:
+        """Return every installed plugin, working or not, by name; the built-in one first."""
+        infos = []
+        for name, target in self._targets.items():
+            entry = self._entries.get(name, CatalogEntry(name, target))
+            problem = self.problems.get(name)
+            text = f"{type(problem).__name__}: {problem}" if problem else ""
+            infos.append(PluginInfo(name, target, entry.hooks, entry.contracts, entry.offers, text))
+        return infos
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _keep_only(self, found: list[tuple[str, str]], required: Sequence[str]) -> None:
+        installed = {name for name, _ in found}
+        built_in = {name for name, _ in BUILT_IN}
+        for name in required:
+            if name not in installed | built_in:
+                raise PluginNotFoundError(messages.plugin_not_installed(name, installed))
+        found[:] = [(name, target) for name, target in found if name in required]
+
+    def _add_installed(self, name: str, target: str, found: Sequence[tuple[str, str]]) -> None:
+        rivals = [other for other in (*BUILT_IN, *found) if other[0] == name and other[1] != target]
+        if rivals:
+            # A built-in plugin stays; of two strangers neither is taken.
+            error = ContractError(messages.same_plugin_name(name, target, rivals[0][1]))
+            self._targets.setdefault(name, target)
+            if name in self._entries:
+                warn_skipped(f"{name} ({target})", error)
+            else:
+                self._skip(name, error)
+        else:
+            self._add(name, target)
+
+    def _add(self, name: str, target: str) -> None:
+        """Import, check and register one plugin, or note why not."""
+        self._targets[name] = target
+        try:
+            hooks = self._register(name, target)
+            contracts = check_versions(name, hooks, self._answer(name, "kernel_contracts") or {})
+            offers = {}
+            for hook in hooks:
+                kind = KIND_OF_HOOK.get(hook)
+                if kind is not None and kind.pattern != "hook":
+                    offers[kind.name] = check_offer(name, hook, self._answer(name, hook))
+        except Exception as error:  # whatever a stranger's module raises while it is imported
+            if self._registry.has_plugin(name):
+                self._registry.unregister(name=name)
+            self._skip(name, error)
+        else:
+            self._entries[name] = CatalogEntry(name, target, hooks, contracts, offers)
+
+    def _skip(self, name: str, error: Exception) -> None:
+        self._entries.pop(name, None)
+        self.problems[name] = error
+        warn_skipped(name, error)
+
+    def _register(self, name: str, target: str) -> tuple[str, ...]:
+        module, _, attribute = target.partition(":")
+        try:
+            plugin: Any = importlib.import_module(module)
+        except SystemExit as error:
+            raise PluginError(f"{module} called sys.exit({error.code!r}) while it was imported") from error
+        for part in filter(None, attribute.split(".")):
+            plugin = getattr(plugin, part)
+        hooks = implemented_hooks(plugin, name)
+        self._registry.register(plugin, name)
+        return hooks
+
+    def _answer(self, name: str, hook: str) -> Any:
+        """Return what the plugin `name` answers to `hook` (None when it has no such hook); asked once."""
+        if (name, hook) not in self._answers:
+            if not self._registry.has_plugin(name):
+                self._register(name, self._targets[name])
+            others = [plugin for other, plugin in self._registry.list_name_plugin() if other != name]
+            answers = self._registry.subset_hook_caller(hook, others)()
+            answer = answers[0] if answers else None
+            if hook in KIND_OF_HOOK and answer is not None:
+                check_offer(name, hook, answer)
+            self._answers[name, hook] = answer
+        return self._answers[name, hook]
+
+    def _factory(self, kind: Kind, name: str, selection: Selection) -> Factory:
+        offered = self.offered(kind.name)
+        owners = offered.get(name, ())
+        if len(owners) > 1:
+            raise ContractError(messages.same_offer(kind, name, owners))
+        if not owners:
+            culprit = messages.probable_plugin(kind, name, self.problems)
+            if culprit:
+                raise PluginError(
+                    messages.broken_selected(kind, selection, name, culprit, self.problems[culprit])
+                ) from self.problems[culprit]
+            raise PluginNotFoundError(messages.not_found(kind, selection, name, offered, self.problems))
+        try:
+            return self._answer(owners[0], kind.hook)[name]
+        except Exception as error:  # imports a stranger's module, in a process that only has the catalog
+            raise PluginError(messages.broken_selected(kind, selection, name, owners[0], error)) from error
+
+
+def _kind(name: str, *patterns: str) -> Kind:
+    kind = KINDS.get(name)
+    if kind is None or kind.pattern not in patterns:
+        fitting = ", ".join(kind.name for kind in KINDS.values() if kind.pattern in patterns)
+        raise ValueError(f"{name!r} is no kind of plugin that can be taken this way; there are {fitting}")
+    return kind
+
+
+def _only_of(environment: Mapping[str, str]) -> list[str] | None:
+    text = environment.get(ONLY_VARIABLE)
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _refuse_doubles(offered: Sequence[tuple[str, Any]]) -> None:
+    owner_of: dict[str, str] = {}
+    for plugin, accelerator in offered:
+        other = owner_of.setdefault(accelerator.resource, plugin)
+        if other != plugin:
+            raise ContractError(messages.same_resource(accelerator.resource, other, plugin))

@@ -1,0 +1,55 @@
+"""What plugin management has to say: warnings about broken plugins, and the trace of hook calls."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pluggy
+
+TRACE_VARIABLE = "KERNEL_TRACE_PLUGINS"
+
+_warned: set[tuple[str, str]] = set()
+
+
+def warn_skipped(plugin: str, error: BaseException) -> None:
+    """Log that `plugin` is skipped; the same words are said once in a process."""
+    text = f"{type(error).__name__}: {error}"
+    if (plugin, text) not in _warned:
+        _warned.add((plugin, text))
+        _logger().warning("plugin skipped", plugin=plugin, error=text, help=f"kernel plugins info {plugin}")
+
+
+def trace(manager: pluggy.PluginManager, clock: Callable[[], float] = time.perf_counter) -> Callable[[], None]:
+    """Log every hook call of `manager` to stderr: hook, plugins, arguments, result, microseconds. Returns the undo."""
+    started: list[float] = []
+
+    def before(hook: str, methods: list[Any], arguments: dict[str, Any]) -> None:
+        started.append(clock())
+
+    def after(outcome: pluggy.Result[Any], hook: str, methods: list[Any], arguments: dict[str, Any]) -> None:
+        microseconds = round((clock() - started.pop()) * 1e6, 1)
+        plugins = [method.plugin_name for method in methods]
+        said: dict[str, Any] = {"arguments": dict(arguments)} if arguments else {}
+        if outcome.exception is not None:
+            said["raised"] = repr(outcome.exception)
+        else:
+            said["result"] = outcome.get_result()
+        _stderr_logger().info("hook call", hook=hook, plugins=plugins, microseconds=microseconds, **said)
+
+    return manager.add_hookcall_monitoring(before, after)
+
+
+def _logger() -> Any:
+    import structlog
+
+    # Unconfigured structlog prints to stdout, which belongs to the program.
+    return structlog.get_logger("kernel.plugins") if structlog.is_configured() else _stderr_logger()
+
+
+def _stderr_logger() -> Any:
+    import structlog
+
+    return structlog.wrap_logger(structlog.PrintLogger(sys.stderr))

@@ -1,0 +1,138 @@
+"""Which implementation of a kind is meant: argument, then environment, then configuration file, then default.
+
+`select` is pure: every source is passed in. `find_config` is the only part that touches the disk.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel.plugins.kinds import KINDS, Kind
+from kernel_spec.errors import OptionError
+
+FILE_NAME = "kernel.toml"
+CONFIG_VARIABLE = "KERNEL_CONFIG"
+TABLE = "plugins"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The names chosen for a kind (one for a driver) and where that was said, in words for people."""
+
+    kind: str
+    names: tuple[str, ...]
+    source: str
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody asked for it."""
+        return self.source == "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A configuration file: its path, for messages, and its `[plugins]` table."""
+
+    path: str
+    plugins: Mapping[str, Any]
+
+
+def select(
+    kind: Kind,
+    *,
+    argument: str | Sequence[str] | None = None,
+    environment: Mapping[str, str],
+    config: Config | None = None,
+    offered: Collection[str] = (),
+) -> Selection:
+    """Return the selection for `kind`. `offered` are the names that installed plugins offer, for the default.
+
+    An empty environment variable selects nothing for a named kind and counts as unset for a driver. Names are not
+    checked here. Raises OptionError when a source says something that isn't a name, or several for a driver.
+    """
+    if argument is not None:
+        return Selection(kind.name, _names(kind, argument, "argument"), "argument")
+    variable = kind.environment
+    if variable in environment and (environment[variable].strip() or kind.pattern == "named"):
+        source = f"environment {variable}"
+        return Selection(kind.name, _names(kind, environment[variable], source), source)
+    if config is not None and kind.name in config.plugins:
+        source = f"file {config.path}"
+        return Selection(kind.name, _names(kind, config.plugins[kind.name], source), source)
+    if kind.pattern == "named":
+        return Selection(kind.name, kind.default, "default")
+    preferred = [name for name in kind.default if name in offered] or list(kind.default)
+    return Selection(kind.name, tuple(preferred[:1]), "default")
+
+
+def check_kinds(names: Collection[str], source: str) -> None:
+    """Raise OptionError, with the nearest name, when one of `names` is no kind that can be selected."""
+    selectable = [kind.name for kind in KINDS.values() if kind.environment]
+    for name in names:
+        if name not in selectable:
+            raise OptionError(
+                f"{source}: there is no selectable plugin kind {name!r}{nearest(name, selectable)}; "
+                f"there are {', '.join(selectable)}"
+            )
+
+
+def nearest(name: str, names: Collection[str]) -> str:
+    """Return `, did you mean 'x'?` for the closest of `names`, or an empty string."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+def find_config(environment: Mapping[str, str], directory: Path, home: Path) -> Config | None:
+    """Read the configuration file: `$KERNEL_CONFIG`, else `kernel.toml` in `directory`, else in `~/.config/kernel`.
+
+    Returns None when there is none. Raises OptionError when `$KERNEL_CONFIG` names no readable file, and when a
+    file is not valid TOML or selects plugins of an unknown kind.
+    """
+    named = environment.get(CONFIG_VARIABLE, "")
+    if named:
+        path = Path(named)
+        if not path.is_file():
+            raise OptionError(f"{CONFIG_VARIABLE}={named}: there is no such file; correct it or unset the variable")
+        return read_config(path)
+    for path in (directory / FILE_NAME, home / ".config" / "kernel" / FILE_NAME):
+        if path.is_file():
+            return read_config(path)
+    return None
+
+
+def read_config(path: Path) -> Config:
+    """Read the configuration file at `path`; raises OptionError, naming it, when it can't be understood."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise OptionError(f"{path} can't be read as TOML: {error}") from error
+    table = data.get(TABLE, {})
+    if not isinstance(table, dict):
+        raise OptionError(f'{path}: [plugins] must be a table such as scheduler = "fifo", not {table!r}')
+    check_kinds(table, f"{path} [plugins]")
+    return Config(str(path), table)
+
+
+def _names(kind: Kind, value: object, source: str) -> tuple[str, ...]:
+    """Return the names in `value`: a string (commas separate), or a sequence of strings."""
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",")]
+        names = tuple(part for part in parts if part)
+    elif isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
+        names = tuple(value)
+    else:
+        raise OptionError(f"{source}: a {kind.title} is selected by name, not by {value!r}")
+    if kind.pattern == "driver" and len(names) != 1:
+        said = "several" if names else "an empty name"
+        raise OptionError(f"{source}: exactly one {kind.title} can be selected, got {said}: {value!r}")
+    return names
