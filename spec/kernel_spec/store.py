@@ -44,7 +44,9 @@ class Create:
     """`client` wants `size` bytes (1 or more) for `object`; answered by `Reply` with a location, or `Failed`.
 
     `owner` counts the references and is the one whose death deletes the object. `weak` objects may be dropped
-    when space is short, even while referenced.
+    when space is short, even while referenced. A newer creation of the same object (its task ran again) takes its
+    name; the older one disappears with its last pin. It waits while space may still come; one that is larger than
+    the store fails at once.
     """
 
     client: ProcessId
@@ -236,6 +238,15 @@ class StoreServer(Protocol):
 
     def handle(self, event: StoreEvent) -> list[StoreInstruction]:
         """Take one event in and return what to do, in order. Never blocks and never raises for a bad client."""
+        ...
+
+    def give_up_waiting(self) -> list[StoreInstruction]:
+        """Called by the agent when nothing moved for some seconds; answer what can't be satisfied.
+
+        Fails at least one waiting request with `ObjectStoreFullError` (or `OutOfDiskError`, `SpillError`: why
+        nothing could be spilled), which may let the others go on, so it is called again later. Returns nothing when
+        no request waits or disk work is in progress. A server has no clock: it never gives up by itself.
+        """
         ...
 
     def view(self, location: Location, size: int) -> memoryview:

@@ -1,0 +1,101 @@
+"""The half of the store in every process that touches a large object: it turns offsets into memory.
+
+The arena is mapped twice, on first use: writable for the objects this process creates, and read-only for those it
+reads, so that writing into a value is refused by the processor, not by good manners.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from kernel_spec.errors import ObjectStoreError
+
+
+class _Watch(weakref.ref):  # type: ignore[type-arg]
+    """A weak reference to an exporter, which knows whom to tell when it is gone."""
+
+    __slots__ = ("released",)
+    released: Callable[[], None]
+
+
+class PlasmaClient:
+    """Maps the arena behind `descriptor` (owned) of `size` bytes. Any thread may call it."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor = descriptor
+        self._size = size
+        self._lock = threading.Lock()
+        self._closed = False
+        self._writable: memoryview | None = None
+        self._readable: mmap.mmap | None = None
+        self._array_of: Any = None
+        self._byte: Any = None
+        self._watches: dict[int, _Watch] = {}
+        self._on_gone = self._make_callback()
+
+    def writable(self, location: int, size: int) -> memoryview:
+        """Return the memory of an object being created."""
+        if self._writable is None:
+            self._map()
+        return self._writable[location : location + size]  # type: ignore[index]
+
+    def readable(self, location: int, size: int, released: Callable[[], None]) -> memoryview:
+        """Return a read-only view without a copy; call `released` once when the last view of it is gone.
+
+        The array in between is what every slice, array and Arrow buffer made from the view keeps alive.
+        """
+        if self._array_of is None:
+            self._map()
+        array = self._array_of(self._readable, self._byte, size, location)
+        watch = _Watch(array, self._on_gone)
+        watch.released = released
+        self._watches[id(watch)] = watch
+        return memoryview(array)
+
+    def close(self) -> None:
+        """Unmap, and give the descriptor back. Views handed out stay valid until they are gone."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            readable, self._readable, self._writable, self._array_of = self._readable, None, None, None
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+        if readable is not None:
+            # A view that lives keeps the mapping until it is gone; then it is unmapped without our doing.
+            with contextlib.suppress(BufferError):
+                readable.close()
+
+    def _map(self) -> None:
+        import numpy
+
+        with self._lock:
+            if self._closed:
+                raise ObjectStoreError("this process has closed its object store; its session is over")
+            if self._array_of is not None:
+                return
+            writable = mmap.mmap(self._descriptor, self._size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+            self._readable = mmap.mmap(self._descriptor, self._size, mmap.MAP_SHARED, mmap.PROT_READ)
+            self._writable = memoryview(writable)
+            self._byte = numpy.dtype(numpy.uint8)
+            # Each mapping holds a descriptor of its own.
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._array_of = numpy.frombuffer
+
+    def _make_callback(self) -> Callable[[_Watch], None]:
+        # Closes over the dictionary, not the client: a view that outlives the client still reports its end.
+        watches = self._watches
+
+        def on_gone(watch: _Watch) -> None:
+            del watches[id(watch)]
+            watch.released()
+
+        return on_gone

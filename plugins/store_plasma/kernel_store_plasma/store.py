@@ -1,0 +1,28 @@
+"""The two factories of the contract, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernel_store_plasma.arena import open_arena
+from kernel_store_plasma.client import PlasmaClient
+from kernel_store_plasma.server import PlasmaServer
+
+
+class PlasmaStore:
+    """Shared memory, zero-copy reads, spilling. See `kernel_spec.store.ObjectStore`."""
+
+    name = "plasma"
+
+    def open_server(self, capacity: int, directory: str | None = None) -> PlasmaServer:
+        """Make the arena (in `directory`, if given) and the server around it.
+
+        Raises `ObjectStoreError` when the directory is missing or too small, or the machine has less memory.
+        """
+        return PlasmaServer(open_arena(capacity, directory))
+
+    def open_client(self, descriptors: Sequence[int], options: Mapping[str, Any]) -> PlasmaClient:
+        """Make a client from what the server said; it owns the one descriptor."""
+        (descriptor,) = descriptors
+        return PlasmaClient(descriptor, int(options["bytes"]))
