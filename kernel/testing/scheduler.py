@@ -22,6 +22,7 @@ from kernel_spec.scheduling import (
     LeaseRequest,
     LeaseRequested,
     NodeAdded,
+    ResourceChanged,
     Scheduler,
 )
 
@@ -224,6 +225,14 @@ class SchedulerConformance:
         world.release(id)
         assert other in world.waiting, "the resource is gone"
         assert world.explain(other).code == "infeasible"
+
+    def test_devices_do_not_change_at_run_time(self) -> None:
+        world = self.harness()
+        node = world.add_node({"GPU": 1})
+        world.feed(ResourceChanged(node, "GPU", 2))
+        world.feed(ResourceChanged(NodeId(b"nowhere."), "blue", 2))
+        world.request_many(2, {"GPU": 1})
+        assert len(world.granted) == 1, "how many devices a node has is not set by hand"
 
     # -- several nodes ---------------------------------------------------------------------------------------------
 
