@@ -1,0 +1,287 @@
+"""Imports point one way: contracts, kernel from the ground up, plugins beside each other and never inside.
+
+Every import counts, wherever in a file it stands: one hidden in a function is an arrow as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LAYERS = (
+    ("entry_points", "mounts", "plugins"),
+    ("transport",),
+    ("runtime",),
+    ("local",),
+    ("control",),
+    ("node",),
+    ("api", "exceptions"),
+    ("",),  # kernel/__init__.py, the public face
+    ("testing",),
+    ("cli",),
+)
+"""The parts of `kernel`, lowest first. A part may import itself, its neighbours of one line, and what is below."""
+
+RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
+PUBLIC = {"", "exceptions", "testing"}
+"""What others may import of `kernel`: the face, its errors, and (in tests) the testing kit."""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """Module `source` (a file) imports module `target` in `line`."""
+
+    source: str
+    file: Path
+    line: int
+    target: str
+    for_types: bool = False
+    """Whether it stands under `if TYPE_CHECKING`: such an arrow may not point up, but closes no cycle."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} imports {self.target}"
+
+
+def arrows(package: Path) -> list[Arrow]:
+    """Return every import in the package at `package`, absolute and resolved to modules where the names are modules."""
+    modules = {module_name(package, file): file for file in sorted(package.rglob("*.py"))}
+    found = []
+    for module, file in modules.items():
+        tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+        type_lines = lines_for_types(tree)
+        for line, target in imports(tree, module, file.name == "__init__.py", package.parent):
+            found.append(Arrow(module, file.relative_to(package.parent), line, target, line in type_lines))
+    return found
+
+
+def module_name(package: Path, file: Path) -> str:
+    """Return the dotted name of `file`."""
+    parts = file.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(tree: ast.AST, module: str, is_package: bool, root: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and target of each import statement in `tree`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                here = module.split(".") if is_package else module.split(".")[:-1]
+                here = here[: len(here) - node.level + 1]
+                base = ".".join([*here, *filter(None, [node.module])])
+            for alias in node.names:
+                inner = root.joinpath(*base.split("."), alias.name)
+                is_module = inner.with_suffix(".py").is_file() or inner.is_dir()
+                yield node.lineno, f"{base}.{alias.name}" if is_module else base
+
+
+def lines_for_types(tree: ast.AST) -> set[int]:
+    """Return the lines that stand under `if TYPE_CHECKING`."""
+    return {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        for statement in node.body
+        for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+    }
+
+
+def part_of(module: str) -> str:
+    """Return the part of `kernel` that a module belongs to (`kernel.node.agent` is in `node`)."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def upward(found: list[Arrow]) -> list[str]:
+    """Return the arrows inside `kernel` that point up, as text."""
+    wrong = []
+    for arrow in found:
+        if arrow.target.split(".")[0] != "kernel":
+            continue
+        source, target = part_of(arrow.source), part_of(arrow.target)
+        if source not in RANK:
+            wrong.append(f"{arrow.file}: kernel.{source} has no place in LAYERS of {Path(__file__).name}")
+        elif target not in RANK:
+            wrong.append(f"{arrow}, which has no place in LAYERS of {Path(__file__).name}")
+        elif RANK[target] > RANK[source]:
+            wrong.append(f"{arrow}, which is above it")
+    return sorted(set(wrong))
+
+
+def cycle(found: list[Arrow]) -> list[str]:
+    """Return the modules of one import cycle, or an empty list."""
+    modules = {arrow.source for arrow in found}
+    graph: dict[str, set[str]] = {}
+    for arrow in found:
+        if arrow.target in modules and arrow.target != arrow.source and not arrow.for_types:
+            graph.setdefault(arrow.source, set()).add(arrow.target)
+    done: set[str] = set()
+
+    def visit(module: str, path: list[str]) -> list[str]:
+        if module in path:
+            return [*path[path.index(module) :], module]
+        if module in done:
+            return []
+        for target in sorted(graph.get(module, ())):
+            if round_trip := visit(target, [*path, module]):
+                return round_trip
+        done.add(module)
+        return []
+
+    for module in sorted(graph):
+        if round_trip := visit(module, []):
+            return round_trip
+    return []
+
+
+def packages_of(folder: Path) -> list[Path]:
+    """Return the packages of a plugin's or an example's folder."""
+    return [path.parent for path in sorted(folder.glob("*/__init__.py")) if path.parent.name != "tests"]
+
+
+def trespasses(found: list[Arrow], package: str, *, public: bool, tests: bool) -> list[str]:
+    """Return what a plugin imports of others' insides: `public` may use `import kernel`, tests the testing kit too."""
+    wrong = []
+    for arrow in found:
+        top = arrow.target.split(".")[0]
+        if top.startswith("kernel_") and top not in ("kernel_spec", package):
+            wrong.append(f"{arrow}: a plugin imports no other plugin")
+        if top == "kernel":
+            part = part_of(arrow.target)
+            allowed = PUBLIC if tests else PUBLIC - {"testing"} if public else set()
+            if part in RANK and part not in allowed:
+                wrong.append(
+                    f"{arrow}: {'only the public kernel API' if public else 'only kernel_spec'} is for plugins"
+                )
+    return wrong
+
+
+def distributions() -> list[Path]:
+    """Return the folders of all plugins and examples."""
+    return [
+        path.parent for where in ("plugins", "examples") for path in sorted((ROOT / where).glob("*/pyproject.toml"))
+    ]
+
+
+def is_public_user(folder: Path) -> bool:
+    """Return whether a distribution builds on the public API (mounts a library, adds commands) or on contracts only."""
+    project = (folder / "pyproject.toml").read_text(encoding="utf-8")
+    return '"kernel.libraries"' in project or '"kernel"' in project
+
+
+def test_contracts_import_the_standard_library_and_pluggy_only() -> None:
+    allowed = {*sys.stdlib_module_names, "pluggy", "kernel_spec"}
+    wrong = [str(arrow) for arrow in arrows(ROOT / "spec" / "kernel_spec") if arrow.target.split(".")[0] not in allowed]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_arrow_in_the_kernel_points_up() -> None:
+    wrong = upward(arrows(ROOT / "kernel"))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", ["kernel", "spec/kernel_spec"])
+def test_no_import_cycles(package: str) -> None:
+    assert not cycle(arrows(ROOT / package))
+
+
+def test_the_kernel_imports_no_plugin() -> None:
+    wrong = [
+        str(arrow)
+        for arrow in arrows(ROOT / "kernel")
+        if arrow.target.startswith("kernel_") and arrow.target.split(".")[0] != "kernel_spec"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("folder", distributions(), ids=lambda folder: folder.name)
+def test_plugins_keep_to_themselves(folder: Path) -> None:
+    wrong = []
+    for package in packages_of(folder):
+        wrong += trespasses(arrows(package), package.name, public=is_public_user(folder), tests=False)
+    if (folder / "tests").is_dir():
+        names = [package.name for package in packages_of(folder)]
+        wrong += trespasses(arrows(folder / "tests"), names[0] if names else "", public=True, tests=True)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_there_are_plugins_to_look_at() -> None:
+    assert {"scheduler_fifo", "store_plasma"} <= {folder.name for folder in distributions()}
+
+
+# -- the test's own tests ------------------------------------------------------------------------------------------
+
+
+def tree(root: Path, files: Mapping[str, str]) -> Path:
+    """Write `files` below `root`, with an `__init__.py` in every folder, and return the top package."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for parent in path.relative_to(root).parents:
+            if str(parent) != ".":
+                (root / parent / "__init__.py").touch()
+        path.write_text(text)
+    return root / next(iter(files)).split("/")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("import kernel.node.agent", ["kernel/runtime/mine.py:1 imports kernel.node.agent, which is above it"]),
+        ("def f():\n    from kernel.api import x", ["kernel/runtime/mine.py:2 imports kernel.api, which is above it"]),
+        ("from .. import node", ["kernel/runtime/mine.py:1 imports kernel.node, which is above it"]),
+        ("from kernel import get", ["kernel/runtime/mine.py:1 imports kernel, which is above it"]),
+        ("import kernel.transport, kernel_spec.ids, json", []),
+        ("from . import yours", []),
+        ("import kernel.mistery", ["imports kernel.mistery, which has no place in LAYERS"]),
+    ],
+)
+def test_upward_arrows_are_seen(tmp_path: Path, text: str, wrong: list[str]) -> None:
+    package = tree(
+        tmp_path, {"kernel/runtime/mine.py": text, "kernel/runtime/yours.py": "", "kernel/node/agent.py": ""}
+    )
+    seen = upward(arrows(package))
+    assert len(seen) == len(wrong)
+    assert all(expected in said for said, expected in zip(seen, wrong, strict=True))
+
+
+def test_cycles_are_seen(tmp_path: Path) -> None:
+    package = tree(
+        tmp_path,
+        {
+            "kernel/a.py": "import kernel.b",
+            "kernel/b.py": "def f():\n    from kernel import c",
+            "kernel/c.py": "from .a import x",
+        },
+    )
+    assert cycle(arrows(package)) == ["kernel.a", "kernel.b", "kernel.c", "kernel.a"]
+    for_types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import x"
+    (package / "c.py").write_text(for_types)
+    assert cycle(arrows(package)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "public", "tests", "count"),
+    [
+        ("import kernel_other.x", True, True, 1),
+        ("from kernel.runtime import objects", True, False, 1),
+        ("from kernel.runtime import objects", True, True, 1),
+        ("import kernel", True, False, 0),
+        ("import kernel", False, False, 1),
+        ("from kernel.testing import scheduler", True, False, 1),
+        ("from kernel.testing import scheduler", True, True, 0),
+        ("import kernel_spec.ids, kernel_mine.other", False, False, 0),
+    ],
+)
+def test_trespasses_are_seen(tmp_path: Path, text: str, public: bool, tests: bool, count: int) -> None:
+    found = arrows(tree(tmp_path, {"kernel_mine/file.py": text}))
+    assert len(trespasses(found, "kernel_mine", public=public, tests=tests)) == count
