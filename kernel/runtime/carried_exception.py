@@ -7,10 +7,11 @@ class says itself how it wants to be pickled. What can't leave its process (a lo
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 _HEAP_TYPE = 1 << 9
@@ -82,12 +83,10 @@ def take_apart(error: BaseException) -> Parts:
 def put_together(cls: type[BaseException], parts: Parts) -> BaseException:
     """Return a `cls` with `parts`, running no code of the user's classes. Raises what C constructors raise."""
     args, attributes, members = parts
-    base = next(kind for kind in cls.__mro__ if not kind.__flags__ & _HEAP_TYPE)
-    error = base.__new__(cls, *args)
-    try:
-        base.__init__(error, *args)
-    except TypeError:
-        pass  # args were changed after construction; they are set below
+    bases = [kind for kind in cls.__mro__ if not kind.__flags__ & _HEAP_TYPE and kind is not object]
+    error = _new(cls, bases, args)
+    with contextlib.suppress(TypeError):  # if args were changed after construction; they are set below
+        bases[0].__init__(error, *args)
     BaseException.__dict__["args"].__set__(error, args)
     for name, descriptor in _members(cls):
         if name in members:
@@ -97,6 +96,16 @@ def put_together(cls: type[BaseException], parts: Parts) -> BaseException:
                 continue  # read-only: the constructor had it from args
     error.__dict__.update(attributes)
     return error
+
+
+def _new(cls: type[BaseException], bases: Sequence[type], args: tuple[Any, ...]) -> BaseException:
+    """Return an empty `cls`, by the first of `bases` that is fit for its memory layout."""
+    for base in bases[:-1]:
+        try:
+            return base.__new__(cls, *args)  # type: ignore[no-any-return]
+        except TypeError:
+            continue
+    return bases[-1].__new__(cls, *args)  # type: ignore[no-any-return]
 
 
 def _revive(

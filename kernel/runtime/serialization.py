@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import pickle
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from kernel.runtime.array_heads import pickle_inside, pickle_outside
+from kernel.runtime.in_progress import current_load, in_progress, note_reference
 from kernel_spec.errors import ContractError, KernelError, OptionError, SerializationError
 from kernel_spec.serialization import Buffer, Payload, Reducer, Serializer
 
 if TYPE_CHECKING:
     from kernel.runtime.value_pickler import ValuePickler
+
+__all__ = ["Dumped", "ValueSerializer", "current_load", "note_reference", "register_reference_type"]
 
 PROTOCOL = 5
 OUT_OF_BAND_BYTES = 4096
@@ -40,34 +43,6 @@ _loads = pickle.loads
 _NOTHING: tuple[Any, ...] = ()
 _ATOMS = frozenset({NoneType, bool, int, float, str, bytes})
 _NONE: Dumped = (_dumps(None, PROTOCOL), _NOTHING, _NOTHING)
-
-
-class _InProgress(threading.local):
-    """What this thread is in the middle of."""
-
-    captured: list[Any] | None = None
-    context: Any = None
-
-
-_in_progress = _InProgress()
-
-
-def note_reference(reference: Any) -> bool:
-    """Add `reference` to those met by the innermost `dumps` in progress in this thread.
-
-    Called from `__reduce__` of what must be counted when it travels. Returns False when no `dumps` of the kernel is
-    in progress (somebody pickles by other means): the caller decides what that means.
-    """
-    captured = _in_progress.captured
-    if captured is None:
-        return False
-    captured.append(reference)
-    return True
-
-
-def current_load() -> Any:
-    """Return the `context` of the innermost `loads` in progress in this thread that was given one, else None."""
-    return _in_progress.context
 
 
 # -- what plain pickle may have ------------------------------------------------------------------------------------
@@ -101,6 +76,11 @@ def _learn_kind(cls: type) -> int:
     return kind
 
 
+def _is_plain_array(array: Any) -> bool:
+    dtype = array.dtype
+    return dtype.kind in _ARRAY_KINDS and dtype.metadata is None
+
+
 def _look(items: Any, depth: int) -> int:
     """Return flags of what `items` and everything inside them are made of; `_NOT_PLAIN` if anything is uncertain."""
     flags = 0
@@ -120,8 +100,7 @@ def _look(items: Any, depth: int) -> int:
                     return _NOT_PLAIN
                 flags |= _look(item, 0) | _look(item.values(), depth - 1)
         elif kind == _ARRAY:
-            dtype = item.dtype
-            if dtype.kind not in _ARRAY_KINDS or dtype.metadata is not None:
+            if not _is_plain_array(item):
                 return _NOT_PLAIN
             if item.nbytes >= OUT_OF_BAND_BYTES:
                 flags |= _BUFFERS
@@ -207,6 +186,12 @@ class ValueSerializer:
         if self._look_inside:
             if cls is tuple and len(value) <= _LOOK_LIMIT and _ATOMS.issuperset(map(type, value)):
                 return _dumps(value, PROTOCOL), _NOTHING, _NOTHING
+            if _kinds.get(cls) == _ARRAY and _is_plain_array(value):
+                if value.nbytes < OUT_OF_BAND_BYTES:
+                    if value.nbytes:
+                        return pickle_inside(value), _NOTHING, _NOTHING
+                elif (outside := pickle_outside(value)) is not None:
+                    return outside[0], [outside[1]], _NOTHING
             flags = _look((value,), _LOOK_DEPTH)
             if flags == 0:
                 return _dumps(value, PROTOCOL), _NOTHING, _NOTHING
@@ -228,7 +213,8 @@ class ValueSerializer:
             from kernel.runtime.unpicklable import explain
 
             name = getattr(function, "__name__", None) or type(function).__name__
-            return explain(function, f"{name}", error)
+            kind = "class" if isinstance(function, type) else "function"
+            return explain(function, f"{kind} {name}", error, name=name, serializer=self)
 
         head, _, references = self._dumps_capturing(function, self._pickle_in_band, describe)
         return head, references
@@ -242,8 +228,8 @@ class ValueSerializer:
         """Run `write` with a fresh list for `note_reference`, and turn its errors into ours."""
         buffers: list[Buffer] = []
         captured: list[Any] = []
-        before = _in_progress.captured
-        _in_progress.captured = captured
+        before = in_progress.captured
+        in_progress.captured = captured
         try:
             head = write(value, buffers)
         except (KernelError, MemoryError):
@@ -251,7 +237,7 @@ class ValueSerializer:
         except Exception as error:
             raise self._explained(value, error, describe) from None
         finally:
-            _in_progress.captured = before
+            in_progress.captured = before
         return head, buffers, captured or _NOTHING
 
     def _plain(self, value: Any, buffers: list[Buffer]) -> bytes:
@@ -274,7 +260,7 @@ class ValueSerializer:
     ) -> SerializationError:
         from kernel.runtime.unpicklable import explain
 
-        explained = describe(error) if describe is not None else explain(value, "value", error)
+        explained = describe(error) if describe is not None else explain(value, "value", error, serializer=self)
         explained.__cause__ = None
         return explained
 
@@ -308,12 +294,12 @@ class ValueSerializer:
             head, buffers = self._decoded(head, buffers)
         if context is None:
             return _loads(head, buffers=buffers)
-        before = _in_progress.context
-        _in_progress.context = context
+        before = in_progress.context
+        in_progress.context = context
         try:
             return _loads(head, buffers=buffers)
         finally:
-            _in_progress.context = before
+            in_progress.context = before
 
     def _decoded(self, head: Buffer, buffers: Sequence[Buffer]) -> tuple[Buffer, Sequence[Buffer]]:
         names, inner = _unmark(head)

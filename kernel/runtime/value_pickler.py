@@ -28,6 +28,17 @@ class ReducerSource(Protocol):
     def reducer_for(self, cls: type) -> Reducer | None: ...
 
 
+class NoReducers:
+    """A source for picklers that add nothing."""
+
+    def __init__(self) -> None:
+        self._known: dict[type, Reducer | None] = {}
+
+    def reducer_for(self, cls: type) -> Reducer | None:
+        """Return None."""
+        return None
+
+
 class ValuePickler(cloudpickle.Pickler):
     """cloudpickle's pickler, with the reducers of a `ValueSerializer`."""
 

@@ -1,0 +1,66 @@
+"""Heads of numpy arrays from a memory of heads: arrays of one dtype and shape differ in their data alone.
+
+What numpy's own pickling makes of an array is `prefix + data + suffix` (data inside), or one head for all (data out
+of band). Both are learnt by letting numpy pickle, so what comes out is byte for byte what numpy would have made.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+_PROTOCOL = 5
+_MEMORY_LIMIT = 1024
+
+_inside: dict[tuple[Any, ...], tuple[bytes, bytes] | None] = {}
+_outside: dict[tuple[Any, ...], bytes] = {}
+
+
+def pickle_inside(array: Any) -> bytes:
+    """Return the pickle of a small `numpy.ndarray` of plain numbers, data and all."""
+    flags = array.flags
+    if not flags.c_contiguous:
+        return pickle.dumps(array, _PROTOCOL)
+    key = (array.dtype, array.shape, flags.writeable)
+    try:
+        ends = _inside[key]
+    except KeyError:
+        ends = _learn_inside(array, key)
+    if ends is None:
+        return pickle.dumps(array, _PROTOCOL)
+    return ends[0] + array.tobytes() + ends[1]
+
+
+def pickle_outside(array: Any) -> tuple[bytes, memoryview] | None:
+    """Return the head of a large `numpy.ndarray` of plain numbers and its data, None if its memory has gaps."""
+    flags = array.flags
+    if not flags.c_contiguous:
+        return None
+    key = (array.dtype, array.shape, flags.writeable)
+    head = _outside.get(key)
+    if head is None:
+        if len(_outside) >= _MEMORY_LIMIT:
+            _outside.clear()
+        head = _outside[key] = pickle.dumps(array, _PROTOCOL, buffer_callback=lambda _: False)
+    return head, pickle.PickleBuffer(array).raw()
+
+
+def _learn_inside(array: Any, key: tuple[Any, ...]) -> tuple[bytes, bytes] | None:
+    """Find where the data is by pickling two arrays that differ in every byte."""
+    import numpy
+
+    pickles = []
+    for byte in (b"\x00", b"\xff"):
+        filled = numpy.frombuffer(byte * array.nbytes, array.dtype).reshape(array.shape)
+        if key[2]:
+            filled = filled.copy()
+        pickles.append(pickle.dumps(filled, _PROTOCOL))
+    zeros, ones = pickles
+    different = [index for index, (a, b) in enumerate(zip(zeros, ones, strict=True)) if a != b]
+    ends = None
+    if len(different) == array.nbytes and different[-1] - different[0] == array.nbytes - 1:
+        ends = zeros[: different[0]], zeros[different[-1] + 1 :]
+    if len(_inside) >= _MEMORY_LIMIT:
+        _inside.clear()
+    _inside[key] = ends
+    return ends
