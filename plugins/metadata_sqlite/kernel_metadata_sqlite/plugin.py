@@ -1,0 +1,21 @@
+"""What this distribution offers to the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kernel_metadata_sqlite.store import SqliteMetadataStore
+from kernel_spec.hooks import hookimpl
+from kernel_spec.metadata import MetadataStore
+
+
+@hookimpl
+def kernel_contracts() -> Mapping[str, int]:
+    """Say which contract this was written for."""
+    return {"metadata_store": 1}
+
+
+@hookimpl
+def kernel_metadata_stores() -> Mapping[str, Callable[[str], MetadataStore]]:
+    """Offer the metadata store `sqlite`."""
+    return {"sqlite": SqliteMetadataStore}

@@ -1,0 +1,16 @@
+"""The metadata store in memory keeps the contract."""
+
+from __future__ import annotations
+
+from kernel.local.metadata import LocalMetadataStore
+from kernel.testing.metadata_store import MetadataStoreConformance
+
+
+class TestLocal(MetadataStoreConformance):
+    make_store = staticmethod(LocalMetadataStore)
+
+
+def test_nothing_is_written_and_nothing_is_promised() -> None:
+    store = LocalMetadataStore("/nonexistent")
+    store.put("table", b"key", b"value")
+    assert store.name == "memory" and store.durable is False
