@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.runtime.array_heads import pickle_inside, pickle_outside
 from kernel.runtime.in_progress import current_load, in_progress, note_reference
 from kernel_spec.errors import ContractError, KernelError, OptionError, SerializationError
-from kernel_spec.serialization import Buffer, Payload, Reducer, Serializer
+from kernel_spec.serialization import Buffer, Payload, Reducer, Serializer, SerializerBase
 
 if TYPE_CHECKING:
     from kernel.runtime.value_pickler import ValuePickler
@@ -376,7 +376,7 @@ def _checked_reducers(plugin: Serializer) -> Mapping[str, Reducer]:
 
 def _encodes(plugin: Serializer) -> bool:
     """Say whether `encode` can change anything (a plugin that only reduces need not cost a call per value)."""
-    return not getattr(type(plugin).encode, "leaves_payloads_alone", False)
+    return type(plugin).encode is not SerializerBase.encode
 
 
 def _mark(names: Sequence[str]) -> bytes:

@@ -58,3 +58,25 @@ class Serializer(Protocol):
     def decode(self, head: bytes, buffers: Sequence[Buffer]) -> Payload:
         """Undo `encode`. Called only for payloads that `encode` changed."""
         ...
+
+
+class SerializerBase:
+    """A serializer that changes nothing: inherit it and override what you want to be different.
+
+    The kernel does not call an `encode` that is not overridden, so a serializer that only reduces costs nothing
+    for values of other types.
+    """
+
+    name = ""
+
+    def reducers(self) -> Mapping[str, Reducer]:
+        """Reduce nothing."""
+        return {}
+
+    def encode(self, payload: Payload) -> Payload:
+        """Leave the payload alone."""
+        return payload
+
+    def decode(self, head: bytes, buffers: Sequence[Buffer]) -> Payload:
+        """Return what came."""
+        return Payload(head, list(buffers))

@@ -23,7 +23,7 @@ from kernel.runtime.serialization import (
     register_reference_type,
 )
 from kernel_spec.errors import ContractError, NotInitializedError, OptionError, SerializationError
-from kernel_spec.serialization import Payload
+from kernel_spec.serialization import Payload, SerializerBase
 
 atoms = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
 values = st.recursive(
@@ -383,6 +383,16 @@ def test_payloads_left_alone_are_not_marked() -> None:
 def test_encoding_keeps_references() -> None:
     reference = Reference("a")
     assert list(ValueSerializer([Reversing()]).dumps([reference] * 9)[2]) == [reference]
+
+
+def test_serializers_that_only_reduce_are_not_asked_to_encode() -> None:
+    class OnlyReduces(SerializerBase):
+        name = "reduces"
+
+    assert "dumps" not in vars(ValueSerializer([OnlyReduces()]))
+    assert "dumps" in vars(ValueSerializer([OnlyReduces(), Reversing()]))
+    assert OnlyReduces().decode(b"x", [b"y"]) == Payload(b"x", [b"y"])
+    assert OnlyReduces().reducers() == {}
 
 
 def test_missing_plugin_is_named() -> None:
