@@ -1,0 +1,31 @@
+"""The observer that keeps the last events keeps the contract."""
+
+from __future__ import annotations
+
+from kernel.local.observer import RecordingObserver
+from kernel.testing.observer import ObserverConformance
+from kernel_spec.observers import LifecycleEvent
+
+
+class TestRecording(ObserverConformance):
+    make_observer = staticmethod(RecordingObserver)
+
+
+def event(number: int, kind: str = "task") -> LifecycleEvent:
+    return LifecycleEvent(kind, "finished", str(number), float(number))
+
+
+def test_keeps_the_last_events_in_order() -> None:
+    observer = RecordingObserver(keep=3)
+    observer.observe([event(1), event(2)])
+    observer.observe([event(3), event(4)])
+    assert observer.events() == [event(2), event(3), event(4)]
+    assert (observer.seen, observer.forgotten) == (4, 1)
+
+
+def test_events_can_be_picked() -> None:
+    observer = RecordingObserver()
+    observer.observe([event(1), event(1, "actor"), event(2, "actor")])
+    assert observer.events(kind="actor") == [event(1, "actor"), event(2, "actor")]
+    assert observer.events(kind="actor", id="2") == [event(2, "actor")]
+    assert observer.events(id="1") == [event(1), event(1, "actor")]
