@@ -51,7 +51,7 @@ class FifoScheduler:
         self.leases: dict[LeaseId, Lease] = {}
         self.lines = Lines()
         self.history: deque[tuple[float, Event, list[Instruction]]] = deque(maxlen=HISTORY_EVENTS)
-        self._reserving: dict[NodeId, NodeState] = {}
+        self._reservations: dict[NodeId, Reservation] = {}
         self._nodes_seen = 0
         self._grants = 0
         # A lease is asked back at most once while anybody waits; when nobody does, the next episode begins.
@@ -119,7 +119,7 @@ class FifoScheduler:
         node = self.nodes.pop(event.node, None)
         if node is None:
             return []
-        self._reserving.pop(node.id, None)
+        self._reservations.pop(node.id, None)
         for id in node.leases:
             del self.leases[id]
         # A soft affinity for the node may now go elsewhere, so every node is news to somebody.
@@ -245,7 +245,7 @@ class FifoScheduler:
 
     def _reserve(self, line: Line, now: float) -> None:
         """Keep what is freed on one node for the front of a line that others passed too often."""
-        if not line.starves(now) or any(node.reservation.line is line for node in self._reserving.values()):
+        if not line.starves(now) or any(kept.line is line for kept in self._reservations.values()):
             return
         nodes = [
             node
@@ -257,19 +257,19 @@ class FifoScheduler:
         node = min(nodes, key=lambda node: sum(node.pool.missing(line.wanted).values()))
         front = line.front
         node.reservation = Reservation(line, front.request.id, front.number, now + RESERVATION_SECONDS)
-        self._reserving[node.id] = node
+        self._reservations[node.id] = node.reservation
 
     def _drop_reservations(self, now: float) -> list[NodeState]:
         """End the reservations that are done, hopeless or too old, and return the nodes where others may now go."""
         dropped = []
-        for node in list(self._reserving.values()):
-            kept: Reservation = node.reservation
+        for id, kept in list(self._reservations.items()):
+            node = self.nodes[id]
             waits = self.lines.find(kept.id) is kept.line
             if waits and now < kept.until and node.could_free(kept.line.wanted):
                 continue
             if waits:
                 kept.line.overtaken = 0
             node.reservation = None
-            del self._reserving[node.id]
+            del self._reservations[id]
             dropped.append(node)
         return dropped

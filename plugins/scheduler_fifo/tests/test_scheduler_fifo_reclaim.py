@@ -134,3 +134,38 @@ def test_a_new_wait_may_ask_again(world: SchedulerHarness) -> None:
     world.cancel(first)
     world.request({"CPU": 1}, requester="two")
     assert world.tick(0.2) == [held]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "kinds", "settles"),
+    [
+        (8, {"small": ("one", 1), "other": ("two", 1)}, True),
+        (8, {"small": ("one", 1), "medium": ("one", 2), "other": ("two", 1)}, True),
+        (8, {"small": ("one", 1), "half": ("one", 4)}, True),
+        (8, {"small": ("one", 1), "whole": ("one", 8)}, False),
+        (2, {"first": ("one", 1), "second": ("two", 1), "third": ("three", 1)}, False),
+    ],
+)
+def test_endless_work_of_several_kinds_gets_its_share(
+    world: SchedulerHarness, cpus: int, kinds: dict[str, tuple[str, int]], settles: bool
+) -> None:
+    """Holders keep their leases until they are asked, give back a tick later, and always want ten more."""
+    world.add_node({"CPU": cpus})
+    held: Counter[str] = Counter()
+    asked: list[LeaseId] = []
+    wishes: list[int] = []
+    for _ in range(300):
+        waiting = Counter(request.name for request in world.waiting.values())
+        for name, (requester, amount) in kinds.items():
+            world.request_many(10 - waiting[name], {"CPU": amount}, requester=requester, name=name)
+        now_asked = world.tick(0.1)
+        world.release(*asked)
+        asked = now_asked
+        wishes.append(len(asked))
+        for id in world.granted:
+            name = world.requests[id].name
+            held[name] += kinds[name][1]
+    shares = {name: held[name] / held.total() for name in kinds}
+    assert min(shares.values()) >= 0.6 / len(kinds), f"somebody gets too little: {shares}"
+    assert held.total() >= 0.85 * 300 * cpus, "too much lies idle"
+    assert not settles or sum(wishes[-50:]) == 0, f"leases still change hands: {wishes[-50:]}"
