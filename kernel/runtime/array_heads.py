@@ -10,10 +10,31 @@ import pickle
 from typing import Any
 
 _PROTOCOL = 5
+_LARGE_BYTES = 4096
 _MEMORY_LIMIT = 1024
 
 _inside: dict[tuple[Any, ...], tuple[bytes, bytes] | None] = {}
 _outside: dict[tuple[Any, ...], bytes] = {}
+
+
+def offers_buffer(array: Any) -> bool:
+    """Say whether numpy gives away the memory of `array` as it is: not of times, nor with gaps."""
+    return array.flags.forc and array.dtype.kind not in "mM"  # type: ignore[no-any-return]
+
+
+def reduce_array(array: Any) -> tuple[Any, ...]:
+    """Return what `__reduce_ex__` would, but with one large buffer also for times and for arrays with gaps."""
+    if array.nbytes < _LARGE_BYTES or array.dtype.hasobject or offers_buffer(array):
+        return array.__reduce_ex__(_PROTOCOL)  # type: ignore[no-any-return]
+    if not array.flags.forc:
+        array = array.copy()
+    if array.dtype.kind in "mM":
+        return _viewed, (array.view("i8"), array.dtype)
+    return array.__reduce_ex__(_PROTOCOL)  # type: ignore[no-any-return]
+
+
+def _viewed(array: Any, dtype: Any) -> Any:
+    return array.view(dtype)
 
 
 def pickle_inside(array: Any) -> bytes:
@@ -28,15 +49,15 @@ def pickle_inside(array: Any) -> bytes:
         ends = _learn_inside(array, key)
     if ends is None:
         return pickle.dumps(array, _PROTOCOL)
-    return ends[0] + array.tobytes() + ends[1]
+    data: bytes = array.tobytes()
+    return ends[0] + data + ends[1]
 
 
 def pickle_outside(array: Any) -> tuple[bytes, memoryview] | None:
-    """Return the head of a large `numpy.ndarray` of plain numbers and its data, None if its memory has gaps."""
-    flags = array.flags
-    if not flags.c_contiguous:
+    """Return the head of a large `numpy.ndarray` of plain numbers and its data, None if there is no such head."""
+    if not array.flags.c_contiguous or not offers_buffer(array):
         return None
-    key = (array.dtype, array.shape, flags.writeable)
+    key = (array.dtype, array.shape, array.flags.writeable)
     head = _outside.get(key)
     if head is None:
         if len(_outside) >= _MEMORY_LIMIT:

@@ -86,7 +86,7 @@ def put_together(cls: type[BaseException], parts: Parts) -> BaseException:
     bases = [kind for kind in cls.__mro__ if not kind.__flags__ & _HEAP_TYPE and kind is not object]
     error = _new(cls, bases, args)
     with contextlib.suppress(TypeError):  # if args were changed after construction; they are set below
-        bases[0].__init__(error, *args)
+        bases[0].__init__(error, *args)  # type: ignore[misc]
     BaseException.__dict__["args"].__set__(error, args)
     for name, descriptor in _members(cls):
         if name in members:

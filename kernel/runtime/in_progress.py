@@ -41,7 +41,8 @@ def current_load() -> Any:
 def capturing() -> Iterator[list[Any]]:
     """Collect what `note_reference` is told in this thread meanwhile; may be nested."""
     before = in_progress.captured
-    in_progress.captured = captured = []
+    captured: list[Any] = []
+    in_progress.captured = captured
     try:
         yield captured
     finally:

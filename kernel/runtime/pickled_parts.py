@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 Part = tuple[str, Any]
 
-_ATOMS = (types.NoneType, bool, int, float, complex, str, bytes, bytearray, type(Ellipsis), type(NotImplemented))
+_ATOMS = frozenset(
+    {types.NoneType, bool, int, float, complex, str, bytes, bytearray, pickle.PickleBuffer}
+    | {type(Ellipsis), type(NotImplemented)}
+)
 _ITEM_LIMIT = 5000
 _KEY_LIMIT = 60
 
@@ -138,7 +141,8 @@ def _class_parts(cls: type, path: str) -> Iterator[Part]:
 
 
 def _reduced_parts(value: Any, reduced: tuple[Any, ...], path: str) -> Iterator[Part]:
-    function, args, state, items, pairs, setter = (*reduced, *(None,) * (6 - len(reduced)))
+    function, args = reduced[:2]
+    state, items, pairs, setter = (*reduced[2:], None, None, None, None)[:4]
     attributes = _attributes(value)
     raw = f"{path}.__reduce_ex__(5)"
     if function not in (copyreg.__newobj__, copyreg.__newobj_ex__, type(value)):  # type: ignore[attr-defined]

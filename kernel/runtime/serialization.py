@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from kernel.runtime.array_heads import pickle_inside, pickle_outside
+from kernel.runtime.array_heads import offers_buffer, pickle_inside, pickle_outside
 from kernel.runtime.in_progress import current_load, in_progress, note_reference
 from kernel_spec.errors import ContractError, KernelError, OptionError, SerializationError
 from kernel_spec.serialization import Buffer, Payload, Reducer, Serializer, SerializerBase
@@ -103,6 +103,8 @@ def _look(items: Any, depth: int) -> int:
             if not _is_plain_array(item):
                 return _NOT_PLAIN
             if item.nbytes >= OUT_OF_BAND_BYTES:
+                if not offers_buffer(item):
+                    return _NOT_PLAIN
                 flags |= _BUFFERS
         elif kind == _REFERENCE:
             flags |= _REFERENCES

@@ -175,7 +175,7 @@ def _rebuilt(record: Record) -> BaseException:
         return _finish(error, record)
     if isinstance(original, Exception):
         try:
-            error = put_together(_task_error_class(record["type"], type(original)), take_apart(original))
+            error = put_together(_task_error_class(record["type"], type(original)), take_apart(original))  # type: ignore[arg-type]
         except Exception:
             error = original
         if isinstance(error, TaskError) and error is not original:
@@ -230,7 +230,8 @@ def _group(record: Record) -> BaseException | None:
             return put_together(type(carried), ((args[0], members), attributes, others))
         except Exception:
             carried = None
-    return BaseExceptionGroup(record["message_only"], members)  # noqa: F821
+    group: BaseException = BaseExceptionGroup(record["message_only"], members)  # type: ignore[name-defined]  # noqa: F821
+    return group
 
 
 def _link(error: BaseException, record: Record) -> None:

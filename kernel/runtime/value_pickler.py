@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import cloudpickle
 
+from kernel.runtime.array_heads import reduce_array
 from kernel_spec.serialization import Reducer
 
 _PROTOCOL = 5
@@ -39,7 +40,7 @@ class NoReducers:
         return None
 
 
-class ValuePickler(cloudpickle.Pickler):
+class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
     """cloudpickle's pickler, with the reducers of a `ValueSerializer`."""
 
     def __init__(
@@ -75,6 +76,8 @@ class ValuePickler(cloudpickle.Pickler):
         reducer = self._source.reducer_for(cls)
         if reducer is None and (issubclass(cls, type) or issubclass(cls, FunctionType)):
             reducer = _cloudpickle
+        if reducer is None and cls.__name__ == "ndarray" and cls.__module__ == "numpy":
+            reducer = reduce_array
         if len(self._known) >= _KNOWN_LIMIT:
             self._known.clear()
         self._known[cls] = reducer

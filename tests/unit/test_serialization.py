@@ -118,6 +118,12 @@ ARRAYS = {
     "big endian": numpy.arange(10, dtype=">i4"),
     "text": numpy.array(["a", "bcd"]),
     "times": numpy.array(["2020-01-01"], dtype="datetime64[D]"),
+    "many times": numpy.arange(10_000).astype("datetime64[s]").reshape(100, 100),
+    "transposed times": numpy.arange(10_000).astype("timedelta64[ms]").reshape(100, 100).T,
+    "every other time": numpy.arange(20_000).astype("datetime64[ns]")[::2],
+    "every other column": numpy.arange(40_000.0).reshape(100, 400)[:, ::2],
+    "large text": numpy.array(["abcdefgh", "b"] * 5000),
+    "many records": numpy.zeros(3000, dtype=[("a", "i4"), ("b", "f8")]),
     "records": numpy.zeros(3, dtype=[("a", "i4"), ("b", "f8")]),
     "objects": numpy.array([1, "a", None], dtype=object),
     "complex": numpy.array([1j, 2]),
@@ -153,6 +159,14 @@ def test_arrays_are_read_in_place_and_read_only() -> None:
     again = ValueSerializer().loads(head, [memoryview(stored)])
     assert numpy.shares_memory(again, numpy.frombuffer(stored, numpy.uint8))
     assert not again.flags.writeable
+
+
+@pytest.mark.parametrize("name", ["many times", "transposed times", "every other time", "every other column"])
+def test_large_arrays_of_all_kinds_stay_out_of_the_head(name: str) -> None:
+    for value in (ARRAYS[name], [ARRAYS[name]], {"a": ARRAYS[name], "f": lambda: 1}):
+        head, buffers, _ = ValueSerializer().dumps(value)
+        assert len(head) < 1000
+        assert [memoryview(buffer).nbytes for buffer in buffers] == [ARRAYS[name].nbytes]
 
 
 def test_small_arrays_arrive_writable() -> None:

@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import functools
 import mmap
+import pickle
 import queue
 import re
 import socket
@@ -72,6 +73,14 @@ class WithReduce:
 
     def __reduce__(self) -> Any:
         return WithReduce, (self.lock,)
+
+
+class WithBuffer:
+    def __init__(self) -> None:
+        self.lock = LOCK
+
+    def __reduce__(self) -> Any:
+        return WithBuffer, (pickle.PickleBuffer(b"x"), self.lock)
 
 
 class Refusing:
@@ -180,6 +189,7 @@ CORPUS = {
     "default dict": (lambda: collections.defaultdict(list, a=[LOCK]), 'value["a"][0]'),
     "getstate": (lambda: WithState(LOCK), 'value.__getstate__()["guard"][0]'),
     "reduce": (lambda: WithReduce(LOCK), "value.lock"),
+    "beside a buffer": (WithBuffer, "value.lock"),
     "closure": (lambda: closing_over(LOCK), 'value.__closure__["lock"]'),
     "global": (by_global, 'value.__globals__["guard"]'),
     "default": (with_default, "value.__defaults__[0]"),

@@ -1,0 +1,21 @@
+"""What this distribution offers to the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kernel_serializer_arrow.serializer import ArrowSerializer
+from kernel_spec.hooks import hookimpl
+from kernel_spec.serialization import Serializer
+
+
+@hookimpl
+def kernel_contracts() -> Mapping[str, int]:
+    """Say which contract this was written for."""
+    return {"serializer": 1}
+
+
+@hookimpl
+def kernel_serializers() -> Mapping[str, Callable[[], Serializer]]:
+    """Offer the serializer `arrow`."""
+    return {"arrow": ArrowSerializer}

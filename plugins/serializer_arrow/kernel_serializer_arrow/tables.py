@@ -1,0 +1,111 @@
+"""Arrow's own types. Whole ones go as Arrow pickles them: buffers out of band, uncopied.
+
+A slice shares the buffers of what it was cut from, and pickled as it is would take them all along. When what is not
+seen weighs more than an eighth of what is, the slice is written as an IPC stream, which has its rows alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+_PROTOCOL = 5
+_UNSEEN_BYTES = 4096
+_UNSEEN_SHARE = 8
+
+Reduced = tuple[Any, ...]
+
+
+def reduce_table(table: Any) -> Reduced:
+    """Return how a `pyarrow.Table` travels."""
+    return _reduce(table, table.schema, _same, _table_of)
+
+
+def reduce_batch(batch: Any) -> Reduced:
+    """Return how a `pyarrow.RecordBatch` travels."""
+    return _reduce(batch, batch.schema, _table_of_batch, _batch_of)
+
+
+def reduce_chunked_array(column: Any) -> Reduced:
+    """Return how a `pyarrow.ChunkedArray` travels."""
+    return _reduce(column, (column,), _table_of_column, _column_of)
+
+
+def reduce_array(array: Any) -> Reduced:
+    """Return how a `pyarrow.Array` of any type travels."""
+    return _reduce(array, (array,), _table_of_column, _array_of)
+
+
+def _reduce(value: Any, typed: Any, as_table: Callable[[Any], Any], rebuild: Callable[[Any], Any]) -> Reduced:
+    """Return Arrow's own reduction, or the IPC stream of `as_table(value)` for what is mostly unseen."""
+    if not _is_mostly_unseen(value) or any(_has_extension(field.type) for field in typed):
+        return value.__reduce_ex__(_PROTOCOL)  # type: ignore[no-any-return]
+    import pyarrow
+
+    table = as_table(value)
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return rebuild, (pickle.PickleBuffer(sink.getvalue()),)
+
+
+def _is_mostly_unseen(value: Any) -> bool:
+    held = value.get_total_buffer_size()
+    if held < _UNSEEN_BYTES:
+        return False
+    try:
+        seen = value.nbytes
+    except NotImplementedError:  # some nested types can't say
+        return False
+    return bool(held - seen > max(_UNSEEN_BYTES, seen // _UNSEEN_SHARE))
+
+
+def _has_extension(kind: Any) -> bool:
+    """Say whether an extension type is in `kind`: a stream names those, and only who registered them can read it."""
+    import pyarrow
+
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return True
+    if isinstance(kind, pyarrow.DictionaryType):
+        return _has_extension(kind.value_type)
+    return any(_has_extension(kind.field(index).type) for index in range(kind.num_fields))
+
+
+# -- to a table and back -------------------------------------------------------------------------------------------
+
+
+def _same(table: Any) -> Any:
+    return table
+
+
+def _table_of_batch(batch: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.Table.from_batches([batch])
+
+
+def _table_of_column(column: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.table([column], names=[""])
+
+
+def _table_of(buffer: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.ipc.open_stream(pyarrow.py_buffer(buffer)).read_all()
+
+
+def _batch_of(buffer: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.ipc.open_stream(pyarrow.py_buffer(buffer)).read_next_batch()
+
+
+def _column_of(buffer: Any) -> Any:
+    return _table_of(buffer).column(0)
+
+
+def _array_of(buffer: Any) -> Any:
+    return _batch_of(buffer).column(0)
