@@ -15,6 +15,14 @@ from kernel_spec.scheduling import Scheduler
 from kernel_spec.spill import SpillTarget
 from kernel_spec.store import ObjectStore
 
+CONFORMANCE = {
+    "scheduler": {"most_times_slower": 10_000},
+    "object_store": {"spills": False, "shares_memory": False},
+    "node_provider": {"configuration": {"kinds": {"small": {"CPU": 1}}}},
+}
+"""What the conformance suites need to know: the scheduler looks at all who wait, the store has no disk and no other
+process, the provider has no kinds of its own."""
+
 
 @hookimpl
 def kernel_contracts() -> Mapping[str, int]:
@@ -60,24 +68,24 @@ def _scheduler() -> Scheduler:
 
 
 def _object_store() -> ObjectStore:
-    from kernel.local.store import LocalObjectStore
+    from kernel.local.object_store import LocalObjectStore
 
     return LocalObjectStore()
 
 
 def _metadata_store(directory: str) -> MetadataStore:
-    from kernel.local.metadata import MemoryMetadataStore
+    from kernel.local.metadata import LocalMetadataStore
 
-    return MemoryMetadataStore()
+    return LocalMetadataStore(directory)
 
 
 def _spill_target(directory: str) -> SpillTarget:
-    from kernel.local.spill import DiskSpillTarget
+    from kernel.local.spill import DiskSpill
 
-    return DiskSpillTarget(directory)
+    return DiskSpill(directory)
 
 
 def _node_provider(options: Mapping[str, Any]) -> NodeProvider:
     from kernel.local.provider import ManualNodeProvider
 
-    return ManualNodeProvider()
+    return ManualNodeProvider(options)

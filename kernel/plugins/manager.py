@@ -177,6 +177,20 @@ class PluginManager:
             infos.append(PluginInfo(name, target, entry.hooks, entry.contracts, entry.offers, text))
         return infos
 
+    def plugin(self, name: str) -> Any:
+        """Return the module or object of the working plugin `name`, importing it when that has not happened yet."""
+        if not self._registry.has_plugin(name):
+            self._register(name, self._targets[name])
+        return self._registry.get_plugin(name)
+
+    def factory_of(self, plugin: str, kind: str, name: str) -> Factory:
+        """Return the factory of `name` that the plugin `plugin` offers, selected or not, contested or not."""
+        return self._answer(plugin, _kind(kind, "driver", "named").hook)[name]
+
+    def offered_by(self, plugin: str, kind: str) -> Sequence[Any]:
+        """Return what the plugin `plugin` offers of a hook kind."""
+        return self._answer(plugin, _kind(kind, "hook").hook) or ()
+
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _keep_only(self, found: list[tuple[str, str]], required: Sequence[str]) -> None:

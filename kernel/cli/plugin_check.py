@@ -1,0 +1,161 @@
+"""Runs the conformance suites on an installed plugin, without pytest."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel.plugins import KINDS, PluginInfo, PluginManager
+
+SUITES = {
+    "scheduler": "SchedulerConformance",
+    "object_store": "ObjectStoreConformance",
+    "serializer": "SerializerConformance",
+    "metadata_store": "MetadataStoreConformance",
+    "spill_target": "SpillTargetConformance",
+    "node_provider": "NodeProviderConformance",
+    "accelerator": "AcceleratorConformance",
+    "observer": "ObserverConformance",
+}
+"""Kind to the class in `kernel.testing.<kind>` that has its tests."""
+
+FLAGS = "CONFORMANCE"
+"""A plugin module may set this to `{kind: {flag: value}}`: what its implementations do not promise to do.
+
+A node provider's factory is given the flag `configuration`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing to try: `run` raises when it does not hold."""
+
+    subject: str
+    title: str
+    run: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a check. `problem` is empty when it passed, else a traceback."""
+
+    check: Check
+    seconds: float
+    problem: str
+
+
+def checks_of(manager: PluginManager, info: PluginInfo) -> list[Check]:
+    """Return the checks for everything that the working plugin `info` offers."""
+    flags: Mapping[str, Mapping[str, Any]] = getattr(manager.plugin(info.name), FLAGS, {})
+    found: list[Check] = []
+    for kind, name, factory in _offers(manager, info):
+        subject = f"{KINDS[kind].title} {name}".strip()
+        if kind in SUITES:
+            found += _suite_checks(kind, subject, factory, flags.get(kind, {}))
+        elif kind == "cli_command":
+            found.append(Check(subject, "is a click command with a name and a help text", _command_check(factory)))
+        else:
+            found.append(Check(subject, "can be made, and has the methods of its contract", _service_check(factory)))
+    return found
+
+
+def run(checks: list[Check]) -> Iterator[Outcome]:
+    """Run the checks one after another and yield what came of each."""
+    for check in checks:
+        started = time.perf_counter()
+        problem = ""
+        try:
+            check.run()
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # whatever a stranger's code raises is the answer, pytest's failures included
+            problem = traceback.format_exc()
+        yield Outcome(check, time.perf_counter() - started, problem)
+
+
+def suite_of(kind: str) -> tuple[str, str] | None:
+    """Return the names of the conformance suite of a kind and of its factory attribute; None when it has none."""
+    if kind not in SUITES:
+        return None
+    base, maker = _suite(kind)
+    return base.__name__, maker
+
+
+def _suite(kind: str) -> tuple[type, str]:
+    base: type = getattr(importlib.import_module(f"kernel.testing.{kind}"), SUITES[kind])
+    return base, next(name for name in (*base.__annotations__, *dir(base)) if name.startswith("make_"))
+
+
+def _offers(manager: PluginManager, info: PluginInfo) -> Iterator[tuple[str, str, Callable[..., Any]]]:
+    """Yield kind, name and factory of everything the plugin offers; hook kinds have their class's name."""
+    for kind, names in info.offers.items():
+        for name in names:
+            yield kind, name, manager.factory_of(info.name, kind, name)
+    for kind in KINDS.values():
+        if kind.pattern == "hook" and kind.hook in info.hooks:
+            for thing in manager.offered_by(info.name, kind.name):
+                yield kind.name, getattr(thing, "name", "") or type(thing).__name__, lambda thing=thing: thing
+
+
+def _suite_checks(kind: str, subject: str, factory: Callable[..., Any], flags: Mapping[str, Any]) -> list[Check]:
+    base, maker = _suite(kind)
+    if kind == "node_provider":
+        configuration = flags.get("configuration", {})
+        flags = {flag: value for flag, value in flags.items() if flag != "configuration"}
+        make, factory = factory, lambda: make(configuration)
+    unknown = [flag for flag in flags if not hasattr(base, flag)]
+    if unknown:
+        raise ValueError(f"{FLAGS}[{kind!r}] sets {', '.join(unknown)}, which {base.__name__} does not have")
+    suite = type(base.__name__, (base,), {maker: staticmethod(factory), **flags})
+    titles = [name for name in dir(suite) if name.startswith("test_") and callable(getattr(suite, name))]
+    return [Check(subject, name[5:].replace("_", " "), _method_check(suite, name)) for name in titles]
+
+
+def _method_check(suite: type, name: str) -> Callable[[], None]:
+    def run() -> None:
+        test = suite()
+        method = getattr(test, name)
+        getattr(test, "setup_method", _nothing)()
+        try:
+            if "tmp_path" in getattr(method, "__code__", run.__code__).co_varnames:
+                with tempfile.TemporaryDirectory() as directory:
+                    method(tmp_path=Path(directory))
+            else:
+                method()
+        finally:
+            getattr(test, "teardown_method", _nothing)()
+
+    return run
+
+
+def _command_check(factory: Callable[[], Any]) -> Callable[[], None]:
+    def run() -> None:
+        import click
+
+        command = factory()
+        assert isinstance(command, click.Command), f"kernel_cli_commands must return click commands, not {command!r}"
+        assert command.name, "a command needs a name"
+        assert command.help or command.short_help, f"the command {command.name!r} needs a help text: its docstring"
+
+    return run
+
+
+def _service_check(factory: Callable[[], Any]) -> Callable[[], None]:
+    def run() -> None:
+        from kernel_spec.services import HeadService
+
+        service = factory()
+        assert isinstance(service, HeadService), f"{type(service).__name__} lacks a method of the HeadService contract"
+        assert service.name, "a head service needs a name"
+
+    return run
+
+
+def _nothing() -> None:
+    """Stand in for a method that a suite does not have."""

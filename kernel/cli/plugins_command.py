@@ -1,0 +1,296 @@
+"""`kernel plugins`: what is installed and selected, why something is broken, does it keep its contract, write one."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import json
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kernel import mounts
+from kernel.cli import plugin_check, plugin_template
+from kernel.plugins import KINDS, PluginInfo, PluginManager
+from kernel_spec.errors import KernelError
+from kernel_spec.hooks import LIBRARY_GROUP, PLUGIN_GROUP
+from kernel_spec.version import __version__
+
+BUILT_IN = "built in"
+
+
+class _Refusal(click.ClickException):
+    """Something asked for that isn't there: one line, exit code 2."""
+
+    exit_code = 2
+
+
+class _NearestGroup(click.Group):
+    """A group that answers an unknown command in one line, with the nearest name."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            raise _Refusal(_unknown(f"command 'kernel {self.name}", name, self.list_commands(ctx), joint=" "))
+        return super().resolve_command(ctx, args)
+
+
+@click.group("plugins", cls=_NearestGroup)
+def plugins() -> None:
+    """See, check and write plugins.
+
+    \b
+    Examples:
+      kernel plugins list
+      kernel plugins info scheduler_fifo
+      kernel plugins check scheduler_fifo
+      kernel plugins new scheduler priority
+    """
+
+
+# -- list ----------------------------------------------------------------------------------------------------------
+
+
+@plugins.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def list_command(as_json: bool) -> None:
+    """Show the installed plugins and libraries, and what is selected, by whom.
+
+    A selected name has a star; a broken plugin says why.
+    """
+    manager = _discover()
+    rows = [_described(info) for info in manager.plugins()]
+    libraries = _libraries()
+    if as_json:
+        click.echo(json.dumps({"plugins": rows, "selected": _selected(manager), "libraries": libraries}, indent=2))
+        return
+    chosen = {(kind, name) for kind, row in _selected(manager).items() for name in row["names"]}
+    lines = [(row["name"], row["version"] or "?", _offer_text(row, chosen)) for row in rows]
+    _table(("PLUGIN", "VERSION", "OFFERS"), lines)
+    click.echo()
+    _table(("KIND", "SELECTED", "BY"), _selected_lines(manager))
+    if libraries:
+        click.echo()
+        _table(
+            ("LIBRARY", "VERSION", "PACKAGE"),
+            [(f"kernel.{row['name']}", row["version"] or "?", row["package"]) for row in libraries],
+        )
+
+
+def _offer_text(row: Mapping[str, Any], chosen: Iterable[tuple[str, str]]) -> str:
+    """Return one line on what a plugin offers, with contract versions and stars, or on why it is broken."""
+    if row["problem"]:
+        return click.style("broken: ", fg="red") + row["problem"].splitlines()[0]
+    texts = []
+    for kind in KINDS.values():
+        names = row["offers"].get(kind.name, ())
+        if names or kind.hook in row["hooks"]:
+            stars = [name + ("*" if (kind.name, name) in chosen else "") for name in names]
+            texts.append(" ".join([f"{kind.name}/{row['contracts'].get(kind.name, '?')}", *stars]))
+    return ", ".join(texts)
+
+
+def _selected_lines(manager: PluginManager) -> list[tuple[str, str, str]]:
+    lines = []
+    for kind, row in _selected(manager).items():
+        names = ", ".join(row["names"]) or "-"
+        if row["missing"]:
+            names += click.style(f" (not installed: {', '.join(row['missing'])})", fg="red")
+        lines.append((kind, names, row["source"]))
+    return lines
+
+
+# -- info ----------------------------------------------------------------------------------------------------------
+
+
+@plugins.command("info")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def info_command(name: str, as_json: bool) -> None:
+    """Show everything about the plugin NAME; for a broken one, where it broke.
+
+    Example: kernel plugins info scheduler_fifo
+    """
+    manager = _discover()
+    info = _find(manager, name)
+    row = _described(info)
+    if as_json:
+        click.echo(json.dumps(row, indent=2))
+        return
+    contracts = ", ".join(f"{contract} {version}" for contract, version in row["contracts"].items())
+    offers = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in row["offers"].items())
+    shown = {
+        "name": row["name"],
+        "distribution": f"{row['distribution']} {row['version']}".strip() or "none found",
+        "entry point": row["target"],
+        "contracts": contracts,
+        "hooks": ", ".join(row["hooks"]),
+        "offers": offers,
+        "problem": row["problem"],
+    }
+    for label, text in shown.items():
+        if text:
+            click.echo(f"{label + ':':<14}{text}")
+    if name in manager.problems:
+        click.echo()
+        click.echo("".join(traceback.format_exception(manager.problems[name])).rstrip())
+
+
+# -- check ---------------------------------------------------------------------------------------------------------
+
+
+@plugins.command("check")
+@click.argument("name")
+@click.option("--quiet", "-q", is_flag=True, help="Show what failed and the summary only.")
+def check_command(name: str, quiet: bool) -> None:
+    """Try everything that the plugin NAME offers against the conformance suites.
+
+    A plugin says what it does not promise by a mapping CONFORMANCE in its plugin module, such as
+    {"scheduler": {"reclaims": False}}. The exit code is 1 when something fails.
+
+    Example: kernel plugins check scheduler_fifo
+    """
+    manager = _discover()
+    info = _find(manager, name)
+    if info.problem:
+        raise click.ClickException(f"the plugin {name!r} is broken, nothing to check: {info.problem}")
+    started, passed, failed = time.perf_counter(), 0, []
+    try:
+        checks = plugin_check.checks_of(manager, info)
+    except (KernelError, ImportError, ValueError) as error:
+        raise click.ClickException(f"the plugin {name!r} can't be checked: {error}") from error
+    for outcome in plugin_check.run(checks):
+        line = f"{outcome.check.subject}: {outcome.check.title}"
+        if outcome.problem:
+            failed.append(outcome)
+            click.echo(f"{click.style('FAILED', fg='red')}  {line}")
+            click.echo(_indented(outcome.problem))
+        else:
+            passed += 1
+            if not quiet:
+                click.echo(f"{click.style('passed', fg='green')}  {line}")
+    seconds = time.perf_counter() - started
+    click.echo(f"{name}: {len(checks)} checks, {passed} passed, {len(failed)} failed, in {seconds:.1f} s")
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+# -- new -----------------------------------------------------------------------------------------------------------
+
+
+@plugins.command("new")
+@click.argument("kind")
+@click.argument("name")
+@click.option("--path", type=click.Path(path_type=Path), help="The folder to write to (default: ./kernel-KIND-NAME).")
+def new_command(kind: str, name: str, path: Path | None) -> None:
+    """Write a plugin of KIND called NAME: a distribution of its own, with a test that passes.
+
+    \b
+    KIND is one of: scheduler, serializer, object_store, metadata_store, spill_target, accelerator,
+    node_provider, observer, cli_command, library, head_service.
+
+    Example: kernel plugins new scheduler priority
+    """
+    kind = kind.replace("-", "_")
+    if kind not in plugin_template.TEMPLATES:
+        raise _Refusal(_unknown("kind of plugin '", kind, plugin_template.TEMPLATES))
+    try:
+        folder = path or Path(plugin_template.default_folder(kind, name))
+        written = plugin_template.write(kind, name, folder)
+    except KernelError as error:
+        raise _Refusal(str(error)) from error
+    for file in written:
+        click.echo(f"wrote {file}")
+    click.echo(f'\nNext:  cd {folder} && pip install -e ".[test]" && pytest')
+
+
+# -- shared --------------------------------------------------------------------------------------------------------
+
+
+def _discover() -> PluginManager:
+    """Discover all plugins; a bad configuration is answered in one line."""
+    try:
+        return PluginManager.discover()
+    except KernelError as error:
+        raise _Refusal(str(error)) from error
+
+
+def _find(manager: PluginManager, name: str) -> PluginInfo:
+    infos = {info.name: info for info in manager.plugins()}
+    if name not in infos:
+        owners = [plugin for kind in KINDS for plugin in manager.offered(kind).get(name, ())]
+        if owners:
+            raise _Refusal(
+                f"there is no plugin {name!r}, did you mean {owners[0]!r}, which offers something of that name?"
+            )
+        raise _Refusal(_unknown("plugin '", name, infos))
+    return infos[name]
+
+
+def _unknown(what: str, name: str, known: Iterable[str], joint: str = "") -> str:
+    """Return one line: there is no such thing, and the nearest that there is."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    hint = f", did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
+    return f"there is no {what}{joint}{name}'{hint}"
+
+
+def _described(info: PluginInfo) -> dict[str, Any]:
+    """Return everything known about a plugin, for JSON."""
+    distribution, version = _installed_from(PLUGIN_GROUP, info.name, info.target)
+    return {
+        "name": info.name,
+        "distribution": distribution,
+        "version": version,
+        "target": info.target,
+        "contracts": dict(info.contracts),
+        "hooks": list(info.hooks),
+        "offers": {kind: list(names) for kind, names in info.offers.items()},
+        "problem": info.problem,
+    }
+
+
+def _installed_from(group: str, name: str, target: str) -> tuple[str, str]:
+    """Return distribution and version that an entry point comes from; empty when there is none."""
+    if target.startswith("kernel."):
+        return BUILT_IN, __version__
+    for distribution in importlib.metadata.distributions():
+        for point in distribution.entry_points:
+            if (point.group, point.name, point.value) == (group, name, target):
+                return distribution.metadata["Name"], distribution.version
+    return "", ""
+
+
+def _selected(manager: PluginManager) -> dict[str, dict[str, Any]]:
+    """Return what is selected of each kind, who said so, and what of it is not installed."""
+    rows = {}
+    for kind in KINDS.values():
+        if kind.environment:
+            selection, offered = manager.selection(kind.name), manager.offered(kind.name)
+            missing = [name for name in selection.names if name not in offered]
+            rows[kind.name] = {"names": list(selection.names), "source": selection.source, "missing": missing}
+    return rows
+
+
+def _libraries() -> list[dict[str, str]]:
+    return [
+        {"name": name, "package": package, "version": _installed_from(LIBRARY_GROUP, name, package)[1]}
+        for name, packages in mounts.libraries().items()
+        for package in packages
+    ]
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Print columns as wide as they need to be; the last one is not padded."""
+    widths = [max(len(click.unstyle(row[column])) for row in [heads, *rows]) for column in range(len(heads))]
+    for number, row in enumerate([heads, *rows]):
+        cells = [cell + " " * (width - len(click.unstyle(cell))) for cell, width in zip(row, widths, strict=True)]
+        line = "  ".join(cells).rstrip()
+        click.echo(click.style(line, bold=True) if number == 0 else line)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"        {line}" for line in text.rstrip().splitlines())
