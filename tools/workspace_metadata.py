@@ -22,7 +22,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from workspace_projects import distributions, plugin_extras, resolved, version  # noqa: E402
+from workspace_projects import distributions, plugin_extras, resolved, version
 
 
 class WorkspaceMetadata(MetadataHookInterface):

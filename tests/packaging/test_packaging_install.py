@@ -1,0 +1,178 @@
+"""What the README promises about installing, each in a fresh virtual environment.
+
+The third-party packages come from the configured index; ours must come from the checkout, or from `dist/`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = ("accelerator-nvidia", "metadata-sqlite", "scheduler-fifo", "serializer-arrow", "store-plasma")
+ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"
+)
+
+
+class Environment:
+    """A fresh virtual environment. pip runs from outside, so that none has to be installed first."""
+
+    def __init__(self, folder: Path, *, sees_ours: bool = False) -> None:
+        venv.create(folder, with_pip=False, symlinks=True)
+        self.bin = folder / "bin"
+        self.python = self.bin / "python"
+        if sees_ours:
+            # The packages around these tests (build tools, pytest...) count as installed.
+            site = next(folder.glob("lib/python*/site-packages"))
+            (site / "outer.pth").write_text(sysconfig.get_path("purelib") + "\n")
+
+    def run(self, *command: str | Path, **environment: str) -> str:
+        """Run a command as its user would, away from the checkout; return what it printed."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KERNEL_"))}
+        result = subprocess.run(
+            [str(part) for part in command],
+            cwd=self.bin,
+            env={**clean, "XDG_CACHE_HOME": str(self.bin / "cache"), **environment},
+            capture_output=True,
+            text=True,
+            timeout=280,
+        )
+        assert result.returncode == 0, f"{' '.join(map(str, command))}\n{result.stdout}\n{result.stderr}"
+        return result.stdout
+
+    def pip(self, *arguments: str | Path, **environment: str) -> str:
+        """Run pip on this environment."""
+        return self.run(sys.executable, "-m", "pip", "--python", self.python, *arguments, **environment)
+
+    def code(self, code: str) -> str:
+        """Run Python code in this environment."""
+        return self.run(self.python, "-c", code).strip()
+
+    def installed(self) -> dict[str, str]:
+        """Return name and version of every distribution of this project."""
+        rows = json.loads(self.pip("list", "--format", "json", "--path", self._site()))
+        return {row["name"]: row["version"] for row in rows if row["name"].startswith("kernel")}
+
+    def origins(self) -> dict[str, dict[str, object]]:
+        """Return where each distribution of this project was installed from, as pip recorded it."""
+        found = {}
+        for info in Path(self._site()).glob("kernel*.dist-info"):
+            name = info.name.split("-")[0].replace("_", "-")
+            record = info / "direct_url.json"
+            found[name] = json.loads(record.read_text()) if record.is_file() else {}
+        return found
+
+    def plugins(self) -> dict[str, str]:
+        """Return the plugins that `kernel plugins list` knows, and the problems of those that are broken."""
+        data = json.loads(self.run(self.bin / "kernel", "plugins", "list", "--json"))
+        return {row["name"]: row["problem"] for row in data["plugins"]}
+
+    def _site(self) -> str:
+        return str(next(self.bin.parent.glob("lib/python*/site-packages")))
+
+
+def version() -> str:
+    """Return the one version."""
+    scope: dict[str, str] = {}
+    exec((ROOT / "spec" / "kernel_spec" / "version.py").read_text(), scope)
+    return scope["__version__"]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of this repository as a clone would be: without what builds and tests left in it."""
+    folder = tmp_path_factory.mktemp("clone") / "kernel"
+    shutil.copytree(ROOT, folder, ignore=LEFT_OUT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dist(checkout: Path) -> Path:
+    """`dist/`, built by the one command."""
+    environment = {**os.environ, "KERNEL_BUILD_LINKED": "1"}  # must not matter
+    subprocess.run([sys.executable, checkout / "tools" / "build_wheels.py"], check=True, env=environment, timeout=280)
+    return checkout / "dist"
+
+
+def test_everything_from_a_checkout(checkout: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    environment.pip("install", f"{checkout}[plugins]")
+    assert environment.installed() == dict.fromkeys(ALL, version())
+    assert all(str(origin["url"]).startswith(checkout.as_uri()) for origin in environment.origins().values())
+    names = {name.replace("-", "_") for name in PLUGINS}
+    assert environment.plugins() == dict.fromkeys({"local", *names}, "")
+
+    # One plugin goes, the rest works; an example comes, and is found.
+    environment.pip("uninstall", "-y", "kernel-serializer-arrow")
+    environment.pip("install", checkout / "examples" / "plugin_hello")
+    assert environment.plugins() == dict.fromkeys({"local", "hello", *names} - {"serializer_arrow"}, "")
+    assert "0 failed" in environment.run(environment.bin / "kernel", "plugins", "check", "hello")
+    assert environment.run(environment.bin / "kernel", "hello", "--who", "you") == "Hello, you!\n"
+
+    # A library is mounted from a wheel and from an editable install.
+    for options in ([], ["--editable"]):
+        folder = tmp_path / f"library{len(options)}"
+        environment.run(environment.bin / "kernel", "plugins", "new", "library", "mine", "--path", folder)
+        environment.pip("install", *options, folder)
+        same = "import kernel.mine.core, kernel_mine.core; print(kernel.mine.core is kernel_mine.core, {})"
+        assert environment.code(same.format("kernel.mine.mine('you')")) == "True Hello, you!"
+        assert environment.run(environment.python, "-m", "kernel.mine.core") == ""
+        environment.pip("uninstall", "-y", "kernel-mine")
+
+
+def test_the_bare_kernel(checkout: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    environment.pip("install", checkout)
+    assert environment.installed() == dict.fromkeys({"kernel", "kernel-spec"}, version())
+    assert environment.plugins() == {"local": ""}
+    said = environment.code(
+        "from kernel.plugins import PluginManager\n"
+        "try:\n    PluginManager.discover().choose('object_store')\nexcept LookupError as error:\n    print(error)\n"
+        "try:\n    import kernel.tune\nexcept ImportError as error:\n    print(error)\n"
+    )
+    assert said.splitlines() == [
+        "there is no object store named 'plasma' (the default); installed: local. "
+        'To get it: pip install "kernel[store_plasma]"',
+        'the library kernel.tune is not installed: pip install "kernel[tune]"',
+    ]
+
+
+def test_one_plugin_alone(checkout: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv")
+    environment.pip("install", checkout / "plugins" / "store_plasma")
+    assert environment.installed() == dict.fromkeys({"kernel-spec", "kernel-store-plasma"}, version())
+    assert environment.code("import kernel_store_plasma.plugin as p; print(*p.kernel_object_stores())") == "plasma"
+
+
+def test_editable_in_one_command(checkout: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "venv", sees_ours=True)
+    environment.run(sys.executable, checkout / "tools" / "dev_install.py", "--python", environment.python)
+    origins = environment.origins()
+    assert set(origins) >= ALL
+    assert all(origin["dir_info"] == {"editable": True} for origin in origins.values())
+    (checkout / "plugins" / "scheduler_fifo" / "kernel_scheduler_fifo" / "added_later.py").write_text("VALUE = 5\n")
+    assert environment.code("import kernel_scheduler_fifo.added_later as a; print(a.VALUE)") == "5"
+    assert set(environment.plugins().values()) == {""}
+
+
+def test_from_built_wheels(dist: Path, tmp_path: Path) -> None:
+    assert {wheel.name.split("-")[0].replace("_", "-") for wheel in dist.glob("*.whl")} >= ALL
+    environment = Environment(tmp_path / "venv")
+    environment.pip("install", "--find-links", dist, f"kernel[plugins]=={version()}")
+    assert environment.installed() == dict.fromkeys(ALL, version())
+    for info in next(environment.bin.parent.glob("lib/python*/site-packages")).glob("kernel*.dist-info"):
+        assert "@ file:" not in (info / "METADATA").read_text().split("\n\n")[0]
+    assert environment.plugins() == dict.fromkeys({"local", *(name.replace("-", "_") for name in PLUGINS)}, "")
+    assert environment.code("import kernel; print(kernel.__version__)") == version()

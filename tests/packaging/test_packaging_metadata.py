@@ -1,0 +1,125 @@
+"""What the project files say: one version, siblings by bare name, every import declared, no plugin forgotten."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+HOOK = ROOT / "tools" / "workspace_metadata.py"
+DISTRIBUTIONS = [ROOT / "spec", ROOT, *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml"))]
+EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))
+
+OPTIONAL: dict[str, set[str]] = {
+    "kernel": {"pytest", "hypothesis"},
+}
+"""Distribution to third-party modules that only parts of it need which say so themselves (`kernel.testing`)."""
+
+DISTRIBUTION_OF = {"pynvml": "nvidia-ml-py", "grpc": "grpcio", "google": "protobuf"}
+"""Modules whose distribution has another name, for where it is not installed."""
+
+
+def project(folder: Path) -> dict[str, Any]:
+    """Return the parsed project file of a distribution."""
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def hook_of(folder: Path) -> dict[str, Any]:
+    """Return the build hook's table."""
+    return project(folder)["tool"]["hatch"]["metadata"]["hooks"]["custom"]
+
+
+def name_of(requirement: str) -> str:
+    """Return the normalized name in a requirement."""
+    match = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert match is not None, requirement
+    return re.sub(r"[-_.]+", "-", match[0]).lower()
+
+
+def dependencies(folder: Path) -> set[str]:
+    """Return the names of the distributions that a distribution depends on."""
+    data = project(folder)["project"]
+    return {name_of(item) for item in data.get("dependencies", []) or hook_of(folder)["dependencies"]}
+
+
+def imported(package: Path) -> Iterator[tuple[str, str]]:
+    """Yield file and top-level module of every absolute import in a package, outside of `if TYPE_CHECKING`."""
+    for file in sorted(package.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+                node.body = [ast.Pass()]
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            for name in names:
+                yield str(file.relative_to(package.parent)), name.split(".")[0]
+
+
+@pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda folder: folder.name)
+def test_version_and_siblings_come_from_the_hook(folder: Path) -> None:
+    data, hook = project(folder), hook_of(folder)
+    assert "version" not in data["project"] and {"version", "dependencies"} <= set(data["project"]["dynamic"])
+    assert (folder / hook["path"]).resolve() == HOOK
+    assert data["tool"]["hatch"]["metadata"]["allow-direct-references"] is True
+    assert data["project"]["requires-python"] == ">=3.10"
+    extras = hook.get("optional-dependencies", {}).values()
+    for item in [*hook["dependencies"], *(item for items in extras for item in items)]:
+        if name_of(item) == "kernel" or name_of(item).startswith("kernel-"):
+            assert item == name_of(item), f"{item!r}: siblings are written by their bare name"
+
+
+@pytest.mark.parametrize("folder", DISTRIBUTIONS[2:], ids=lambda folder: folder.name)
+def test_a_plugin_has_one_name_with_three_punctuations(folder: Path) -> None:
+    data = project(folder)
+    package = f"kernel_{folder.name}"
+    assert data["project"]["name"] == package.replace("_", "-")
+    assert data["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [package]
+    points = data["project"]["entry-points"]
+    if "kernel.plugins" in points:
+        assert points["kernel.plugins"] == {folder.name: f"{package}.plugin"}
+    if "kernel.libraries" in points:
+        assert points["kernel.libraries"] == {folder.name: package}
+    assert points.keys() & {"kernel.plugins", "kernel.libraries"}
+    for file in ("README.md", "CHANGELOG.md", f"{package}/__init__.py", "tests"):
+        assert (folder / file).exists(), f"{folder.name} has no {file}"
+
+
+def test_the_plugins_extra_names_every_back_end() -> None:
+    named = {name_of(item) for item in hook_of(ROOT)["optional-dependencies"]["plugins"]}
+    back_ends = {
+        project(folder)["project"]["name"]
+        for folder in DISTRIBUTIONS[2:]
+        if "kernel.libraries" not in project(folder)["project"]["entry-points"]
+    }
+    assert named >= back_ends
+
+
+@pytest.mark.parametrize("folder", [*DISTRIBUTIONS, *EXAMPLES], ids=lambda folder: folder.name)
+def test_every_import_is_declared(folder: Path) -> None:
+    data = project(folder)
+    (package,) = data["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    allowed = dependencies(folder) | {name_of(data["project"]["name"])} | OPTIONAL.get(data["project"]["name"], set())
+    origin = importlib.metadata.packages_distributions()
+    wrong = []
+    for file, module in imported(folder / package):
+        if module in sys.stdlib_module_names or module in ("tomli", "kernel", package):
+            continue
+        owners = {name_of(owner) for owner in origin.get(module, [])}
+        owners.add(DISTRIBUTION_OF.get(module, name_of(module)))
+        if not owners & allowed:
+            wrong.append(f"{file} imports {module}, which {data['project']['name']} does not depend on")
+    assert not wrong, "\n".join(sorted(set(wrong)))
