@@ -13,5 +13,7 @@ def entry_points(group: str) -> list[tuple[str, str]]:
 
     # Stevedore's per-process list ignores changes of sys.path; the cache below it does not.
     ExtensionManager.ENTRY_POINT_CACHE.pop(group, None)
-    manager = NamedExtensionManager(group, names=[], on_missing_entrypoints_callback=None)
+    manager: NamedExtensionManager[object] = NamedExtensionManager(
+        group, names=[], on_missing_entrypoints_callback=None
+    )
     return sorted({(point.name, point.value) for point in manager.list_entry_points()})

@@ -113,15 +113,18 @@ class _AliasLoader:
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Return the real module's code, for `python -m kernel.tune.x`."""
-        return self._real("get_code")
+        code: CodeType | None = self._real("get_code")
+        return code
 
     def get_source(self, fullname: str) -> str | None:
         """Return the real module's source."""
-        return self._real("get_source")
+        source: str | None = self._real("get_source")
+        return source
 
     def get_filename(self, fullname: str) -> str:
         """Return the real module's file."""
-        return self._real("get_filename")
+        filename: str = self._real("get_filename")
+        return filename
 
     def is_package(self, fullname: str) -> bool:
         """Return whether the real module is a package."""
@@ -164,7 +167,8 @@ def _alias(name: str, real: str) -> ModuleSpec | None:
         real_spec = ModuleSpec(real, None) if real in sys.modules else None
     if real_spec is None:
         return None
-    spec = ModuleSpec(name, _AliasLoader(real_spec), origin=real_spec.origin)
+    loader: Any = _AliasLoader(real_spec)  # no subclass of Loader: importlib.abc costs more to import than all of this
+    spec = ModuleSpec(name, loader, origin=real_spec.origin)
     if real_spec.submodule_search_locations is not None:
         spec.submodule_search_locations = list(real_spec.submodule_search_locations)
     if real_spec.has_location:

@@ -94,9 +94,9 @@ def _suite(kind: str) -> tuple[type, str]:
 
 def _offers(manager: PluginManager, info: PluginInfo) -> Iterator[tuple[str, str, Callable[..., Any]]]:
     """Yield kind, name and factory of everything the plugin offers; hook kinds have their class's name."""
-    for kind, names in info.offers.items():
+    for kind_name, names in info.offers.items():
         for name in names:
-            yield kind, name, manager.factory_of(info.name, kind, name)
+            yield kind_name, name, manager.factory_of(info.name, kind_name, name)
     for kind in KINDS.values():
         if kind.pattern == "hook" and kind.hook in info.hooks:
             for thing in manager.offered_by(info.name, kind.name):

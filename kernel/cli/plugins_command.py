@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def list_command(as_json: bool) -> None:
 def _offer_text(row: Mapping[str, Any], chosen: Iterable[tuple[str, str]]) -> str:
     """Return one line on what a plugin offers, with contract versions and stars, or on why it is broken."""
     if row["problem"]:
-        return click.style("broken: ", fg="red") + row["problem"].splitlines()[0]
+        return f"{click.style('broken:', fg='red')} {row['problem'].splitlines()[0]}"
     texts = []
     for kind in KINDS.values():
         names = row["offers"].get(kind.name, ())
@@ -283,7 +283,7 @@ def _libraries() -> list[dict[str, str]]:
     ]
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Print columns as wide as they need to be; the last one is not padded."""
     widths = [max(len(click.unstyle(row[column])) for row in [heads, *rows]) for column in range(len(heads))]
     for number, row in enumerate([heads, *rows]):

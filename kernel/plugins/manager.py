@@ -185,7 +185,8 @@ class PluginManager:
 
     def factory_of(self, plugin: str, kind: str, name: str) -> Factory:
         """Return the factory of `name` that the plugin `plugin` offers, selected or not, contested or not."""
-        return self._answer(plugin, _kind(kind, "driver", "named").hook)[name]
+        factory: Factory = self._answer(plugin, _kind(kind, "driver", "named").hook)[name]
+        return factory
 
     def offered_by(self, plugin: str, kind: str) -> Sequence[Any]:
         """Return what the plugin `plugin` offers of a hook kind."""
@@ -275,7 +276,7 @@ class PluginManager:
                 ) from self.problems[culprit]
             raise PluginNotFoundError(messages.not_found(kind, selection, name, offered, self.problems))
         try:
-            return self._answer(owners[0], kind.hook)[name]
+            return self.factory_of(owners[0], kind.name, name)
         except Exception as error:  # imports a stranger's module, in a process that only has the catalog
             raise PluginError(messages.broken_selected(kind, selection, name, owners[0], error)) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pluggy
@@ -26,10 +26,10 @@ def trace(manager: pluggy.PluginManager, clock: Callable[[], float] = time.perf_
     """Log every hook call of `manager` to stderr: hook, plugins, arguments, result, microseconds. Returns the undo."""
     started: list[float] = []
 
-    def before(hook: str, methods: list[Any], arguments: dict[str, Any]) -> None:
+    def before(hook: str, methods: Sequence[Any], arguments: Mapping[str, Any]) -> None:
         started.append(clock())
 
-    def after(outcome: pluggy.Result[Any], hook: str, methods: list[Any], arguments: dict[str, Any]) -> None:
+    def after(outcome: pluggy.Result[Any], hook: str, methods: Sequence[Any], arguments: Mapping[str, Any]) -> None:
         microseconds = round((clock() - started.pop()) * 1e6, 1)
         plugins = [method.plugin_name for method in methods]
         said: dict[str, Any] = {"arguments": dict(arguments)} if arguments else {}

@@ -110,7 +110,7 @@ def read_config(path: Path) -> Config:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
-        import tomli as tomllib
+        import tomli as tomllib  # type: ignore[import-not-found]
 
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,80 @@
+"""kernel: ordinary Python functions and classes on many cores and many machines.
+
+The kernel itself does little: it moves tasks, actor calls and objects between processes (`kernel.runtime`), holds a
+machine's workers (`kernel.node`) and agrees on what is shared (`kernel.control`). Which worker a task gets, where
+large objects live, how values become bytes, what devices there are: plugins decide, behind the contracts in
+`kernel_spec`. Libraries are mounted under this name (`from kernel import tune`).
+
+Where to read next: `kernel/api/` for what is exported here, `kernel/runtime/tasks.py` for the life of a task.
+"""
+
+from typing import Any as _Any
+
+from kernel import mounts as _mounts
+from kernel.api.actor import ActorClass, ActorHandle, exit_actor, method
+from kernel.api.context import RuntimeContext, get_gpu_ids, get_resource_ids, get_runtime_context
+from kernel.api.generators import ObjectRefGenerator
+from kernel.api.operations import (
+    cancel,
+    get,
+    get_actor,
+    kill,
+    list_named_actors,
+    put,
+    remote,
+    wait,
+)
+from kernel.api.remote_function import RemoteFunction
+from kernel.api.session import init, is_initialized, shutdown
+from kernel.api.state import (
+    available_resources,
+    cluster_resources,
+    explain,
+    nodes,
+    profile,
+    set_resource,
+    timeline,
+)
+from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.streams import DynamicReturns
+from kernel_spec.version import __version__
+
+__all__ = [
+    "ActorClass",
+    "ActorHandle",
+    "DynamicReturns",
+    "ObjectRef",
+    "ObjectRefGenerator",
+    "RemoteFunction",
+    "RuntimeContext",
+    "__version__",
+    "available_resources",
+    "cancel",
+    "cluster_resources",
+    "exit_actor",
+    "explain",
+    "get",
+    "get_actor",
+    "get_gpu_ids",
+    "get_resource_ids",
+    "get_runtime_context",
+    "init",
+    "is_initialized",
+    "kill",
+    "list_named_actors",
+    "method",
+    "nodes",
+    "profile",
+    "put",
+    "remote",
+    "set_resource",
+    "shutdown",
+    "timeline",
+    "wait",
+]
+
+_mounts.install()
+
+
+def __getattr__(name: str) -> _Any:
+    return _mounts.load(name)

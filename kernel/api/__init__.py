@@ -1,0 +1,1 @@
+"""The public API: remote functions and actors, sessions, and the verbs on references. `kernel/__init__.py` lists it."""

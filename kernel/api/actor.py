@@ -1,0 +1,285 @@
+"""Actors: what `@kernel.remote` makes of a class, handles to its instances, and their methods."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernel.api.generators import ObjectRefGenerator
+from kernel.api.options import (
+    ACTOR,
+    METHOD,
+    check_options,
+    count_returns,
+    retry_exceptions,
+    strategy_of,
+    wanted_resources,
+)
+from kernel.api.runtime_env import prepare_environment
+from kernel.runtime.call_runner import ExitActor
+from kernel.runtime.current import get_runtime
+from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
+from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.streams import Stream
+from kernel.runtime.worker_info import worker_info
+from kernel_spec.errors import OptionError, UsageError
+from kernel_spec.ids import ActorId
+
+_METHOD_OPTIONS = "__kernel_method_options__"
+
+
+def method(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give an actor's method options, such as `@kernel.method(num_returns=2, concurrency_group="io")`."""
+    checked = check_options(options, METHOD)
+
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(function, _METHOD_OPTIONS, checked)
+        return function
+
+    return mark
+
+
+def exit_actor() -> None:
+    """Leave the method that runs and end this actor; calls queued behind it fail, exit handlers run.
+
+    Raises UsageError outside of an actor.
+    """
+    if not worker_info.actor and not getattr(get_runtime(), "local_mode", False):
+        raise UsageError("exit_actor() works only inside a method of an actor")
+    raise ExitActor
+
+
+class ActorClass:
+    """A class whose instances live in processes of their own: `Counter.remote(...)` starts one."""
+
+    def __init__(self, cls: type, options: Mapping[str, Any]) -> None:
+        self._cls = cls
+        self._options = check_options(options, ACTOR)
+        self._definition: ClassDefinition | None = None
+        self._session: object = None
+        self.__name__ = cls.__name__
+        self.__doc__ = cls.__doc__
+        self.__module__ = cls.__module__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"actor class {self.__name__} can't be instantiated directly; use {self.__name__}.remote(...)"
+        )
+
+    def options(self, **options: Any) -> ActorClass:
+        """Return the same class with other options; this one stays as it is."""
+        resets = {name: None for name, value in options.items() if value is None}
+        return ActorClass(self._cls, {**self._options, **check_options(options, ACTOR), **resets})
+
+    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+        """Start an actor and return a handle at once. Raises NameTakenError when its name is taken."""
+        runtime = get_runtime()
+        if self._session is not runtime or self._definition is None:
+            self._definition = define_class(self._cls)
+            self._session = runtime
+        definition = self._definition
+        options = self._actor_options()
+        _check_arguments(self._cls, args, kwargs)
+        actor, ref, existing = runtime.create_actor(definition, options, args, kwargs)
+        if existing is not None:
+            return handle_from_description(existing)
+        handle = ActorHandle(
+            actor, definition.name, definition.methods, definition.is_async, options.max_task_retries,
+            options.max_pending_calls, ref,
+        )
+        return handle
+
+    def _actor_options(self) -> ActorOptions:
+        given = self._options
+        detached = given.get("lifetime") == "detached"
+        if detached and "name" not in given:
+            raise OptionError('lifetime="detached" needs a name: without one the actor could never be found again')
+        if given.get("get_if_exists") and "name" not in given:
+            raise OptionError("get_if_exists=True needs a name to look for")
+        environment = given.get("runtime_env")
+        return ActorOptions(
+            wanted_resources(given, 0),
+            strategy_of(given),
+            dict(given.get("scheduling_hints", {})),
+            prepare_environment(environment) if environment else None,
+            given.get("name", ""),
+            given.get("namespace", ""),
+            given.get("get_if_exists", False),
+            detached,
+            given.get("max_restarts", 0),
+            given.get("max_task_retries", 0),
+            given.get("max_concurrency", 0),
+            given.get("concurrency_groups", {}),
+            given.get("max_pending_calls", -1),
+        )
+
+    def __reduce__(self) -> Any:
+        return ActorClass, (self._cls, self._options)
+
+    def __repr__(self) -> str:
+        return f"ActorClass({self.__module__}.{self.__name__})"
+
+
+class ActorHandle:
+    """A reference to an actor. Pass it to tasks and other actors; the actor lives while any handle does.
+
+    `handle.method.remote(...)` queues a call and returns a reference; calls of one caller run in order.
+    """
+
+    def __init__(
+        self,
+        actor: ActorId,
+        class_name: str,
+        methods: Mapping[str, Mapping[str, Any]],
+        is_async: bool,
+        max_task_retries: int,
+        max_pending_calls: int,
+        ref: ObjectRef | None,
+    ) -> None:
+        self._actor_id = actor
+        self._class_name = class_name
+        self._methods = methods
+        self._is_async = is_async
+        self._max_task_retries = max_task_retries
+        self._max_pending_calls = max_pending_calls
+        self._ref = ref
+
+    def __getattr__(self, name: str) -> ActorMethod:
+        if name.startswith("__") and name != "__kernel_terminate__":
+            raise AttributeError(name)
+        options = self._methods.get(name)
+        if options is None and name != "__kernel_terminate__":
+            raise AttributeError(f"actor {self._class_name} has no method {name!r}{_nearest(name, self._methods)}")
+        method = ActorMethod(self, name, options or {})
+        self.__dict__[name] = method
+        return method
+
+    def __dir__(self) -> list[str]:
+        return sorted([*super().__dir__(), *self._methods])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorHandle) and self._actor_id == other._actor_id
+
+    def __hash__(self) -> int:
+        return hash(self._actor_id)
+
+    def __repr__(self) -> str:
+        return f"Actor({self._class_name}, {self._actor_id.hex()})"
+
+    def __reduce__(self) -> Any:
+        return _rebuild_handle, (
+            self._actor_id,
+            self._class_name,
+            dict(self._methods),
+            self._is_async,
+            self._max_task_retries,
+            self._max_pending_calls,
+            self._ref,
+        )
+
+
+class ActorMethod:
+    """One method of one actor. It holds its handle's reference, so `Counter.remote().method` keeps the actor."""
+
+    def __init__(self, handle: ActorHandle, name: str, options: Mapping[str, Any]) -> None:
+        self._actor = handle._actor_id
+        self._ref = handle._ref
+        self._name = name
+        self._given = options
+        self._limit = handle._max_pending_calls
+        self._handle_defaults = (handle._max_task_retries, handle._is_async)
+        self._options = _call_options(name, options, handle._max_task_retries)
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Queue a call; return as a remote function does. Raises PendingCallsLimitError at max_pending_calls."""
+        runtime = get_runtime()
+        if self._limit > 0:
+            runtime.check_pending_calls(self._actor, self._limit)
+        result = runtime.call_actor(self._actor, self._name, self._options, args, kwargs)
+        return ObjectRefGenerator(result) if type(result) is Stream else result
+
+    def options(self, **options: Any) -> ActorMethod:
+        """Return the same method with other options for its calls."""
+        changed = object.__new__(ActorMethod)
+        changed.__dict__.update(self.__dict__)
+        changed._given = {**self._given, **check_options(options, METHOD)}
+        changed._options = _call_options(self._name, changed._given, self._handle_defaults[0])
+        return changed
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"actor method {self._name}() can't be called directly; use .{self._name}.remote(...)")
+
+    def __repr__(self) -> str:
+        return f"ActorMethod({self._name})"
+
+
+def _call_options(name: str, given: Mapping[str, Any], max_task_retries: int) -> CallOptions:
+    return CallOptions(
+        count_returns(given, bool(given.get("is_generator"))),
+        given.get("max_task_retries", max_task_retries),
+        retry_exceptions(given),
+        given.get("concurrency_group", ""),
+        given.get("stream_ahead", 0),
+        name,
+    )
+
+
+def define_class(cls: type) -> ClassDefinition:
+    """Return what the runtime needs to know of an actor class."""
+    methods: dict[str, dict[str, Any]] = {}
+    is_async = False
+    for name, member in inspect.getmembers(cls, callable):
+        if name.startswith("__") and name != "__call__":
+            continue
+        if not callable(member):
+            continue
+        function = inspect.unwrap(member)
+        options = dict(getattr(member, _METHOD_OPTIONS, {}))
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            is_async = True
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            options["is_generator"] = True
+        methods[name] = options
+    return ClassDefinition(cls, cls.__name__, methods, is_async)
+
+
+def _check_arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise TypeError here, at the caller's line, when the constructor does not take these arguments."""
+    if cls.__init__ is object.__init__ and cls.__new__ is object.__new__:
+        if args or kwargs:
+            raise TypeError(f"{cls.__name__}() takes no arguments")
+        return
+    try:
+        signature = inspect.signature(cls)
+    except (ValueError, TypeError):
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{cls.__name__}.remote(): {error}") from None
+
+
+def _rebuild_handle(
+    actor: ActorId, class_name: str, methods: Any, is_async: bool, retries: int, limit: int, ref: ObjectRef | None
+) -> ActorHandle:
+    get_runtime().watch_actor(actor, class_name)
+    return ActorHandle(actor, class_name, methods, is_async, retries, limit, ref)
+
+
+def handle_from_description(found: Mapping[str, Any]) -> ActorHandle:
+    """Return a handle to an actor that was found by name."""
+    runtime = get_runtime()
+    name, methods, is_async, retries = found["definition"]
+    ref = None
+    if not found["detached"]:
+        ref = runtime.adopt(found["id"] + b"\0\0\0\0", found["owner"], found["owner_address"])
+    runtime.watch_actor(found["id"], name)
+    return ActorHandle(found["id"], name, methods, is_async, retries, found["max_pending_calls"], ref)
+
+
+def _nearest(name: str, known: Mapping[str, Any]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

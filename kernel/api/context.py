@@ -1,0 +1,112 @@
+"""Where user code runs, and what it was given."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from kernel.api.actor import handle_from_description
+from kernel.runtime.current import get_runtime
+from kernel.runtime.execution_context import current_execution
+from kernel.runtime.worker_info import worker_info
+from kernel_spec.errors import UsageError
+from kernel_spec.resources import quantities
+
+
+class RuntimeContext:
+    """Answers about the session, node, job, task and actor that the calling code belongs to."""
+
+    def get_job_id(self) -> str:
+        """Return the job's id."""
+        return get_runtime().job.hex()
+
+    def get_node_id(self) -> str:
+        """Return the node's id."""
+        return get_runtime().node.hex()
+
+    def get_worker_id(self) -> str:
+        """Return this process's id."""
+        return get_runtime().process.hex()
+
+    def get_task_id(self) -> str | None:
+        """Return the id of the task or call that runs here, or None."""
+        task = current_execution.get().task
+        return task.hex() if task else None
+
+    def get_task_name(self) -> str | None:
+        """Return the name of the task or call that runs here, or None."""
+        return current_execution.get().name or None
+
+    def get_attempt_number(self) -> int:
+        """Return how many times this task was tried before."""
+        return current_execution.get().attempt
+
+    def get_actor_id(self) -> str | None:
+        """Return the id of the actor this code runs in, or None."""
+        actor = get_runtime().current_actor()
+        return actor.hex() if actor else None
+
+    def get_actor_name(self) -> str | None:
+        """Return the class name of the actor this code runs in, or None."""
+        return worker_info.actor_name or None
+
+    @property
+    def current_actor(self) -> Any:
+        """Return a handle to the actor this code runs in; raises UsageError outside of one."""
+        found = get_runtime().describe_current_actor()
+        if found is None:
+            raise UsageError("current_actor can be asked for only inside an actor")
+        return handle_from_description(found)
+
+    @property
+    def namespace(self) -> str:
+        """Return the namespace in which names are looked up."""
+        return get_runtime().namespace
+
+    @property
+    def was_current_actor_reconstructed(self) -> bool:
+        """Return whether this actor was restarted."""
+        return worker_info.restarts > 0
+
+    def get_assigned_resources(self) -> dict[str, float]:
+        """Return what the task's lease (or the actor) holds."""
+        return quantities(worker_info.resources)
+
+    def get_accelerator_ids(self) -> dict[str, list[str]]:
+        """Return resource to the devices this code may use."""
+        return {name: [str(i) for i in sorted(shares)] for name, shares in worker_info.devices.items()}
+
+    def get(self) -> dict[str, Any]:
+        """Return all of it as a dict."""
+        return {
+            "job_id": self.get_job_id(),
+            "node_id": self.get_node_id(),
+            "worker_id": self.get_worker_id(),
+            "task_id": self.get_task_id(),
+            "actor_id": self.get_actor_id(),
+            "namespace": self.namespace,
+            "pid": os.getpid(),
+        }
+
+
+_context = RuntimeContext()
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Return what user code can ask about where it runs; raises NotInitializedError without a session."""
+    get_runtime()
+    return _context
+
+
+def get_gpu_ids() -> list[int]:
+    """Return the indexes of the GPUs that the running task or actor may use."""
+    return sorted(worker_info.devices.get("GPU", {}))
+
+
+def get_resource_ids() -> dict[str, list[tuple[int, float]]]:
+    """Return resource to (device index, share) for devices, and to (0, quantity) for the rest."""
+    shown: dict[str, list[tuple[int, float]]] = {}
+    for name, quantity in quantities(worker_info.resources).items():
+        devices = worker_info.devices.get(name)
+        shown[name] = [(i, u / 10_000) for i, u in sorted(devices.items())] if devices else [(0, quantity)]
+    return shown

@@ -1,0 +1,69 @@
+"""The reference stream that a generator task or method returns."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kernel.runtime.current import get_runtime
+from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.streams import Stream
+
+
+class ObjectRefGenerator:
+    """Yields the references of a generator's items, in order, each as soon as its item was yielded.
+
+    Iterate over it, with `for` or `async for`. An error in the generator is raised by `get` of the last reference.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> ObjectRefGenerator:
+        return self
+
+    def __next__(self) -> ObjectRef:
+        return self.next(None)
+
+    def next(self, timeout: float | None = None) -> ObjectRef:
+        """Return the next reference; raises GetTimeoutError after `timeout` seconds, StopIteration at the end."""
+        return get_runtime().next_item(self._stream, timeout)
+
+    def __aiter__(self) -> ObjectRefGenerator:
+        return self
+
+    async def __anext__(self) -> ObjectRef:
+        runtime = get_runtime()
+        loop = asyncio.get_running_loop()
+        while True:
+            ref, ended = runtime.take_item(self._stream)
+            if ref is not None:
+                return ref
+            if ended:
+                raise StopAsyncIteration
+            await runtime.item_arrival(self._stream, loop)
+
+    def completed(self) -> ObjectRef:
+        """Return a reference that is ready when the generator has ended."""
+        assert self._stream.completed is not None
+        return self._stream.completed
+
+    def is_finished(self) -> bool:
+        """Return whether every item was taken."""
+        return self._stream.finished and not self._stream.items
+
+    def close(self) -> None:
+        """Take no more items; the generator is closed where it runs."""
+        get_runtime().close_stream(self._stream)
+
+    def __del__(self) -> None:
+        if not self._stream.finished:
+            self._stream.abandoned = True
+
+    def __repr__(self) -> str:
+        return f"ObjectRefGenerator({self._stream.task.hex()})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "an ObjectRefGenerator can't leave the process that made the call; pass the references it yields instead"
+        )

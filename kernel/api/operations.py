@@ -1,0 +1,152 @@
+"""The verbs on references: get, put, wait, cancel, kill; and the decorator that makes things remote."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+from kernel.api.actor import ActorClass, ActorHandle, handle_from_description
+from kernel.api.remote_function import RemoteFunction
+from kernel.api.session import ensure_session
+from kernel.runtime.current import get_runtime
+from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.task_error import hide_internal_frames
+from kernel_spec.errors import ActorNotFoundError, KernelError, OptionError, UsageError
+
+
+@overload
+def remote(target: type) -> ActorClass: ...
+@overload
+def remote(target: Callable[..., Any]) -> RemoteFunction[..., Any]: ...
+@overload
+def remote(**options: Any) -> Callable[[Any], Any]: ...
+def remote(target: Any = None, **options: Any) -> Any:
+    """Make a function or class remote: `@kernel.remote`, `@kernel.remote(num_cpus=2)` or `kernel.remote(f)`.
+
+    Raises OptionError at once for an unknown or misplaced option or a bad value.
+    """
+    if target is None:
+        return lambda decorated: _make_remote(decorated, options)
+    if options:
+        raise OptionError("give options alone, as in kernel.remote(num_cpus=2)(f)")
+    return _make_remote(target, {})
+
+
+def _make_remote(target: Any, options: dict[str, Any]) -> Any:
+    if isinstance(target, (RemoteFunction, ActorClass)):
+        raise UsageError(f"{target!r} is remote already; use .options(...) to change it")
+    if inspect.isclass(target):
+        return ActorClass(target, options)
+    if callable(target):
+        if inspect.iscoroutinefunction(target):
+            raise UsageError(
+                f"{target.__name__}() is an async function, which only actors run; make it a method of an actor, "
+                "or call asyncio.run() in an ordinary function"
+            )
+        return RemoteFunction(target, options)
+    raise UsageError(f"kernel.remote takes a function or a class, not a {type(target).__name__}")
+
+
+def get(refs: Any, *, timeout: float | None = None) -> Any:
+    """Return the value of a reference, or the values of a list of references in order, waiting for them.
+
+    `timeout` is in seconds. Raises what a task raised (an error that is also a `TaskError`), GetTimeoutError when
+    time runs out, and faults (`FaultError`) when a value can't be had.
+    """
+    runtime = ensure_session()
+    one = type(refs) is ObjectRef
+    if one:
+        refs = (refs,)
+    elif not _are_refs(refs):
+        raise UsageError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
+    if timeout is not None and timeout < 0:
+        raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
+    _warn_in_coroutine("get")
+    try:
+        values = runtime.get(refs, timeout)
+    except KernelError as error:
+        raise hide_internal_frames(error) from error.__cause__
+    return values[0] if one else values
+
+
+def put(value: Any, *, weak: bool = False) -> ObjectRef:
+    """Store a value and return a reference to it. A `weak` one may be dropped when space is short."""
+    return ensure_session().put(value, weak)
+
+
+def wait(
+    refs: Sequence[ObjectRef], *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
+) -> tuple[list[ObjectRef], list[ObjectRef]]:
+    """Wait until `num_returns` references are ready, at most `timeout` seconds; return (ready, others).
+
+    Both lists keep the order of `refs`, which must not repeat one; others may hold more that are ready.
+    """
+    runtime = ensure_session()
+    if type(refs) is ObjectRef or not _are_refs(refs):
+        raise UsageError(f"wait() takes a list of ObjectRefs, not {_describe(refs)}")
+    if len({ref._entry.id for ref in refs}) != len(refs):
+        raise OptionError("wait() takes each reference once; the list repeats some")
+    if num_returns < 1 or num_returns > len(refs):
+        raise OptionError(f"num_returns must be between 1 and the {len(refs)} references given, not {num_returns}")
+    if timeout is not None and timeout < 0:
+        raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
+    _warn_in_coroutine("wait")
+    return runtime.wait(refs, num_returns, timeout, fetch_local)
+
+
+def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> None:
+    """Cancel the task (or actor call) that makes `ref`; `get` of it then raises TaskCancelledError.
+
+    A task that waits never runs. One that runs gets a KeyboardInterrupt (a coroutine is cancelled); with `force`
+    its worker is ended. `recursive` cancels what it submitted, too. A finished task is left alone.
+    """
+    if type(ref) is not ObjectRef:
+        raise UsageError(f"cancel() takes an ObjectRef, not {_describe(ref)}")
+    get_runtime().cancel(ref, force, recursive)
+
+
+def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
+    """End an actor's process at once; calls that wait fail. Without `no_restart` it may restart."""
+    if not isinstance(actor, ActorHandle):
+        raise UsageError(f"kill() takes an actor handle, not {_describe(actor)}; use cancel() for tasks")
+    get_runtime().kill_actor(actor._actor_id, no_restart)
+
+
+def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
+    """Return a handle to the living actor of that name; raises ActorNotFoundError when there is none."""
+    runtime = ensure_session()
+    found = runtime.find_actor(name, namespace)
+    if found is None:
+        where = namespace or runtime.namespace
+        names = [row["name"] for row in runtime.list_named_actors(True) if row["namespace"] == where]
+        known = f"; it has {', '.join(sorted(names)[:5])}" if names else ""
+        raise ActorNotFoundError(f"no actor named {name!r} lives in namespace {where!r}{known}")
+    return handle_from_description(found)
+
+
+def list_named_actors(all_namespaces: bool = False) -> list[Any]:
+    """Return names of living actors, of this namespace or (with namespaces, as dicts) of all."""
+    rows = ensure_session().list_named_actors(all_namespaces)
+    return rows if all_namespaces else [row["name"] for row in rows]
+
+
+def _are_refs(refs: Any) -> bool:
+    return isinstance(refs, (list, tuple)) and all(type(ref) is ObjectRef for ref in refs)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        wrong = next((item for item in value if type(item) is not ObjectRef), None)
+        return f"a {type(value).__name__} with a {type(wrong).__name__} in it"
+    return f"a {type(value).__name__}"
+
+
+def _warn_in_coroutine(verb: str) -> None:
+    if asyncio._get_running_loop() is not None:
+        better = "await ref, or asyncio.gather(*refs)" if verb == "get" else "asyncio.wait"
+        warnings.warn(
+            f"kernel.{verb}() in a coroutine blocks its event loop; use {better}", RuntimeWarning, stacklevel=3
+        )

@@ -1,0 +1,102 @@
+"""Remote functions: what `@kernel.remote` makes of a function."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pickle
+from collections.abc import Mapping
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from kernel.api.generators import ObjectRefGenerator
+from kernel.api.options import (
+    TASK,
+    check_options,
+    count_returns,
+    retry_exceptions,
+    strategy_of,
+    wanted_resources,
+)
+from kernel.api.runtime_env import prepare_environment
+from kernel.runtime import current
+from kernel.runtime.current import get_runtime
+from kernel.runtime.definitions import FunctionDefinition, Shape
+from kernel.runtime.streams import Stream
+
+DEFAULT_RETRIES = 3
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class RemoteFunction(Generic[P, R]):
+    """A function that runs in a worker: `f.remote(...)` queues a call and returns at once."""
+
+    def __init__(self, function: Any, options: Mapping[str, Any]) -> None:
+        self._function = function
+        self._options = check_options(options, TASK)
+        self._definition: FunctionDefinition | None = None
+        self._session: object = None
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"remote function {self._function.__name__}() can't be called directly; use "
+            f"{self._function.__name__}.remote(...), or .local(...) to run it here"
+        )
+
+    def local(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function in this process, as an ordinary call."""
+        return self._function(*args, **kwargs)
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Queue a call and return its reference at once.
+
+        With `num_returns=n` returns a list of n references; for a generator an `ObjectRefGenerator`; with
+        `num_returns=0` None. Reference arguments are resolved before the call runs.
+        """
+        runtime = current._runtime
+        if runtime is not self._session or runtime is None:
+            runtime = get_runtime()
+            self._definition = self._define()
+            self._session = runtime
+        result = runtime.submit(self._definition, args, kwargs)  # type: ignore[arg-type]
+        return ObjectRefGenerator(result) if type(result) is Stream else result
+
+    def options(self, **options: Any) -> RemoteFunction[P, R]:
+        """Return the same function with other options; this one stays as it is."""
+        return RemoteFunction(self._function, {**self._options, **check_options(options, TASK), **_resets(options)})
+
+    def _define(self) -> FunctionDefinition:
+        options = self._options
+        function = self._function
+        environment = options.get("runtime_env")
+        prepared = pickle.dumps(prepare_environment(environment)) if environment else b""
+        shape = Shape(
+            wanted_resources(options, 1),
+            strategy_of(options),
+            dict(options.get("scheduling_hints", {})),
+            prepared,
+        )
+        generator = inspect.isgeneratorfunction(function)
+        return FunctionDefinition(
+            function,
+            options.get("name", getattr(function, "__name__", "function")),
+            shape,
+            count_returns(options, generator),
+            options.get("max_calls", 0),
+            options.get("max_retries", DEFAULT_RETRIES),
+            retry_exceptions(options),
+            options.get("stream_ahead", 0),
+        )
+
+    def __reduce__(self) -> Any:
+        return RemoteFunction, (self._function, self._options)
+
+    def __repr__(self) -> str:
+        return f"RemoteFunction({self._function.__module__}.{self._function.__qualname__})"
+
+
+def _resets(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options given as None go back to their defaults."""
+    return {name: None for name, value in options.items() if value is None}

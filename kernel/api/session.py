@@ -1,0 +1,299 @@
+"""Joining and leaving a session: init, shutdown, is_initialized."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernel.api.init_options import InitOptions, check_init, make_local_runtime
+from kernel.api.log_printer import LogPrinter
+from kernel.api.runtime_env import prepare_environment
+from kernel.node.config import AgentConfig
+from kernel.node.launch import await_agent, start_agent
+from kernel.node.sessions import Session, make_session, running_sessions
+from kernel.plugins import PluginManager
+from kernel.runtime import operations as op
+from kernel.runtime.core import CoreRuntime
+from kernel.runtime.current import find_runtime, get_runtime, set_runtime
+from kernel.runtime.interface import Runtime
+from kernel.runtime.process import Identity
+from kernel.runtime.serialization import ValueSerializer
+from kernel.transport.authentication import make_token
+from kernel_spec.errors import AlreadyInitializedError, KernelError, NotInitializedError, SessionEndedError
+from kernel_spec.ids import ProcessId
+
+_lock = threading.RLock()
+_agent: subprocess.Popen[bytes] | None = None
+_directory: str | None = None
+
+
+class SessionInfo(dict[str, Any]):
+    """What init returns: a mapping about the session, and a context manager that shuts it down."""
+
+    def __enter__(self) -> SessionInfo:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        shutdown()
+
+
+def init(
+    address: str | None = None,
+    *,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    resources: Mapping[str, float] | None = None,
+    memory: int | None = None,
+    object_store_memory: int | None = None,
+    object_store_directory: str | None = None,
+    spill_directory: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    local_mode: bool = False,
+    namespace: str | None = None,
+    runtime_env: Mapping[str, Any] | None = None,
+    ignore_reinit_error: bool = False,
+    log_to_driver: bool = True,
+    configure_logging: bool = True,
+    logging_level: int | str = logging.WARNING,
+    temp_dir: str | None = None,
+    object_id_seed: int | None = None,
+    scheduler: str | None = None,
+    object_store: str | None = None,
+    serializer: str | Sequence[str] | None = None,
+    metadata_store: str | None = None,
+    spill_target: str | None = None,
+    head_services: Sequence[str] = (),
+) -> SessionInfo:
+    """Start a session for this program, or join one, and return what is known about it.
+
+    Without `address` (and without KERNEL_ADDRESS in the environment) a session of this machine is started, with
+    `num_cpus`, `num_gpus`, `resources`, `memory` and `object_store_memory` (bytes) as given or detected; it ends
+    with this program. `address="auto"` joins the newest session of this user, a session's directory that one.
+    `local_mode=True` runs everything in this process, one after another. Plugins are chosen by name.
+
+    Raises AlreadyInitializedError for a second init (unless `ignore_reinit_error`), OptionError for values that
+    can't be, PluginError for a plugin that was chosen and can't be used, SessionEndedError when nothing answers.
+    """
+    with _lock:
+        if find_runtime() is not None:
+            if ignore_reinit_error:
+                return _info(get_runtime())
+            raise AlreadyInitializedError(
+                "kernel.init() was called before in this process; call kernel.shutdown() first, "
+                "or pass ignore_reinit_error=True to go on with the session there is"
+            )
+        given = InitOptions(
+            address if address is not None else os.environ.get("KERNEL_ADDRESS") or None,
+            num_cpus, num_gpus, resources, memory, object_store_memory, object_store_directory, spill_directory,
+            labels, local_mode, namespace, runtime_env, log_to_driver, logging_level, temp_dir, object_id_seed,
+            {
+                "scheduler": scheduler, "object_store": object_store, "serializer": serializer,
+                "metadata_store": metadata_store, "spill_target": spill_target,
+            },
+            tuple(head_services),
+        )  # fmt: skip
+        check_init(given)
+        if configure_logging:
+            _configure_logging(given.logging_level)
+        if given.local_mode:
+            runtime: Runtime = make_local_runtime(given)
+            set_runtime(runtime)
+        elif given.address is not None:
+            runtime = _join(given, _find_session(given.address))
+        else:
+            runtime = _start(given)
+        atexit.unregister(shutdown)
+        atexit.register(shutdown)
+        return _info(runtime)
+
+
+def shutdown() -> None:
+    """Leave the session; end it, with everything in it, if this program started it. Safe to call twice."""
+    global _agent, _directory
+    with _lock:
+        runtime = find_runtime()
+        if runtime is not None:
+            runtime.shutdown()
+            set_runtime(None)
+        agent, _agent = _agent, None
+        directory, _directory = _directory, None
+    if agent is not None:
+        try:
+            agent.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            agent.kill()
+            agent.wait()
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def is_initialized() -> bool:
+    """Return whether this process is in a session."""
+    return find_runtime() is not None
+
+
+def ensure_session() -> Runtime:
+    """Return the runtime, starting a session with default options if there is none."""
+    runtime = find_runtime()
+    if runtime is None:
+        if threading.current_thread() is not threading.main_thread():
+            raise NotInitializedError("kernel is not initialized in this process; call kernel.init() first")
+        init()
+        runtime = get_runtime()
+    return runtime
+
+
+def _start(given: InitOptions) -> CoreRuntime:
+    global _agent, _directory
+    missing = _missing_plugins(given)
+    if missing:
+        return _fall_back(given, missing)
+    token = make_token()
+    directory = make_session(token, stays=False, given=given.temp_dir)
+    config = AgentConfig(
+        directory,
+        token,
+        os.urandom(8),
+        ephemeral=True,
+        resources=given.node_resources(),
+        labels=dict(given.labels or {}),
+        store_bytes=int(given.object_store_memory or 0),
+        store_directory=given.object_store_directory,
+        spill_directory=given.spill_directory,
+        plugins=given.chosen_plugins(),
+        head_services=given.head_services,
+        log_level=os.environ.get("KERNEL_LOG_LEVEL", "warning"),
+    )
+    agent = start_agent(config, stays=False)
+    try:
+        await_agent(agent, directory)
+        runtime = _join(given, Session(directory, agent.pid, False), starter=True)
+    except BaseException:
+        agent.kill()
+        agent.wait()
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    _agent, _directory = agent, directory
+    return runtime
+
+
+def _join(given: InitOptions, session: Session, starter: bool = False) -> CoreRuntime:
+    process = ProcessId(given.process_id())
+    identity = Identity(process, "driver", b"", process, session.directory, session.token())
+    namespace = given.namespace or process.hex()
+    runtime = CoreRuntime(identity, ValueSerializer(), _no_store, namespace)
+    details = {
+        "job": process,
+        "starter": starter,
+        "prestart": starter,
+        "namespace": namespace,
+        "cwd": os.getcwd(),
+        "path": list(sys.path),
+        "variables": dict(os.environ) if not starter else {},
+        "script": sys.argv[0] if sys.argv else "",
+        "wants_logs": given.log_to_driver,
+    }
+    runtime.io.handlers[op.LOG_LINES] = LogPrinter().on_lines
+    runtime.io.handlers[op.EXIT] = lambda connection, message: None
+    set_runtime(runtime)  # type: ignore[arg-type]
+    try:
+        runtime.start(details)
+        _adopt_plugins(runtime)
+        if given.runtime_env:
+            import pickle
+
+            runtime.query("add_environment", pickle.dumps(prepare_environment(given.runtime_env)))
+    except BaseException:
+        set_runtime(None)
+        runtime.shutdown()
+        raise
+    runtime.io.install_interrupts()
+    return runtime
+
+
+def _adopt_plugins(runtime: CoreRuntime) -> None:
+    """Use the plugins that the session's agent found and chose."""
+    import pickle
+
+    manager = PluginManager.from_catalog(pickle.loads(runtime.details["catalog"]))
+    runtime.adopt_node(runtime.details["node"])
+    runtime.store.use(manager.choose("object_store"))
+    serializers = [factory() for factory in manager.choose_many("serializer")]
+    if serializers:
+        runtime.use_serializer(ValueSerializer(serializers))
+
+
+def _no_store() -> Any:
+    raise KernelError("the object store is not known yet")
+
+
+def _missing_plugins(given: InitOptions) -> str:
+    """Return why sessions of several processes can't be had with what is installed, or nothing."""
+    if given.chosen_plugins().get("object_store") or os.environ.get("KERNEL_OBJECT_STORE"):
+        return ""
+    from kernel.entry_points import entry_points
+
+    names = {name for name, _ in entry_points("kernel.plugins")}
+    return "" if any(name.startswith("store_") for name in names) else "no object store plugin is installed"
+
+
+def _fall_back(given: InitOptions, why: str) -> Any:
+    import structlog
+
+    structlog.get_logger("kernel").warning(
+        f'{why}, so everything runs in this process (local mode); pip install "kernel[plugins]" for all cores'
+    )
+    runtime = make_local_runtime(given)
+    set_runtime(runtime)
+    return runtime
+
+
+def _find_session(address: str) -> Session:
+    sessions = running_sessions()
+    if address == "auto":
+        if not sessions:
+            raise SessionEndedError(
+                'init(address="auto") found no running session of this user; start one with `kernel start --head`'
+            )
+        return sessions[-1]
+    for session in sessions:
+        if address in (session.directory, session.name):
+            return session
+    known = ", ".join(session.name for session in sessions) or "none"
+    raise SessionEndedError(f"no session answers at {address!r}; running sessions of this user: {known}")
+
+
+def _configure_logging(level: int | str) -> None:
+    import structlog
+
+    if structlog.is_configured():
+        return
+    number = getattr(logging, level.upper(), logging.WARNING) if isinstance(level, str) else level
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+            structlog.processors.format_exc_info,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and "NO_COLOR" not in os.environ),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def _info(runtime: Runtime) -> SessionInfo:
+    return SessionInfo(
+        node_id=runtime.node.hex(),
+        job_id=runtime.job.hex(),
+        namespace=runtime.namespace,
+        session_dir=runtime.session_directory,
+        address=runtime.session_directory,
+        local_mode=runtime.local_mode,
+    )

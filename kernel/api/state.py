@@ -1,0 +1,60 @@
+"""Questions about the session: nodes, resources, timeline, explanations."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kernel.api.session import ensure_session
+from kernel.runtime.current import find_runtime
+from kernel.runtime.object_ref import ObjectRef
+
+
+def nodes() -> list[dict[str, Any]]:
+    """Return a row per node: id, address, resources, labels, whether it lives."""
+    return list(ensure_session().query("nodes"))
+
+
+def cluster_resources() -> dict[str, float]:
+    """Return resource to total quantity, over all nodes."""
+    return dict(ensure_session().query("cluster_resources"))
+
+
+def available_resources() -> dict[str, float]:
+    """Return resource to the quantity that is free now (and may not be in a moment)."""
+    return dict(ensure_session().query("available_resources"))
+
+
+def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
+    """Return what ran when as Chrome trace events, or write them to `filename` for chrome://tracing."""
+    events = list(ensure_session().query("timeline"))
+    if filename is None:
+        return events
+    with open(filename, "w") as file:
+        json.dump(events, file)
+    return None
+
+
+def explain(ref: ObjectRef) -> str:
+    """Say what a reference is waiting for: which resource, which argument, which process."""
+    return ensure_session().explain(ref)
+
+
+def set_resource(name: str, capacity: float) -> None:
+    """Create, change or (with 0) delete a custom resource of this node. Raises OptionError for a bad capacity."""
+    ensure_session().query("set_resource", name, float(capacity))
+
+
+@contextmanager
+def profile(name: str, extra_data: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Show the block as a span in the timeline, with `extra_data` to look at."""
+    begun = time.time()
+    try:
+        yield
+    finally:
+        runtime = find_runtime()
+        if runtime is not None:
+            runtime.trace_span(name, begun, time.time(), dict(extra_data or {}))

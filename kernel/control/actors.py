@@ -1,0 +1,294 @@
+"""Actors from creation to death. A pure state machine: events in, instructions out.
+
+    PENDING_CREATION --lease granted--> STARTING --constructed--> ALIVE
+    ALIVE --process died, restarts left--> RESTARTING --lease granted--> STARTING ...
+    any --constructor raised | killed | out of scope | job ended | no restarts left--> DEAD
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_spec.errors import InternalError, NameTakenError
+from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
+
+PENDING = "PENDING_CREATION"
+STARTING = "STARTING"
+ALIVE = "ALIVE"
+RESTARTING = "RESTARTING"
+DEAD = "DEAD"
+
+KEPT_DEAD = 1000
+"""How many dead actors are remembered, for late callers and for `kernel status`."""
+
+
+@dataclass(slots=True)
+class ActorRecord:
+    """One actor. `description` is what its creator said, `creation` what the worker needs (opaque bytes)."""
+
+    id: ActorId
+    job: JobId
+    owner: ProcessId
+    description: dict[str, Any]
+    creation: bytes
+    state: str = PENDING
+    worker: ProcessId = ProcessId(b"")
+    lease: LeaseId | None = None
+    attempt: int = 0
+    restarts_left: int = 0
+    cause: str = ""
+    failure: tuple[int, bytes] | None = None
+    ending: str = ""
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        name = self.description["name"]
+        return f"{self.description['class_name']}{f' {name!r}' if name else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class AskLease:
+    """Ask the scheduler for a worker for this actor."""
+
+    actor: ActorId
+
+
+@dataclass(frozen=True, slots=True)
+class DropLease:
+    """Withdraw the request, or give the granted lease back."""
+
+    lease: LeaseId
+
+
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """Tell the worker to become the actor."""
+
+    actor: ActorId
+
+
+@dataclass(frozen=True, slots=True)
+class EndWorker:
+    """End the actor's process; with `drain` after the calls it has."""
+
+    worker: ProcessId
+    reason: str
+    drain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Tell everybody who asked about the actor's new state."""
+
+    actor: ActorId
+
+
+Instruction = AskLease | DropLease | Construct | EndWorker | Publish
+
+
+class ActorTable:
+    """Every actor of the session."""
+
+    def __init__(self) -> None:
+        self.actors: dict[ActorId, ActorRecord] = {}
+        self.names: dict[tuple[str, str], ActorId] = {}
+        self._by_worker: dict[ProcessId, ActorId] = {}
+        self._by_lease: dict[LeaseId, ActorId] = {}
+        self._dead: deque[ActorId] = deque()
+        self._history: deque[str] = deque(maxlen=200)
+        self._reserved: dict[tuple[str, str], tuple[ActorId, ProcessId]] = {}
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def reserve(self, namespace: str, name: str, actor: ActorId, owner: ProcessId, get_if_exists: bool) -> ActorRecord | None:
+        """Claim a name for an actor about to be created; return the living holder if `get_if_exists`.
+
+        Raises NameTakenError when it is taken otherwise.
+        """
+        key = (namespace, name)
+        holder = self.names.get(key)
+        reserved = self._reserved.get(key)
+        if holder is not None and get_if_exists:
+            return self.actors[holder]
+        if holder is not None or (reserved is not None and reserved[0] != actor):
+            raise NameTakenError(
+                f"an actor named {name!r} lives in namespace {namespace!r}; use get_actor({name!r}), "
+                "options(get_if_exists=True), or another name"
+            )
+        self._reserved[key] = (actor, owner)
+        return None
+
+    def find(self, namespace: str, name: str) -> ActorRecord | None:
+        """Return the living actor of that name."""
+        actor = self.names.get((namespace, name))
+        return self.actors[actor] if actor is not None else None
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def create(self, record: ActorRecord) -> list[Instruction]:
+        """A process created an actor."""
+        if record.id in self.actors:
+            raise InternalError(f"actor {record.id.hex()} was created twice")
+        record.restarts_left = record.description["max_restarts"]
+        self.actors[record.id] = record
+        name = record.description["name"]
+        if name:
+            key = (record.description["namespace"], name)
+            self._reserved.pop(key, None)
+            self.names[key] = record.id
+        self._note(record, "created")
+        return [AskLease(record.id)]
+
+    def lease_asked(self, actor: ActorId, lease: LeaseId) -> None:
+        """The shell asked the scheduler on the actor's behalf."""
+        self.actors[actor].lease = lease
+        self._by_lease[lease] = actor
+
+    def lease_granted(self, lease: LeaseId, worker: ProcessId) -> list[Instruction]:
+        """A worker is there."""
+        record = self._of_lease(lease)
+        if record is None or record.state not in (PENDING, RESTARTING):
+            return [DropLease(lease)]
+        record.state = STARTING
+        record.worker = worker
+        self._by_worker[worker] = record.id
+        self._note(record, f"starts on {worker.hex()[:8]}")
+        return [Construct(record.id)]
+
+    def lease_failed(self, lease: LeaseId, failure: tuple[int, bytes], cause: str) -> list[Instruction]:
+        """No worker can be had (its environment can't be set up)."""
+        record = self._of_lease(lease)
+        if record is None:
+            return []
+        record.failure = failure
+        self._by_lease.pop(lease, None)
+        record.lease = None
+        return self._die(record, cause)
+
+    def constructed(self, actor: ActorId, failure: tuple[int, bytes] | None) -> list[Instruction]:
+        """The constructor returned, or raised."""
+        record = self.actors.get(actor)
+        if record is None or record.state != STARTING:
+            return []
+        if failure is not None:
+            record.failure = failure
+            return self._die(record, "its constructor raised")
+        record.state = ALIVE
+        self._note(record, "is alive")
+        instructions: list[Instruction] = [Publish(actor)]
+        if record.ending:
+            instructions.append(EndWorker(record.worker, record.ending, drain=True))
+        return instructions
+
+    def worker_died(self, worker: ProcessId, cause: str) -> list[Instruction]:
+        """A process ended; if it was an actor, restart it or declare it dead."""
+        actor = self._by_worker.pop(worker, None)
+        if actor is None:
+            return []
+        record = self.actors[actor]
+        if record.state == DEAD:
+            return []
+        instructions = self._release(record)
+        record.cause = record.ending or cause
+        if record.ending or record.restarts_left == 0:
+            return [*instructions, *self._die(record, record.cause)]
+        if record.restarts_left > 0:
+            record.restarts_left -= 1
+        record.attempt += 1
+        record.state = RESTARTING
+        record.worker = ProcessId(b"")
+        self._note(record, f"restarts: {cause}")
+        return [*instructions, Publish(actor), AskLease(actor)]
+
+    def out_of_scope(self, actor: ActorId) -> list[Instruction]:
+        """The last handle is gone: end it after the calls it has."""
+        return self._end(actor, "all handles to it went out of scope", drain=True)
+
+    def kill(self, actor: ActorId, no_restart: bool) -> list[Instruction]:
+        """`kernel.kill`: end it now; without `no_restart` it may restart."""
+        record = self.actors.get(actor)
+        if record is None or record.state == DEAD:
+            return []
+        if no_restart or record.state in (PENDING, RESTARTING):
+            return self._end(actor, "it was killed by kernel.kill(actor)", drain=False)
+        return [EndWorker(record.worker, "it was killed by kernel.kill(actor, no_restart=False)", drain=False)]
+
+    def ends_itself(self, worker: ProcessId, reason: str) -> None:
+        """An actor left by exit_actor: it must not restart."""
+        actor = self._by_worker.get(worker)
+        if actor is not None:
+            self.actors[actor].ending = reason
+
+    def owner_died(self, owner: ProcessId) -> list[Instruction]:
+        """A process is gone: so are the actors it owned, but for detached ones."""
+        self._reserved = {key: held for key, held in self._reserved.items() if held[1] != owner}
+        instructions: list[Instruction] = []
+        for record in list(self.actors.values()):
+            if record.owner == owner and not record.description["detached"] and record.state != DEAD:
+                instructions += self._end(record.id, "the process that created it ended", drain=False)
+        return instructions
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _end(self, actor: ActorId, reason: str, drain: bool) -> list[Instruction]:
+        record = self.actors.get(actor)
+        if record is None or record.state == DEAD:
+            return []
+        if record.state in (PENDING, RESTARTING) and not drain:
+            return self._die(record, reason)
+        if record.state in (PENDING, RESTARTING, STARTING):
+            record.ending = reason
+            if record.state == STARTING and not drain:
+                return [EndWorker(record.worker, reason, drain)]
+            return []
+        record.ending = reason
+        return [EndWorker(record.worker, reason, drain)]
+
+    def _die(self, record: ActorRecord, cause: str) -> list[Instruction]:
+        instructions = self._release(record)
+        if record.state == STARTING:
+            self._by_worker.pop(record.worker, None)
+        record.state = DEAD
+        record.cause = cause
+        record.creation = b""
+        name = record.description["name"]
+        key = (record.description["namespace"], name)
+        if name and self.names.get(key) == record.id:
+            del self.names[key]
+        self._dead.append(record.id)
+        while len(self._dead) > KEPT_DEAD:
+            del self.actors[self._dead.popleft()]
+        self._note(record, f"is dead: {cause}")
+        return [*instructions, Publish(record.id)]
+
+    def _release(self, record: ActorRecord) -> list[Instruction]:
+        lease, record.lease = record.lease, None
+        if lease is None:
+            return []
+        self._by_lease.pop(lease, None)
+        return [DropLease(lease)]
+
+    def _of_lease(self, lease: LeaseId) -> ActorRecord | None:
+        actor = self._by_lease.get(lease)
+        return self.actors.get(actor) if actor is not None else None
+
+    def _note(self, record: ActorRecord, what: str) -> None:
+        self._history.append(f"{record.id.hex()[:12]} {record.label} {what}")
+
+    def validate(self) -> None:
+        """Raise AssertionError, with the history, when an invariant is broken."""
+        story = "\n".join(self._history)
+        for key, actor in self.names.items():
+            assert self.actors[actor].state != DEAD, f"the name {key} belongs to a dead actor\n{story}"
+        for worker, actor in self._by_worker.items():
+            assert self.actors[actor].worker == worker, f"worker {worker.hex()} is not its actor's\n{story}"
+        for lease, actor in self._by_lease.items():
+            assert self.actors[actor].lease == lease, f"lease {lease.hex()} is not its actor's\n{story}"
+        for record in self.actors.values():
+            if record.state in (ALIVE, STARTING):
+                assert self._by_worker.get(record.worker) == record.id, f"{record.label} has no worker\n{story}"
+            if record.state == DEAD:
+                assert record.lease is None, f"dead {record.label} holds a lease\n{story}"

@@ -1,0 +1,188 @@
+"""Actors on the head: carries out what `kernel.control.actors` decides, and tells callers about changes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from kernel.control import actors as control
+from kernel.node.lease_desk import LeaseRecord, request_shape
+from kernel.runtime import operations as op
+from kernel.transport.connection import Connection, Message
+from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
+
+if TYPE_CHECKING:
+    from kernel.node.agent import Agent
+
+
+class ActorService:
+    """The shell around the actor table. Runs in the agent's loop."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.table = control.ActorTable()
+        self._subscribers: dict[ActorId, set[Connection]] = {}
+        agent.handlers |= {
+            op.CREATE_ACTOR: self._on_create,
+            op.FORGET_ACTOR: lambda c, m: self.carry_out(self.table.out_of_scope(m[1])),
+            op.SUBSCRIBE_ACTOR: self._on_subscribe,
+            op.ACTOR_READY: lambda c, m: self.carry_out(self.table.constructed(m[1], m[2])),
+        }
+        agent.methods |= {
+            "reserve_actor_name": self._reserve,
+            "find_actor": self._find,
+            "named_actors": self._named,
+            "kill_actor": self._kill,
+            "explain_actor": lambda connection, actor: self.explain(actor),
+            "actors": lambda connection: pickle.dumps(self.list()),
+        }
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def _on_create(self, connection: Connection, message: Message) -> None:
+        _, actor, description, creation = message
+        said: dict[str, Any] = pickle.loads(description)
+        job = JobId(b"" if said["detached"] else said["job"])
+        record = control.ActorRecord(actor, job, said["owner"], said, creation)
+        self._subscribers.setdefault(actor, set()).add(connection)
+        self.carry_out(self.table.create(record))
+
+    def _on_subscribe(self, connection: Connection, message: Message) -> None:
+        actor = message[1]
+        self._subscribers.setdefault(actor, set()).add(connection)
+        record = self.table.actors.get(actor)
+        if record is not None:
+            connection.send(self._state_message(record))
+        else:
+            connection.send((op.ACTOR_STATE, actor, control.DEAD, b"", "", 0, "it ended long ago", None))
+        connection.flush()
+
+    def _reserve(self, connection: Connection, namespace: str, name: str, actor: ActorId, get_if_exists: bool) -> Any:
+        record = self.table.reserve(namespace, name, actor, connection.info.id, get_if_exists)
+        return self._describe(record) if record is not None else None
+
+    def _find(self, connection: Connection, name: str, namespace: str) -> bytes | None:
+        record = self.table.find(namespace, name)
+        return self._describe(record) if record is not None else None
+
+    def _describe(self, record: control.ActorRecord) -> bytes:
+        said = record.description
+        return pickle.dumps(
+            {
+                "id": record.id,
+                "definition": said["definition"],
+                "max_pending_calls": said["max_pending_calls"],
+                "owner": record.owner,
+                "owner_address": said["owner_address"],
+                "detached": said["detached"],
+                "name": said["name"],
+            }
+        )
+
+    def _named(self, connection: Connection, namespace: str | None) -> list[dict[str, str]]:
+        return [{"namespace": ns, "name": name} for ns, name in self.table.names if namespace in (None, ns)]
+
+    def _kill(self, connection: Connection, actor: ActorId, no_restart: bool) -> None:
+        self.carry_out(self.table.kill(actor, no_restart))
+
+    # -- events from the agent -------------------------------------------------------------------------------------
+
+    def lease_served(self, lease: LeaseId, record: LeaseRecord) -> None:
+        """An actor's lease has its worker."""
+        assert record.worker is not None
+        self.carry_out(self.table.lease_granted(lease, record.worker))
+
+    def worker_died(self, worker: ProcessId, cause: str) -> None:
+        """A process ended."""
+        self.carry_out(self.table.worker_died(worker, cause))
+
+    def owner_died(self, connection: Connection) -> None:
+        """A process is gone: so are its subscriptions and its actors."""
+        for subscribers in self._subscribers.values():
+            subscribers.discard(connection)
+        self.carry_out(self.table.owner_died(connection.info.id))
+
+    # -- instructions ----------------------------------------------------------------------------------------------
+
+    def carry_out(self, instructions: list[control.Instruction]) -> None:
+        """Do what the table decided."""
+        for step in instructions:
+            if isinstance(step, control.AskLease):
+                self._ask_lease(self.table.actors[step.actor])
+            elif isinstance(step, control.DropLease):
+                self._agent.desk.release(step.lease, broken=True)
+            elif isinstance(step, control.Construct):
+                self._construct(self.table.actors[step.actor])
+            elif isinstance(step, control.EndWorker):
+                self._agent.end_worker(step.worker, step.reason, drain=step.drain)
+            else:
+                self._publish(self.table.actors[step.actor])
+
+    def _ask_lease(self, record: control.ActorRecord) -> None:
+        lease = LeaseId(os.urandom(8))
+        said = record.description
+        self.table.lease_asked(record.id, lease)
+        environment = self._agent.environments.key_of(said["environment"])
+        shape = request_shape(said["wanted"], said["strategy"], said["hints"], environment)
+        self._agent.desk.request(lease, record.job, record.owner, shape, record.label, None)
+
+    def _construct(self, record: control.ActorRecord) -> None:
+        worker = self._agent.pool.workers[record.worker]
+        self._agent.pool.becomes_actor(record.worker)
+        worker.name = record.description["class_name"]
+        allocation = self._agent.desk.allocation(record.lease)
+        worker.peer.send(
+            (op.BECOME_ACTOR, record.id, record.creation, allocation.amounts, allocation.devices, record.attempt)
+        )
+        worker.peer.flush()
+
+    def _publish(self, record: control.ActorRecord) -> None:
+        message = self._state_message(record)
+        for connection in list(self._subscribers.get(record.id, ())):
+            connection.send(message)
+            connection.flush()
+        if record.state == control.DEAD:
+            self._subscribers.pop(record.id, None)
+        self._agent.observe("actor", record.state, record.id, {"name": record.label, "cause": record.cause})
+
+    def _state_message(self, record: control.ActorRecord) -> Message:
+        address = self._agent.socket_path(record.worker) if record.worker else ""
+        state = control.PENDING if record.state == control.STARTING else record.state
+        return (op.ACTOR_STATE, record.id, state, record.worker, address, record.attempt, record.cause, record.failure)
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def explain(self, actor: ActorId) -> str:
+        """Say what an actor is waiting for."""
+        record = self.table.actors.get(actor)
+        if record is None:
+            return "no such actor is known (any more)"
+        if record.state in (control.PENDING, control.RESTARTING) and record.lease is not None:
+            return f"actor {record.label} is {record.state}: {self._agent.desk.explain(record.lease)}"
+        if record.state == control.STARTING:
+            return f"actor {record.label} is in its constructor on worker {record.worker.hex()[:8]}"
+        if record.state == control.DEAD:
+            return f"actor {record.label} is dead: {record.cause}"
+        return f"actor {record.label} is alive on worker {record.worker.hex()[:8]}"
+
+    def list(self) -> list[dict[str, Any]]:
+        """Return a row per actor."""
+        rows = []
+        for record in self.table.actors.values():
+            worker = self._agent.pool.workers.get(record.worker)
+            rows.append(
+                {
+                    "actor_id": record.id.hex(),
+                    "class_name": record.description["class_name"],
+                    "name": record.description["name"],
+                    "namespace": record.description["namespace"],
+                    "state": record.state,
+                    "pid": worker.pid if worker is not None else 0,
+                    "restarts": record.attempt,
+                    "detached": record.description["detached"],
+                    "job_id": record.job.hex(),
+                    "cause": record.cause,
+                }
+            )
+        return rows

@@ -1,0 +1,507 @@
+"""The agent: one loop that ties the parts of a node together. It decides nothing itself."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from kernel.node import queries
+from kernel.node.actor_service import ActorService
+from kernel.node.config import AgentConfig
+from kernel.node.detection import choose_store_bytes, detect_devices, total_resources
+from kernel.node.environments import Environments
+from kernel.node.job_table import JobTable
+from kernel.node.later import Later
+from kernel.node.lease_desk import LeaseDesk, LeaseRecord, grant_message
+from kernel.node.log_service import LogService
+from kernel.node.observation import Observation
+from kernel.node.processes import descendants_of, describe_status, end_descendants, kill
+from kernel.node.store_service import StoreService
+from kernel.node.template_link import TemplateLink
+from kernel.node.worker_pool import ENDING, Assign, Instruction, StartWorker, WorkerPool, WorkerRecord
+from kernel.plugins import PluginManager
+from kernel.runtime import operations as op
+from kernel.runtime.process import PYTHON, Peer
+from kernel.transport.connection import ATTACH_OPERATION, Connection, Message
+from kernel.transport.listener import Listener
+from kernel.transport.reactor import Reactor
+from kernel_spec.errors import InternalError, KernelError, ProtocolError, RuntimeEnvError
+from kernel_spec.ids import LeaseId, NodeId, ProcessId
+
+TICK_SECONDS = 0.1
+IDLE_WORKER_SECONDS = 15.0
+GRACE_SECONDS = 2.0
+"""How long a worker that was told to end may run its exit handlers."""
+
+
+class Agent:
+    """One node. `handlers` and `methods` are filled by the parts."""
+
+    def __init__(self, config: AgentConfig, reactor: Reactor, manager: PluginManager) -> None:
+        self.config = config
+        self.reactor = reactor
+        self.manager = manager
+        self.log = structlog.get_logger("kernel.node")
+        self.node = NodeId(config.node)
+        self.started = time.time()
+        self.handlers: dict[int, Callable[[Connection, Message], None]] = {}
+        self.methods: dict[str, Callable[..., Any]] = {}
+        self.connections: dict[ProcessId, Connection] = {}
+        self.ending: str | None = None
+        self._asked: dict[int, tuple[Connection, Callable[[Any], None]]] = {}
+        self._question = 0
+        self.exit_statuses: dict[int, int] = {}
+        self.template: TemplateLink | None = None
+        accelerators = manager.all("accelerator")
+        self.devices = detect_devices(accelerators)
+        self.store_bytes = choose_store_bytes(config.store_bytes)
+        self.total = total_resources(config.resources, self.devices, "127.0.0.1", self.store_bytes)
+        self.environments = Environments(config.directory)
+        self.pool = WorkerPool(lambda: os.urandom(8))
+        self.observation = Observation(manager.all("observer"))
+        self.jobs = JobTable()
+        self.desk = LeaseDesk(manager.choose("scheduler")(), reactor.clock, self._find_worker, self._drop_worker)
+        self.store = self._open_store()
+        self.logs = LogService(reactor, os.path.join(config.directory, "logs"), self._on_lines)
+        self.metadata = manager.choose("metadata_store")(config.directory)
+        self.handlers |= self.store.handlers
+        self.handlers |= {
+            op.HELLO: self._on_hello,
+            op.CALL: self._on_call,
+            op.REPLY: self._on_reply,
+            op.REPLY_ERROR: self._on_reply,
+            ATTACH_OPERATION: self._on_attach,
+            op.REQUEST_LEASE: self._on_request_lease,
+            op.CANCEL_LEASE: lambda c, m: self.desk.cancel(m[1]),
+            op.RETURN_LEASE: lambda c, m: self.desk.release(m[1], m[2]),
+            op.BLOCKED: lambda c, m: self._on_blocked(c, True),
+            op.UNBLOCKED: lambda c, m: self._on_blocked(c, False),
+        }
+        self.actors = ActorService(self)
+        queries.install(self)
+        self.methods["register"] = self._register
+        self.methods["kill_worker"] = self._kill_worker
+        self.listener = Listener(
+            os.path.join(config.directory, "agent.sock"),
+            config.token,
+            reactor,
+            self._on_messages,
+            self._on_close,
+            lambda reason: self.log.warning("connection refused", reason=reason),
+        )
+        devices = tuple(self.devices) or ("GPU",)
+        self.desk.add_node(self.node, self.total, config.labels, devices)
+
+    def _open_store(self) -> StoreService:
+        config = self.config
+        server = self.manager.choose("object_store")().open_server(self.store_bytes, config.store_directory)
+        spill = self.manager.choose("spill_target")(config.spill_directory or os.path.join(config.directory, "spill"))
+        return StoreService(server, spill, self.reactor, self._send_to, self._broadcast)
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def attach_template(self, template: TemplateLink) -> None:
+        """Use a template that is starting, and tell it about the session."""
+        self.template = template
+        template.load(
+            {
+                "catalog": self.manager.catalog(),
+                "node": self.node,
+                "directory": self.config.directory,
+                "token": self.config.token,
+                "ephemeral": self.config.ephemeral,
+            }
+        )
+
+    def run(self) -> None:
+        """Serve until the session ends."""
+        self.observe("node", "ALIVE", self.node, {"resources": self.total})
+        self.reactor.call_later(TICK_SECONDS, self._tick)
+        while self.ending is None:
+            self.reactor.poll(60.0)
+            self.store.finish_disk_work()
+            self.observation.deliver()
+        self._shut_down()
+
+    def end(self, reason: str) -> None:
+        """End the session."""
+        self.ending = self.ending or reason
+        self.reactor.wake()
+
+    def _shut_down(self) -> None:
+        self.log.debug("the session ends", reason=self.ending)
+        for connection in self.connections.values():
+            connection.send((op.EXIT, self.ending, False))
+            connection.flush()
+        self._wait_for_workers(0.5)
+        template = self.template.pid if self.template is not None else 0
+        end_descendants(os.getpid(), frozenset([template]))
+        self.logs.drain()
+        for connection in self.connections.values():
+            connection.flush()
+        for connection in list(self.connections.values()):
+            connection.on_close = lambda c, reason: None
+            connection.close("the session ended")
+        self.listener.close()
+        if self.template is not None:
+            self.template.close()
+        end_descendants(os.getpid())
+        self.store.close()
+        self.logs.close()
+        self.metadata.close()
+        if self.config.ephemeral:
+            shutil.rmtree(self.config.directory, ignore_errors=True)
+
+    def _wait_for_workers(self, seconds: float) -> None:
+        deadline = self.reactor.clock() + seconds
+        while self.pool.workers and self.reactor.clock() < deadline:
+            self.reactor.poll(0.05)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
+        for message in messages:
+            if connection.info is None and message[0] not in (op.HELLO, ATTACH_OPERATION):
+                connection.close("the peer did not introduce itself")
+                return
+            try:
+                self.handlers[message[0]](connection, message)
+            except Exception:
+                self.log.exception("a message could not be handled", operation=message[0])
+        connection.flush()
+
+    def _on_hello(self, connection: Connection, message: Message) -> None:
+        _, process, role, pid, address, python, details = message
+        if python != PYTHON:
+            connection.close(f"the peer runs Python {python}, this node {PYTHON}: they must be the same")
+            return
+        connection.info = Peer(process, role, pid, address, details)
+        self.connections[process] = connection
+
+    def _on_attach(self, connection: Connection, message: Message) -> None:
+        connection.on_close = lambda c, reason: None
+        self.store.attach(connection)
+
+    def _on_call(self, connection: Connection, message: Message) -> None:
+        _, number, name, arguments = message
+        method = self.methods.get(name)
+        try:
+            if method is None:
+                raise ProtocolError(f"the node agent does not answer {name!r}")
+            value = method(connection, *arguments)
+        except KernelError as error:
+            connection.send((op.REPLY_ERROR, number, pickle.dumps(error)))
+            return
+        except Exception as error:
+            self.log.exception("a request failed", method=name)
+            text = f"{name} failed in the node agent: {type(error).__name__}: {error}"
+            connection.send((op.REPLY_ERROR, number, pickle.dumps(InternalError(text))))
+            return
+        if isinstance(value, Later):
+            value.when_done(lambda result: self._answer(connection, number, result))
+        else:
+            connection.send((op.REPLY, number, value))
+
+    def _answer(self, connection: Connection, number: int, value: Any) -> None:
+        if not connection.closed:
+            connection.send((op.REPLY, number, value))
+            connection.flush()
+
+    def ask(self, connection: Connection, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
+        """Ask a process something; `then(answer)` is called from the loop, with None when it can't answer."""
+        self._question += 1
+        self._asked[self._question] = (connection, then)
+        connection.send((op.CALL, self._question, method, arguments))
+        connection.flush()
+
+    def _on_reply(self, connection: Connection, message: Message) -> None:
+        asked = self._asked.pop(message[1], None)
+        if asked is not None:
+            asked[1](message[2] if message[0] == op.REPLY else None)
+
+    def _send_to(self, process: ProcessId, message: Message) -> None:
+        connection = self.connections.get(process)
+        if connection is not None:
+            connection.send(message)
+            connection.flush()
+
+    def _broadcast(self, message: Message) -> None:
+        for connection in self.connections.values():
+            connection.send(message)
+            connection.flush()
+
+    def socket_path(self, process: ProcessId) -> str:
+        """Return where a process of this session listens."""
+        return os.path.join(self.config.directory, "sockets", process.hex())
+
+    def observe(self, kind: str, state: str, id: bytes, detail: dict[str, Any]) -> None:
+        """Note a life cycle event."""
+        self.observation.note(kind, state, id, time.time(), detail)
+
+    # -- processes that join and leave -----------------------------------------------------------------------------
+
+    def _register(self, connection: Connection) -> dict[str, Any]:
+        peer: Peer = connection.info
+        if peer.role == "worker":
+            self.observe("worker", "ALIVE", peer.id, {"pid": peer.pid})
+            self._carry_out(self.pool.registered(peer.id, connection, self.reactor.clock()))
+            return {}
+        job = self.jobs.add(peer, time.time())
+        if peer.details.get("prestart"):
+            self._carry_out(self.pool.prestart((job.id, job.environment)))
+        return {"node": self.node, "catalog": pickle.dumps(self.manager.catalog())}
+
+    def _on_close(self, connection: Connection, reason: str) -> None:
+        peer: Peer | None = connection.info
+        if peer is None or self.connections.get(peer.id) is not connection:
+            return
+        del self.connections[peer.id]
+        for number in [n for n, asked in self._asked.items() if asked[0] is connection]:
+            self._asked.pop(number)[1](None)
+        self.desk.holder_left(connection)
+        self.actors.owner_died(connection)
+        if peer.role == "worker":
+            self._worker_left(peer)
+        else:
+            self._driver_left(peer)
+        self.store.client_left(peer.id)
+
+    def _driver_left(self, peer: Peer) -> None:
+        job = self.jobs.end(peer.id, time.time())
+        if job is None:
+            return
+        for worker in [w for w in self.pool.workers.values() if w.key[0] == job.id]:
+            self.end_worker(worker.id, "its program ended", drain=False)
+        if self.config.ephemeral and peer.details.get("starter"):
+            self.end("the program that started it ended")
+
+    # -- workers ---------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for step in instructions:
+            if isinstance(step, StartWorker):
+                self._start_worker(step)
+            else:
+                self._assign(step)
+
+    def _start_worker(self, step: StartWorker) -> None:
+        job = self.jobs.get(step.key[0])
+        try:
+            variables, cwd, paths = self.environments.worker_settings(step.key[1])
+        except RuntimeEnvError as error:
+            self._no_worker(step, error)
+            return
+        descriptors = self.logs.open(step.worker)
+        worker = {
+            "id": step.worker,
+            "job": step.key[0],
+            "variables": {**job.variables, **variables},
+            "unset": [],
+            "cwd": cwd or job.cwd,
+            "path": [*paths, *job.path],
+            "namespace": job.namespace,
+        }
+        assert self.template is not None
+        self.template.fork(worker, descriptors)
+
+    def _no_worker(self, step: StartWorker, error: KernelError) -> None:
+        waiting = self.pool.waiting_leases(step.key)
+        self.pool.ends(step.worker, str(error))
+        self.pool.died(step.worker)
+        for lease in waiting:
+            record = self.desk.leases.get(lease)
+            if record is not None and record.holder is not None:
+                record.holder.send((op.LEASE_FAILED, lease, pickle.dumps(error)))
+                record.holder.flush()
+            failure = (op.SYSTEM_ERROR, pickle.dumps(error))
+            self.actors.carry_out(self.actors.table.lease_failed(lease, failure, str(error)))
+            self.desk.release(lease, broken=False)
+
+    def _assign(self, step: Assign) -> None:
+        record = self.desk.leases[step.lease]
+        record.worker = step.worker
+        worker = self.pool.workers[step.worker]
+        worker.name = record.request.name
+        if record.holder is None:
+            self.actors.lease_served(step.lease, record)
+        else:
+            record.holder.send(grant_message(step.lease, record, self.socket_path(step.worker)))
+            record.holder.flush()
+
+    def _find_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
+        job = self.jobs.get(record.request.job)
+        environment = record.request.environment or job.environment
+        self._carry_out(self.pool.want(lease, (record.request.job, environment)))
+
+    def _drop_worker(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
+        self.pool.unwant(lease)
+        if record.worker is None:
+            return
+        worker = self.pool.workers.get(record.worker)
+        if worker is None or worker.lease != lease:
+            return
+        if broken:
+            if worker.state != ENDING:
+                self.end_worker(worker.id, "its lease was given back as unusable", drain=True)
+        else:
+            self._carry_out(self.pool.released(worker.id, self.reactor.clock()))
+
+    def end_worker(self, id: ProcessId, reason: str, drain: bool) -> None:
+        """Tell a worker to end; kill it if it does not (unless it may finish its calls first)."""
+        worker = self.pool.ends(id, reason)
+        if worker is None:
+            return
+        if worker.peer is not None and not worker.peer.closed:
+            worker.peer.send((op.EXIT, reason, drain))
+            worker.peer.flush()
+        elif worker.pid:
+            kill(worker.pid)
+        if not drain:
+            self.reactor.call_later(GRACE_SECONDS, lambda: self._make_sure(id))
+
+    def _make_sure(self, id: ProcessId) -> None:
+        worker = self.pool.workers.get(id)
+        if worker is not None and worker.pid:
+            kill(worker.pid)
+
+    def _kill_worker(self, connection: Connection, id: ProcessId, reason: str) -> None:
+        worker = self.pool.ends(id, reason)
+        if worker is not None and worker.pid:
+            kill(worker.pid)
+
+    def on_forked(self, id: bytes, pid: int) -> None:
+        """The template forked a worker."""
+        worker = self.pool.workers.get(ProcessId(id))
+        if worker is None:
+            kill(pid)
+            return
+        worker.pid = pid
+        if worker.state == ENDING:
+            kill(pid)
+
+    def on_fork_failed(self, id: bytes, reason: str) -> None:
+        """The template could not fork."""
+        self.log.error("a worker could not be started", reason=reason)
+        self.reactor.call_later(0.5, lambda: self._gone(ProcessId(id), reason))
+
+    def on_exited(self, pid: int, status: int) -> None:
+        """A worker exited."""
+        worker = next((w for w in self.pool.workers.values() if w.pid == pid), None)
+        if worker is None:
+            return
+        self.exit_statuses[pid] = status
+        if worker.peer is None:
+            self._gone(worker.id, self._cause(worker, status))
+
+    def on_template_lost(self) -> None:
+        """The template died: its workers go on as our children, and another template takes its place."""
+        if self.ending is None and self.template is not None:
+            self.log.warning("the template process died; starting another")
+            lost = [w for w in self.pool.workers.values() if w.pid == 0]
+            self.template.start()
+            for worker in lost:
+                self._gone(worker.id, "the template process died before it was forked")
+
+    def _worker_left(self, peer: Peer) -> None:
+        """A worker's connection closed: find out how it died, then tell everybody."""
+        worker = self.pool.workers.get(peer.id)
+        if worker is None:
+            return
+        worker.pid = worker.pid or peer.pid
+        self._await_status(worker, self.reactor.clock() + 1.0)
+
+    def _await_status(self, worker: WorkerRecord, deadline: float) -> None:
+        status = self.exit_statuses.pop(worker.pid, None)
+        if status is None:
+            status = _wait_child(worker.pid)
+        if status is not None:
+            self._gone(worker.id, self._cause(worker, status))
+        elif self.reactor.clock() > deadline:
+            kill(worker.pid)
+            self._gone(worker.id, worker.cause or "it closed its connection and was ended")
+        else:
+            self.reactor.call_later(0.002, lambda: self._await_status(worker, deadline))
+
+    def _cause(self, worker: WorkerRecord, status: int) -> str:
+        if worker.cause:
+            return worker.cause
+        text = f"{describe_status(status)} (pid {worker.pid}, node {self.node.hex()[:8]})"
+        tail = [line for line in self.logs.tail(worker.id) if line.strip()]
+        if tail and status:
+            text += "; the last it wrote to stderr:\n  " + "\n  ".join(tail[-8:])
+        return text
+
+    def _gone(self, id: ProcessId, cause: str) -> None:
+        worker, instructions = self.pool.died(id)
+        if worker is None:
+            return
+        self.observe("worker", "DEAD", id, {"pid": worker.pid, "cause": cause})
+        for child in descendants_of(worker.pid):
+            kill(child)
+        if worker.lease is not None:
+            record = self.desk.leases.get(worker.lease)
+            if record is not None and record.holder is not None and not record.holder.closed:
+                record.holder.send((op.PROCESS_DIED, id, cause))
+                record.holder.flush()
+            self.desk.release(worker.lease, broken=True)
+        self.actors.worker_died(id, cause)
+        path = self.socket_path(id)
+        if os.path.exists(path):
+            os.unlink(path)
+        self._carry_out(instructions)
+
+    # -- leases ----------------------------------------------------------------------------------------------------
+
+    def _on_request_lease(self, connection: Connection, message: Message) -> None:
+        _, id, shape, name = message
+        wanted, more, environment = shape
+        job = self.jobs.of_process(connection.info, self.pool)
+        key = self.environments.key_of(pickle.loads(environment)) if environment else ""
+        self.desk.request(id, job, connection.info.id, (wanted, more, key), name, connection)
+
+    def _on_blocked(self, connection: Connection, blocked: bool) -> None:
+        worker = self.pool.workers.get(connection.info.id)
+        if worker is not None and worker.lease is not None:
+            self.desk.block(worker.lease, blocked)
+
+    # -- the rest --------------------------------------------------------------------------------------------------
+
+    def _on_lines(self, worker: bytes, stream: str, lines: list[str]) -> None:
+        record = self.pool.workers.get(ProcessId(worker))
+        if record is None:
+            return
+        message = (op.LOG_LINES, record.pid, record.name, stream, lines)
+        for connection in self.jobs.listeners(record.key[0], self.connections):
+            connection.send(message)
+            connection.flush()
+
+    def _tick(self) -> None:
+        self.reactor.call_later(TICK_SECONDS, self._tick)
+        if self.desk.waiting:
+            self.desk.tick()
+        keep = max(1, int(self.total.get("CPU", 1)))
+        for worker in self.pool.to_retire(self.reactor.clock(), keep, IDLE_WORKER_SECONDS):
+            worker.peer.send((op.RETIRE,))
+            worker.peer.flush()
+            self.reactor.call_later(1.0, lambda w=worker: self.pool.stays(w))  # type: ignore[misc]
+
+
+def _wait_child(pid: int) -> int | None:
+    """Reap a worker that became our child when its template died."""
+    try:
+        found, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return status if found else None
+
+
+def ignore_terminal_signals() -> None:
+    """Leave Ctrl-C to the driver."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,86 @@
+"""What this machine has: CPUs, memory, devices, by asking the machine and the accelerator plugins."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from kernel_spec.accelerators import Accelerator, Device
+from kernel_spec.resources import CPU, MEMORY, OBJECT_STORE_MEMORY
+
+_STORE_SHARE = 0.3
+_STORE_MAXIMUM = 20 << 30
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def count_cpus() -> int:
+    """Return how many CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def available_memory() -> int:
+    """Return bytes of memory that are free now, within the container's limit."""
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free = int(line.split()[1]) * 1024
+    except OSError:
+        pass  # not Linux: all of it, then
+    for path in _LIMITS:
+        try:
+            text = Path(path).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            free = min(free, int(text))
+    return free
+
+
+def detect_devices(accelerators: Sequence[Accelerator]) -> dict[str, Sequence[Device]]:
+    """Return resource to devices; an accelerator that raises is reported and has none."""
+    found: dict[str, Sequence[Device]] = {}
+    for accelerator in accelerators:
+        try:
+            devices = accelerator.detect(os.environ)
+        except Exception as error:
+            structlog.get_logger("kernel.node").warning(
+                "an accelerator plugin failed and is left out", resource=accelerator.resource, error=repr(error)
+            )
+            continue
+        if devices:
+            found[accelerator.resource] = devices
+    return found
+
+
+def total_resources(
+    given: Mapping[str, float], devices: Mapping[str, Sequence[Device]], address: str, store_bytes: int
+) -> dict[str, float]:
+    """Return what the node offers: what was given, and for the rest what was detected."""
+    total: dict[str, float] = {CPU: float(count_cpus()), **{name: float(len(d)) for name, d in devices.items()}}
+    free = available_memory()
+    total[OBJECT_STORE_MEMORY] = float(store_bytes)
+    total[MEMORY] = float(max(0, int((free - store_bytes) * 0.7)))
+    for name, models in devices.items():
+        for model in {device.model for device in models if device.model}:
+            total[f"accelerator_type:{model.replace(' ', '-')}"] = 1.0
+        del name
+    total |= {name: float(quantity) for name, quantity in given.items()}
+    total[f"node:{address}"] = 1.0
+    return {name: quantity for name, quantity in total.items() if quantity > 0}
+
+
+def choose_store_bytes(given: int) -> int:
+    """Return the store's capacity: as given, or a share of free memory."""
+    return given or max(64 << 20, min(_STORE_MAXIMUM, int(available_memory() * _STORE_SHARE)))
+
+
+def host_name() -> str:
+    """Return this machine's name."""
+    return socket.gethostname()

@@ -1,0 +1,136 @@
+"""Output of workers: read from their pipes, kept in one bounded file, shown to the driver they work for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kernel.transport.reactor import Reactor
+
+FILE_BYTES = 16 << 20
+FILES = 4
+"""The newest file and its predecessors: what a session may write in all is FILE_BYTES x FILES."""
+_LINE_LIMIT = 16 << 10
+_TAIL_LINES = 20
+
+
+@dataclass(slots=True)
+class Stream:
+    """One pipe of one worker."""
+
+    worker: bytes
+    name: str
+    descriptor: int
+    rest: bytes = b""
+
+
+@dataclass(slots=True)
+class Tail:
+    """The last lines a worker wrote to its standard error, for the story of its death."""
+
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
+    streams: int = 0
+
+
+class LogService:
+    """`on_lines(worker, stream, lines)` is called with complete lines, from the loop."""
+
+    def __init__(self, reactor: Reactor, directory: str, on_lines: Callable[[bytes, str, list[str]], None]) -> None:
+        self._reactor = reactor
+        self._path = os.path.join(directory, "workers.log")
+        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - lives as long as the service
+        self._size = os.fstat(self._file.fileno()).st_size
+        self._on_lines = on_lines
+        self._streams: dict[int, Stream] = {}
+        self._tails: dict[bytes, Tail] = {}
+
+    def open(self, worker: bytes) -> list[int]:
+        """Return the write ends of two new pipes for the worker's output and error."""
+        ends = []
+        for name in ("stdout", "stderr"):
+            reader, writer = os.pipe()
+            os.set_blocking(reader, False)
+            stream = self._streams[reader] = Stream(worker, name, reader)
+            self._tails.setdefault(worker, Tail()).streams += 1
+            self._reactor.register(reader, lambda events, s=stream: self._read(s))  # type: ignore[misc]
+            ends.append(writer)
+        return ends
+
+    def tail(self, worker: bytes) -> list[str]:
+        """Return the last lines of the worker's standard error, and forget them."""
+        for stream in [s for s in self._streams.values() if s.worker == worker]:
+            self._read(stream)
+        tail = self._tails.get(worker)
+        return list(tail.lines) if tail is not None else []
+
+    def drain(self) -> None:
+        """Read what is left in every pipe."""
+        for stream in list(self._streams.values()):
+            self._read(stream)
+
+    def close(self) -> None:
+        """Close everything."""
+        for stream in list(self._streams.values()):
+            self._close(stream)
+        self._file.close()
+
+    def _read(self, stream: Stream) -> None:
+        for _ in range(16):
+            try:
+                data = os.read(stream.descriptor, 1 << 16)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                if stream.rest:
+                    self._take(stream, [stream.rest])
+                self._close(stream)
+                return
+            *lines, stream.rest = (stream.rest + data).split(b"\n")
+            if len(stream.rest) > _LINE_LIMIT:
+                lines.append(stream.rest)
+                stream.rest = b""
+            if lines:
+                self._take(stream, lines)
+
+    def _take(self, stream: Stream, lines: list[bytes]) -> None:
+        texts = [line.decode("utf-8", "replace") for line in lines]
+        if stream.name == "stderr" and stream.worker in self._tails:
+            self._tails[stream.worker].lines.extend(texts)
+        prefix = f"{time.time():.3f} {stream.worker.hex()[:8]} {stream.name[3:]} "
+        self._write("".join(f"{prefix}{text}\n" for text in texts).encode())
+        self._on_lines(stream.worker, stream.name, texts)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError:
+            return  # a full disk must not stop the session; the driver still sees the lines
+        self._size += len(data)
+        if self._size > FILE_BYTES:
+            self._rotate()
+
+    def _rotate(self) -> None:
+        self._file.close()
+        for number in range(FILES - 1, 0, -1):
+            older = f"{self._path}.{number}"
+            newer = f"{self._path}.{number - 1}" if number > 1 else self._path
+            if os.path.exists(newer):
+                os.replace(newer, older)
+        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
+        self._size = 0
+
+    def _close(self, stream: Stream) -> None:
+        if self._streams.pop(stream.descriptor, None) is None:
+            return
+        self._reactor.unregister(stream.descriptor)
+        os.close(stream.descriptor)
+        tail = self._tails.get(stream.worker)
+        if tail is not None:
+            tail.streams -= 1
+            if tail.streams == 0 and len(self._tails) > 64:
+                del self._tails[stream.worker]

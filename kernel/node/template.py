@@ -1,0 +1,144 @@
+"""The template: a small process without threads that forks workers, with all imports done once.
+
+It is started by the agent with one end of a socket pair, and speaks packets of marshal: ("load", catalog and
+session), ("fork", worker), with the worker's output pipes as descriptors; it answers ("forked", id, pid),
+("exited", pid, status). When the agent is gone it ends its workers, everything they started, and itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import os
+import pickle
+import select
+import shutil
+import signal
+import socket
+import sys
+from typing import Any
+
+from kernel.node.processes import become_subreaper, end_descendants, set_title
+
+PACKET = 1 << 18
+
+
+class Template:
+    """Forks, reaps, and cleans up after the agent."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._session: dict[str, Any] = {}
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_writer, False)
+        os.set_blocking(self._wake_reader, False)
+
+    def run(self) -> None:
+        """Serve until the agent is gone."""
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        while True:
+            ready, _, _ = select.select([self._link, self._wake_reader], [], [])
+            if self._wake_reader in ready:
+                self._reap()
+            if self._link in ready and not self._serve():
+                break
+        self._agent_is_gone()
+
+    def _serve(self) -> bool:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._link, PACKET, 4)
+        except ConnectionError:
+            return False
+        if not data:
+            return False
+        message = marshal.loads(data)
+        if message[0] == "load":
+            self._load(message[1])
+        elif message[0] == "fork":
+            self._fork(message[1], list(descriptors))
+        return True
+
+    def _load(self, data: bytes) -> None:
+        from kernel.node.worker_main import prepare
+
+        self._session = pickle.loads(data)
+        self._session["prepared"] = prepare(self._session)
+        gc.collect()
+        gc.freeze()
+
+    def _fork(self, worker: dict[str, Any], descriptors: list[int]) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._tell(("failed", worker["id"], f"the process could not be forked: {error.strerror}"))
+            pid = -1
+        if pid == 0:
+            self._become_worker(worker, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if pid > 0:
+            self._tell(("forked", worker["id"], pid))
+
+    def _become_worker(self, worker: dict[str, Any], descriptors: list[int]) -> None:
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._link.close()
+            os.close(self._wake_reader)
+            os.close(self._wake_writer)
+            for target, descriptor in zip((1, 2), descriptors, strict=False):
+                os.dup2(descriptor, target)
+                os.close(descriptor)
+            from kernel.node.worker_main import main
+
+            code = main(worker, self._session)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            from kernel.runtime.worker import finish
+
+            finish(code)
+
+    def _reap(self) -> None:
+        try:
+            os.read(self._wake_reader, 4096)
+        except BlockingIOError:
+            return
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._tell(("exited", pid, status))
+
+    def _tell(self, message: tuple[Any, ...]) -> None:
+        try:
+            self._link.send(marshal.dumps(message))
+        except OSError:
+            return  # the agent is gone; the loop learns of it
+
+    def _agent_is_gone(self) -> None:
+        end_descendants(os.getpid())
+        directory = self._session.get("directory")
+        if directory and self._session.get("ephemeral"):
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def main() -> None:
+    """Run as `python -m kernel.node.template DESCRIPTOR`."""
+    set_title("kernel: template")
+    os.setsid()
+    become_subreaper()
+    link = socket.socket(fileno=int(sys.argv[1]))
+    os.set_inheritable(link.fileno(), False)
+    Template(link).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""What a freshly forked worker does before it serves: identity, environment, devices, runtime."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from typing import Any
+
+from kernel.node.processes import set_title
+from kernel.plugins import PluginManager
+from kernel.runtime.core import CoreRuntime
+from kernel.runtime.process import Identity
+from kernel.runtime.serialization import ValueSerializer
+from kernel.runtime.worker import serve
+from kernel.runtime.worker_info import worker_info
+from kernel_spec.accelerators import Accelerator
+from kernel_spec.ids import ProcessId
+from kernel_spec.resources import UNIT
+
+_variables: dict[str, tuple[str, ...]] = {}
+"""Resource to the variables that this worker's present lease has set."""
+
+
+def prepare(session: dict[str, Any]) -> dict[str, Any]:
+    """Import and make, once in the template, what every worker of the session uses."""
+    import numpy  # noqa: F401 - imported here so that no worker has to
+
+    import kernel  # noqa: F401
+
+    manager = PluginManager.from_catalog(session["catalog"])
+    return {
+        "store": manager.choose("object_store"),
+        "serializers": [factory() for factory in manager.choose_many("serializer")],
+        "accelerators": manager.all("accelerator"),
+    }
+
+
+def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
+    """Serve as the worker described by `worker`; return the exit code."""
+    set_title("kernel: worker")
+    prepared = session["prepared"]
+    random.seed()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()
+    os.environ.update(worker["variables"])
+    for name in worker["unset"]:
+        os.environ.pop(name, None)
+    if worker["cwd"]:
+        os.chdir(worker["cwd"])
+    sys.path[:] = worker["path"]
+    sys.argv[:] = ["kernel-worker"]
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    started_with = dict(os.environ)
+    worker_info.isolate = lambda devices: isolate(prepared["accelerators"], devices, started_with)
+    identity = Identity(
+        ProcessId(worker["id"]), "worker", session["node"], worker["job"], session["directory"], session["token"]
+    )
+    runtime = CoreRuntime(identity, ValueSerializer(prepared["serializers"]), prepared["store"], worker["namespace"])
+    return serve(runtime, {"worker": True})
+
+
+def isolate(accelerators: list[Accelerator], devices: dict[str, dict[int, int]], environment: dict[str, str]) -> None:
+    """Set the variables that show user code only its devices, and take back what an earlier lease had set."""
+    for accelerator in accelerators:
+        shares = devices.get(accelerator.resource, {})
+        variables = accelerator.isolate(
+            sorted(shares), {index: units / UNIT for index, units in shares.items()}, environment
+        )
+        for name in _variables.get(accelerator.resource, ()):
+            if name not in variables:
+                if name in environment:
+                    os.environ[name] = environment[name]
+                else:
+                    os.environ.pop(name, None)
+        os.environ.update(variables)
+        _variables[accelerator.resource] = tuple(variables)

@@ -1,0 +1,184 @@
+"""The workers of a node: which start, which are idle, which are leased. A pure state machine.
+
+Workers are kept apart by *key*: the job they serve and the environment they run in, so that one program never sees
+another's modules, variables or working directory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_spec.ids import LeaseId, ProcessId
+
+STARTING = "starting"
+IDLE = "idle"
+LEASED = "leased"
+ACTOR = "actor"
+ENDING = "ending"
+
+Key = tuple[bytes, str]
+"""Job id and environment."""
+
+
+@dataclass(slots=True)
+class WorkerRecord:
+    """One worker process. `pid` is 0 until it was forked; `peer` is its connection once it registered."""
+
+    id: ProcessId
+    key: Key
+    state: str = STARTING
+    pid: int = 0
+    peer: Any = None
+    lease: LeaseId | None = None
+    name: str = ""
+    idle_since: float = 0.0
+    cause: str = ""
+    retiring: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Fork a worker for this key."""
+
+    worker: ProcessId
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """This worker serves this lease now."""
+
+    worker: ProcessId
+    lease: LeaseId
+
+
+Instruction = StartWorker | Assign
+
+
+class WorkerPool:
+    """Hands workers to leases. `new_id` makes process ids."""
+
+    def __init__(self, new_id: Any) -> None:
+        self.workers: dict[ProcessId, WorkerRecord] = {}
+        self._new_id = new_id
+        self._idle: dict[Key, deque[ProcessId]] = {}
+        self._waiting: dict[Key, deque[LeaseId]] = {}
+        self._starting: dict[Key, int] = {}
+
+    def prestart(self, key: Key) -> list[Instruction]:
+        """Have one worker of this key ready before it is asked for."""
+        if self._starting.get(key) or self._idle.get(key):
+            return []
+        return [self._start(key)]
+
+    def want(self, lease: LeaseId, key: Key) -> list[Instruction]:
+        """A lease was granted: give it an idle worker, or start one."""
+        idle = self._idle.get(key)
+        while idle:
+            worker = self.workers.get(idle.pop())
+            if worker is not None and worker.state == IDLE and not worker.retiring:
+                return [self._assign(worker, lease)]
+        waiting = self._waiting.setdefault(key, deque())
+        waiting.append(lease)
+        if self._starting.get(key, 0) < len(waiting):
+            return [self._start(key)]
+        return []
+
+    def unwant(self, lease: LeaseId) -> None:
+        """A lease that waits for a worker is over."""
+        for waiting in self._waiting.values():
+            if lease in waiting:
+                waiting.remove(lease)
+
+    def registered(self, id: ProcessId, peer: Any, now: float) -> list[Instruction]:
+        """A worker is up."""
+        worker = self.workers[id]
+        worker.peer = peer
+        self._starting[worker.key] -= 1
+        return self._free(worker, now)
+
+    def released(self, id: ProcessId, now: float) -> list[Instruction]:
+        """A worker's lease is over and it can be used again."""
+        worker = self.workers.get(id)
+        if worker is None or worker.state != LEASED:
+            return []
+        worker.lease = None
+        return self._free(worker, now)
+
+    def becomes_actor(self, id: ProcessId) -> None:
+        """A leased worker is an actor from now on."""
+        self.workers[id].state = ACTOR
+
+    def ends(self, id: ProcessId, cause: str) -> WorkerRecord | None:
+        """A worker was told to end; it takes no more work."""
+        worker = self.workers.get(id)
+        if worker is not None:
+            if worker.state == IDLE and id in self._idle.get(worker.key, ()):
+                self._idle[worker.key].remove(id)
+            if worker.state == STARTING:
+                self._starting[worker.key] -= 1
+            worker.state = ENDING
+            worker.cause = worker.cause or cause
+        return worker
+
+    def died(self, id: ProcessId) -> tuple[WorkerRecord | None, list[Instruction]]:
+        """A worker is gone; start another if leases wait for one."""
+        worker = self.workers.pop(id, None)
+        if worker is None:
+            return None, []
+        if worker.state == STARTING:
+            self._starting[worker.key] -= 1
+        if worker.state == IDLE and id in self._idle.get(worker.key, ()):
+            self._idle[worker.key].remove(id)
+        missing = len(self._waiting.get(worker.key, ())) - self._starting.get(worker.key, 0)
+        return worker, [self._start(worker.key) for _ in range(max(0, missing))]
+
+    def waiting_leases(self, key: Key) -> list[LeaseId]:
+        """Return the leases that wait for a worker of this key."""
+        return list(self._waiting.get(key, ()))
+
+    def to_retire(self, now: float, keep: int, after: float) -> list[WorkerRecord]:
+        """Return idle workers beyond `keep` that were idle for `after` seconds."""
+        idle = [w for w in self.workers.values() if w.state == IDLE and not w.retiring]
+        old = sorted((w for w in idle if now - w.idle_since > after), key=lambda w: w.idle_since)
+        chosen = old[: max(0, len(idle) - keep)]
+        for worker in chosen:
+            worker.retiring = True
+            worker.idle_since = now
+        return chosen
+
+    def stays(self, worker: WorkerRecord) -> None:
+        """A worker that was asked to retire is still needed."""
+        worker.retiring = False
+
+    def validate(self) -> None:
+        """Raise AssertionError when the books do not add up."""
+        for key, count in self._starting.items():
+            actual = sum(1 for w in self.workers.values() if w.key == key and w.state == STARTING)
+            assert count == actual, f"{count} workers said to be starting, {actual} are"
+        for idle in self._idle.values():
+            assert all(self.workers[id].state == IDLE for id in idle)
+        for worker in self.workers.values():
+            assert (worker.lease is not None) == (worker.state in (LEASED, ACTOR)) or worker.state == ENDING
+
+    def _start(self, key: Key) -> StartWorker:
+        id = ProcessId(self._new_id())
+        self.workers[id] = WorkerRecord(id, key)
+        self._starting[key] = self._starting.get(key, 0) + 1
+        return StartWorker(id, key)
+
+    def _assign(self, worker: WorkerRecord, lease: LeaseId) -> Assign:
+        worker.state = LEASED
+        worker.lease = lease
+        return Assign(worker.id, lease)
+
+    def _free(self, worker: WorkerRecord, now: float) -> list[Instruction]:
+        waiting = self._waiting.get(worker.key)
+        if waiting:
+            return [self._assign(worker, waiting.popleft())]
+        worker.state = IDLE
+        worker.idle_since = now
+        self._idle.setdefault(worker.key, deque()).append(worker.id)
+        return []

@@ -1,0 +1,245 @@
+"""Calling actors: where each one is, calls in order, and what happens to them when it restarts or dies.
+
+A channel is this process's side of one actor. Calls wait in it until the actor is there and until their arguments
+are, strictly in the order they were made; then they go straight to the actor's process.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel.runtime import operations as op
+from kernel.runtime.definitions import CallOptions
+from kernel.runtime.process import Peer, Process
+from kernel.runtime.tasks import Task, TaskTable, cancelled_error
+from kernel.transport.connection import Connection, Message
+from kernel_spec.errors import ActorDiedError, ActorUnavailableError
+from kernel_spec.ids import ActorId, ProcessId
+
+PENDING = "PENDING_CREATION"
+ALIVE = "ALIVE"
+RESTARTING = "RESTARTING"
+DEAD = "DEAD"
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """One actor, as its caller sees it. `name` is what errors call it."""
+
+    id: ActorId
+    name: str = "actor"
+    state: str = PENDING
+    worker: ProcessId = ProcessId(b"")
+    connection: Any = None
+    attempt: int = 0
+    cause: str = ""
+    failure: tuple[int, bytes] | None = None
+    queue: deque[Task] = field(default_factory=deque)
+    in_flight: dict[bytes, Task] = field(default_factory=dict)
+    subscribed: bool = False
+    broken: bool = False
+    forgotten: bool = False
+
+
+class ActorCaller:
+    """Every channel of this process. Runs under the process's lock."""
+
+    def __init__(self, process: Process, table: TaskTable) -> None:
+        self._process = process
+        self._table = table
+        self.channels: dict[ActorId, Channel] = {}
+        self._by_worker: dict[ProcessId, Channel] = {}
+        self._ready: set[Channel] = set()
+        process.handlers[op.ACTOR_STATE] = self._on_state
+        process.on_peer_lost.append(self._on_peer_lost)
+        process.after_batch.append(self.dispatch)
+
+    def channel(self, actor: ActorId, name: str = "", subscribe: bool = True) -> Channel:
+        """Return the channel to `actor`, made (and told of its state) if need be."""
+        channel = self.channels.get(actor)
+        if channel is None:
+            channel = self.channels[actor] = Channel(actor)
+        if name:
+            channel.name = name
+        if subscribe and not channel.subscribed:
+            channel.subscribed = True
+            self._process.tell_agent((op.SUBSCRIBE_ACTOR, actor))
+        return channel
+
+    def accept(self, channel: Channel, task: Task) -> None:
+        """Take a new call."""
+        self._table.register(task)
+        task.place = channel
+        ready = self._table.resolve_slots(task, self._arguments_ready)
+        if channel.state == DEAD:
+            self._fail_dead(channel, task)
+        elif ready and channel.connection is not None and not channel.queue:
+            self._send(channel, task)
+        else:
+            channel.queue.append(task)
+
+    def retry(self, task: Task) -> None:
+        """Take a call that must be made again, before all later ones."""
+        channel: Channel = task.place
+        channel.queue.appendleft(task)
+        self._ready.add(channel)
+
+    def pending(self, channel: Channel) -> int:
+        """Return how many calls are not finished."""
+        return len(channel.queue) + len(channel.in_flight)
+
+    def finished(self, task: Task) -> None:
+        """A call ended."""
+        channel: Channel = task.place
+        channel.in_flight.pop(task.id, None)
+        if channel.forgotten:
+            self.forget_if_quiet(channel)
+
+    def forget_if_quiet(self, channel: Channel) -> None:
+        """Tell the agent that no handle is left, once the last call has ended."""
+        if not channel.queue and not channel.in_flight and channel.state != DEAD:
+            self._process.tell_agent((op.FORGET_ACTOR, channel.id))
+
+    def dispatch(self) -> None:
+        """Send what became ready."""
+        while self._ready:
+            channel = self._ready.pop()
+            while channel.queue and channel.connection is not None:
+                task = channel.queue[0]
+                if task.cancelled:
+                    channel.queue.popleft()
+                    continue
+                if task.waiting:
+                    break
+                channel.queue.popleft()
+                self._send(channel, task)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _arguments_ready(self, task: Task) -> None:
+        self._ready.add(task.place)
+
+    def _send(self, channel: Channel, task: Task) -> None:
+        failure = self._table.failed_argument(task) if task.slots is not None else None
+        if failure is not None:
+            self._table.fail(task, *failure)
+            return
+        options: CallOptions = task.definition  # type: ignore[assignment]
+        channel.in_flight[task.id] = task
+        self._table.running[task.id] = task
+        slots = self._table.slots_message(task) if task.slots is not None else ()
+        extra: Any = None
+        if options.concurrency_group or options.backpressure or task.attempt:
+            extra = {
+                "group": options.concurrency_group,
+                "backpressure": options.backpressure,
+                "attempt": task.attempt,
+            }
+        self._process.send(
+            channel.connection, (op.ACTOR_CALL, task.id, options.name, task.arguments, slots, options.returns, extra)
+        )
+
+    def _fail_dead(self, channel: Channel, task: Task) -> None:
+        if channel.failure is not None:
+            self._table.fail(task, *channel.failure)
+            return
+        self._table.fail_with(task, self._death_of(channel, task))
+
+    def _death_of(self, channel: Channel, task: Task) -> ActorDiedError:
+        return ActorDiedError(
+            f"{channel.name}.{task.definition.name}() failed because the actor ({channel.id.hex()[:12]}) is dead: "
+            f"{channel.cause or 'it has ended'}"
+        )
+
+    def _on_state(self, connection: Connection, message: Message) -> None:
+        _, actor, state, worker, address, attempt, cause, failure = message
+        channel = self.channels.get(actor)
+        if channel is None:
+            return
+        channel.cause = cause
+        if state == ALIVE and (channel.state != ALIVE or channel.worker != worker):
+            self._became_alive(channel, worker, address, attempt)
+        elif state == RESTARTING:
+            channel.state = RESTARTING
+            self._disconnect(channel)
+            self._recover(channel, final=False)
+        elif state == DEAD and channel.state != DEAD:
+            channel.state = DEAD
+            channel.failure = tuple(failure) if failure else None
+            self._disconnect(channel)
+            self._recover(channel, final=True)
+            while channel.queue:
+                task = channel.queue.popleft()
+                if not task.cancelled:
+                    self._fail_dead(channel, task)
+
+    def _became_alive(self, channel: Channel, worker: ProcessId, address: str, attempt: int) -> None:
+        self._disconnect(channel)
+        try:
+            peer = self._process.peer(worker, address)
+        except OSError:
+            return  # it died at once: the agent will say so
+        channel.state = ALIVE
+        channel.worker = worker
+        channel.attempt = attempt
+        channel.connection = peer
+        channel.broken = False
+        self._by_worker[worker] = channel
+        self._ready.add(channel)
+
+    def _disconnect(self, channel: Channel) -> None:
+        self._by_worker.pop(channel.worker, None)
+        channel.connection = None
+
+    def _on_peer_lost(self, peer: Peer, reason: str) -> None:
+        channel = self._by_worker.pop(peer.id, None)
+        if channel is not None:
+            channel.connection = None
+            channel.broken = True  # the agent will say whether it restarts
+
+    def _recover(self, channel: Channel, final: bool) -> None:
+        """Make again, or fail, the calls that were in flight when the process died."""
+        tasks = list(channel.in_flight.values())
+        channel.in_flight.clear()
+        again = []
+        for task in tasks:
+            if final:
+                self._table.running.pop(task.id, None)
+                self._fail_dead(channel, task)
+                continue
+            error = ActorUnavailableError(
+                f"{channel.name}.{task.definition.name}() may or may not have run: the actor ({channel.id.hex()[:12]}) "
+                f"died and is restarting: {channel.cause}. Set max_task_retries to have such calls made again"
+            )
+            if self._table.retry_or_fail(task, error):
+                task.place = channel
+                again.append(task)
+        channel.queue.extendleft(reversed(again))
+
+    def cancel(self, task: Task, recursive: bool) -> None:
+        """Cancel a call: one that waits never runs, one that runs is interrupted in the actor."""
+        channel: Channel = task.place
+        if task.id in channel.in_flight:
+            task.cancelled = True
+            self._process.send(channel.connection, (op.CANCEL, task.id, recursive))
+        elif not task.cancelled:
+            task.cancelled = True
+            self._table.fail_with(task, cancelled_error(task))
+
+    def explain(self, task: Task) -> str:
+        """Say what a call is waiting for, as far as this process knows."""
+        channel: Channel = task.place
+        label = f"{channel.name}.{task.definition.name}()"
+        if task.id in channel.in_flight:
+            position = list(channel.in_flight).index(task.id)
+            if position:
+                return f"{label} was sent and is behind {position} earlier calls of this process"
+            return f"{label} is running in actor {channel.id.hex()[:12]}, worker {channel.worker.hex()[:8]}"
+        waiting = [entry for _, entry in task.slots or () if entry.state == 0]
+        if waiting:
+            return f"{label} waits for {len(waiting)} of its arguments"
+        if channel.state == ALIVE:
+            return f"{label} waits for an earlier call whose arguments are not there yet"
+        return f"{label} waits for the actor ({channel.id.hex()[:12]}), which is {channel.state}"

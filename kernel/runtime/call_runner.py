@@ -1,0 +1,194 @@
+"""Running one call in a worker: arguments in, the user's function, results or failure out. Any thread."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+from kernel.runtime import operations as op
+from kernel.runtime.core import CoreRuntime
+from kernel.runtime.layout import unpack
+from kernel.runtime.objects import STORED
+from kernel.runtime.ownership import Arrival
+from kernel.runtime.task_error import capture
+from kernel.runtime.tasks import INLINE_BYTES, WITH_KEYWORDS, WITH_REFERENCES
+from kernel.runtime.unpicklable import explain
+from kernel.runtime.waiting import Waiter
+from kernel.transport.connection import Connection
+from kernel_spec.errors import KernelError, TaskCancelledError, TaskError
+from kernel_spec.ids import ObjectId, ProcessId, TaskId, object_id
+
+_ZERO = (0).to_bytes(4, "little")
+
+
+class ExitActor(BaseException):
+    """Raised by `exit_actor()` to leave a method and end the actor."""
+
+
+class CallRunner:
+    """Knows how values travel between this worker and the callers."""
+
+    def __init__(self, runtime: CoreRuntime) -> None:
+        self._runtime = runtime
+        self._serializer = runtime.serializer
+        self._send = runtime.io.send
+        self.actor_name: str | None = None
+
+    # -- arguments -------------------------------------------------------------------------------------------------
+
+    def arguments(
+        self, connection: Connection, arguments: Any, slots: tuple[Any, ...]
+    ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any], Arrival | None]:
+        """Return positional and named arguments, with references resolved, and what they still await."""
+        if arguments is None:
+            return (), {}, None
+        return self.arguments_from(connection.info.id, arguments, slots)
+
+    def arguments_from(
+        self, sender: ProcessId, arguments: Any, slots: tuple[Any, ...]
+    ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any], Arrival | None]:
+        """Do the same for arguments that `sender` sent by way of somebody else."""
+        if arguments is None:
+            return (), {}, None
+        arrival: Arrival | None = None
+        if slots or (type(arguments) is not int and arguments[0] & WITH_REFERENCES):
+            arrival = Arrival(sender, Waiter(0))
+        args: Any
+        kwargs: dict[str, Any] = {}
+        if type(arguments) is int:
+            args = [None] * arguments
+        else:
+            flags, data, extra = arguments
+            if type(extra) is list:
+                value = self._serializer.loads(data, extra, arrival)
+            else:
+                value = self._serializer.loads(*unpack(self._runtime.store.view(data)), arrival)
+            args, kwargs = value if flags & WITH_KEYWORDS else (value, kwargs)
+        if slots:
+            args = list(args)
+            for slot in slots:
+                value = self._slot(slot, arrival)
+                if type(slot[0]) is int:
+                    args[slot[0]] = value
+                else:
+                    kwargs[slot[0]] = value
+        return args, kwargs, arrival
+
+    def _slot(self, slot: tuple[Any, ...], arrival: Arrival | None) -> Any:
+        kind = slot[1]
+        if kind == 0:
+            return self._serializer.loads(slot[2], (), arrival)
+        if kind == 1:
+            return self._serializer.loads(slot[2], slot[3], arrival)
+        id = ObjectId(slot[2])
+        entry = self._runtime.ownership.objects.get(id)
+        if entry is not None and entry.state == STORED:
+            return self._serializer.loads(*self._runtime.stored_payload(entry), arrival)
+        return self._serializer.loads(*unpack(self._runtime.store.view(id)), arrival)
+
+    def load_definition(self, blob: bytes, sender: ProcessId) -> Any:
+        """Return the function or class that `sender` sent."""
+        arrival = Arrival(sender, Waiter(0))
+        value = self._serializer.loads(blob, (), arrival)
+        self.settle(arrival)
+        return value
+
+    def settle(self, arrival: Arrival | None) -> None:
+        """Wait until this process is registered as a borrower of what it received."""
+        if arrival is not None and arrival.unsettled.remaining > 0:
+            self._runtime.io.pump.wait(arrival.unsettled)
+
+    # -- results ---------------------------------------------------------------------------------------------------
+
+    def send_result(self, connection: Connection, task: bytes, returns: int, value: Any, name: str) -> None:
+        """Send what the function returned. Raises what makes it unsendable."""
+        if returns == 1:
+            head, buffers, refs = self._serializer.dumps(
+                value, lambda error: explain(value, f"return value of {name}()", error, serializer=self._serializer)
+            )
+            if not buffers and not refs and len(head) <= INLINE_BYTES:
+                self._send(connection, (op.DONE, task, head))
+                return
+            result = self._result(ObjectId(task + _ZERO), head, buffers, connection.info.id)
+            self._send_results(connection, task, [result], [refs])
+            return
+        if returns == 0:
+            self._send_results(connection, task, [], [])
+            return
+        results, carried = [], []
+        for index, item in enumerate(_split(value, returns, name)):
+            result, refs = self._encode(object_id(TaskId(task), index), item, connection.info.id, name)
+            results.append(result)
+            carried.append(refs)
+        self._send_results(connection, task, results, carried)
+
+    def send_item(self, connection: Connection, task: bytes, index: int, value: Any, name: str) -> None:
+        """Send one item of a generator."""
+        key = object_id(TaskId(task), index)
+        result, refs = self._encode(key, value, connection.info.id, name)
+        with self._runtime.io.lock:
+            carried = self._runtime.ownership.carry([r._entry for r in refs], connection.info.id, key)
+        self._send(connection, (op.STREAM_ITEM, task, index, result, carried))
+
+    def send_end(self, connection: Connection, task: bytes) -> None:
+        """Send the end of a generator."""
+        self._send(connection, (op.RESULTS, task, [(0, self._serializer.dumps(None)[0])], [()]))
+
+    def _encode(self, id: ObjectId, value: Any, owner: ProcessId, name: str) -> tuple[tuple[Any, ...], Any]:
+        head, buffers, refs = self._serializer.dumps(
+            value, lambda error: explain(value, f"return value of {name}()", error, serializer=self._serializer)
+        )
+        return self._result(id, head, buffers, owner), refs
+
+    def _result(self, id: ObjectId, head: bytes, buffers: Any, owner: ProcessId) -> tuple[Any, ...]:
+        size = len(head)
+        if buffers:
+            size += sum(memoryview(buffer).nbytes for buffer in buffers)
+        if size > INLINE_BYTES:
+            return (2, self._runtime.store.write(id, head, buffers, owner))
+        return (1, head, [bytes(buffer) for buffer in buffers]) if buffers else (0, head)
+
+    def _send_results(self, connection: Connection, task: bytes, results: list[Any], refs: list[Any]) -> None:
+        carried: list[Any] = []
+        if any(refs):
+            with self._runtime.io.lock:
+                carry = self._runtime.ownership.carry
+                carried = [carry([r._entry for r in inner], connection.info.id, task) for inner in refs]
+        self._send(connection, (op.RESULTS, task, results, carried or [()] * len(results)))
+
+    # -- failures --------------------------------------------------------------------------------------------------
+
+    def send_failure(self, connection: Connection, task: bytes, name: str, error: BaseException) -> None:
+        """Send why a call failed."""
+        self._send(connection, (op.FAILED, task, *self.describe_failure(name, error)))
+
+    def describe_failure(self, name: str, error: BaseException) -> tuple[int, bytes]:
+        """Return kind and data of a failure."""
+        if isinstance(error, TaskCancelledError):
+            return op.CANCELLED, pickle.dumps(error)
+        if isinstance(error, KernelError) and not isinstance(error, TaskError):
+            return op.SYSTEM_ERROR, pickle.dumps(error)
+        identity = self._runtime.identity
+        return op.USER_ERROR, capture(
+            error,
+            task_name=name,
+            process=identity.id.hex()[:8],
+            pid=os.getpid(),
+            node=identity.node.hex()[:8],
+            actor=self.actor_name,
+        )
+
+    def send_cancelled(self, connection: Connection, task: bytes, name: str) -> None:
+        """Send that a call was cancelled."""
+        error = TaskCancelledError(f"task {name}() ({task.hex()}) was cancelled")
+        self._send(connection, (op.FAILED, task, op.CANCELLED, pickle.dumps(error)))
+
+
+def _split(value: Any, returns: int, name: str) -> list[Any]:
+    items = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else None
+    if items is None or len(items) != returns:
+        found = f"{len(items)} values" if items is not None else f"a {type(value).__name__}"
+        raise ValueError(f"{name}() has num_returns={returns} and must return that many values, but returned {found}")
+    return items

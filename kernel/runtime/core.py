@@ -1,0 +1,614 @@
+"""The runtime of drivers and workers: the parts of `kernel.runtime`, put together behind one face."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import pickle
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kernel.runtime import operations as op
+from kernel.runtime.actor_calls import ActorCaller, Channel
+from kernel.runtime.current import find_runtime, set_runtime
+from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
+from kernel.runtime.inspection import Inspection
+from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.objects import FAILED, INLINE, PENDING, STORED, Entry
+from kernel.runtime.ownership import Arrival, Ownership
+from kernel.runtime.process import Identity, Process
+from kernel.runtime.serialization import ValueSerializer, current_load
+from kernel.runtime.store_access import StoreAccess
+from kernel.runtime.stream_consumer import StreamConsumer
+from kernel.runtime.submission import TaskSubmitter
+from kernel.runtime.task_error import rebuild
+from kernel.runtime.tasks import INLINE_BYTES, Task, TaskTable
+from kernel.runtime.tracing import Trace
+from kernel.runtime.waiting import Waiter
+from kernel.runtime.worker_info import worker_info
+from kernel.transport.connection import Connection, Message
+from kernel_spec.errors import (
+    GetTimeoutError,
+    PendingCallsLimitError,
+    SessionEndedError,
+    UsageError,
+)
+from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId, object_id
+from kernel_spec.store import ObjectStore
+
+PATIENCE_SECONDS = 5.0
+"""How long a `get` waits without progress before it says what is missing; later warnings come ever rarer."""
+
+
+class CoreRuntime:
+    """Tasks, actors and objects of one process of a session."""
+
+    local_mode = False
+
+    def __init__(
+        self, identity: Identity, serializer: ValueSerializer, store: Callable[[], ObjectStore], namespace: str
+    ) -> None:
+        self.identity = identity
+        self.job = JobId(identity.job)
+        self.node = NodeId(identity.node)
+        self.process = ProcessId(identity.id)
+        self.is_driver = identity.role == "driver"
+        self.namespace = namespace
+        self.serializer = serializer
+        self.details: Mapping[str, Any] = {}
+        self.io = Process(identity)
+        self.store = StoreAccess(self.io, store)
+        self.ownership = Ownership(self.io, self.store)
+        self.tasks = TaskTable(self.io, self.ownership, self.store, serializer)
+        self.submitter = TaskSubmitter(self.io, self.tasks)
+        self.actors = ActorCaller(self.io, self.tasks)
+        streams = StreamConsumer(self.io, lambda: self.ended)
+        self.next_item = streams.next_item
+        self.take_item = streams.take_item
+        self.item_arrival = streams.item_arrival
+        self.close_stream = streams.close
+        self.tasks.on_finished = self._finished
+        self.tasks.on_retry = self._retry
+        self.io.handlers[op.PROCESS_DIED] = self._on_process_died
+        self.io.pump.on_tick = self._tick
+        self.io.on_agent_lost = self._agent_lost
+        self.inspection = Inspection(self.io, self.ownership, self.tasks, self.submitter, self.actors)
+        self.before_block: Callable[[], None] = lambda: None
+        self.after_block: Callable[[], None] = lambda: None
+        self.trace = Trace()
+        self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())
+        self.io.methods["cancel"] = self._cancel_here
+        self._export_lock = threading.Lock()
+        self._forever: list[ObjectRef] = []
+        self.ended: str | None = None
+        self.loop_thread = False
+
+    def start(self, details: Mapping[str, Any]) -> None:
+        """Join the session."""
+        self.details = self.io.start(dict(details))
+
+    # -- tasks -----------------------------------------------------------------------------------------------------
+
+    def submit(self, function: FunctionDefinition, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """See `Runtime.submit`."""
+        if not function.id:
+            self.export(function)
+        task, result = self.tasks.prepare(function, function.max_retries, args, kwargs)
+        task.method = function.name
+        io = self.io
+        with io.lock:
+            self._check_alive()
+            self.submitter.accept(task)
+        pump = io.pump
+        if not pump.lurking:
+            pump.nudge()
+        return result
+
+    def export(self, definition: FunctionDefinition | ClassDefinition) -> None:
+        """Serialize a function or class, once."""
+        import hashlib
+
+        with self._export_lock:
+            if definition.id:
+                return
+            target = definition.function if isinstance(definition, FunctionDefinition) else definition.cls
+            blob, captured = self.serializer.dumps_function(target)
+            definition.blob = blob
+            definition.captured = list(captured)
+            definition.id = hashlib.blake2b(blob, digest_size=12).digest()
+
+    def _finished(self, task: Task) -> None:
+        place = task.place
+        if place is None:
+            return
+        if isinstance(place, Channel):
+            self.actors.finished(task)
+        else:
+            self.submitter.finished(task)
+
+    def _retry(self, task: Task) -> None:
+        if isinstance(task.place, Channel):
+            self.actors.retry(task)
+        else:
+            task.place = None
+            self.submitter.retry(task)
+
+    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+        """See `Runtime.cancel`."""
+        with self.io.lock:
+            entry = ref._entry
+            if entry.owner is not None:
+                owner, address = self.owner_of(ref)
+                self.io.request(self.io.peer(owner, address), "cancel", entry.id, force, recursive)
+            else:
+                self.cancel_entry(entry, force, recursive)
+        self.io.flush_soon()
+
+    def cancel_entry(self, entry: Entry, force: bool, recursive: bool) -> None:
+        """Cancel the task of an entry that this process owns. Under the lock."""
+        task = entry.task
+        if task is None or entry.state != PENDING:
+            return
+        if isinstance(task.place, Channel):
+            if force:
+                raise UsageError(
+                    f"cancel(force=True) can't end the actor call {task.name}(): it would end the actor. "
+                    "Use cancel(ref), or kernel.kill(actor)"
+                )
+            self.actors.cancel(task, recursive)
+        else:
+            self.submitter.cancel(task, force, recursive)
+
+    def _cancel_here(self, id: ObjectId, force: bool, recursive: bool) -> None:
+        entry = self.ownership.objects.get(id)
+        if entry is not None:
+            self.cancel_entry(entry, force, recursive)
+
+    def cancel_children(self, parent: bytes) -> None:
+        """Cancel every unfinished task that the task `parent` submitted here. Under the lock."""
+        for entry in list(self.ownership.objects.values()):
+            task = entry.task
+            if task is not None and task.parent == parent and entry.state == PENDING:
+                self.cancel_entry(entry, False, True)
+
+    # -- actors ----------------------------------------------------------------------------------------------------
+
+    def create_actor(
+        self, definition: ClassDefinition, options: ActorOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[ActorId, ObjectRef | None, Mapping[str, Any] | None]:
+        """See `Runtime.create_actor`."""
+        if not definition.id:
+            self.export(definition)
+        constructor = CallOptions(returns=1, name="__init__")
+        task, ref = self.tasks.prepare(constructor, 0, args, kwargs, f"{definition.name}.__init__")
+        actor = ActorId(bytes(task.id))
+        if options.name:
+            namespace = options.namespace or self.namespace
+            found = self.io.call_agent("reserve_actor_name", namespace, options.name, actor, options.get_if_exists)
+            if found is not None:
+                return actor, None, pickle.loads(found)
+        with self.io.lock:
+            self._check_alive()
+            self.tasks.register(task)
+            entry: Entry = ref._entry
+            ready = self.tasks.resolve_slots(task, lambda t: self._send_creation(actor, definition, options, t))
+            channel = self.actors.channel(actor, definition.name, subscribe=False)
+            channel.subscribed = True
+            if not options.detached:
+                entry.more().on_free = lambda: self._forget(actor, channel)
+            if ready:
+                self._send_creation(actor, definition, options, task)
+        self.io.flush_soon()
+        return actor, ref, None
+
+    def _send_creation(self, actor: ActorId, definition: ClassDefinition, options: ActorOptions, task: Task) -> None:
+        slots = self.tasks.slots_message(task)
+        description = {
+            "name": options.name,
+            "namespace": options.namespace or self.namespace,
+            "get_if_exists": options.get_if_exists,
+            "detached": options.detached,
+            "max_restarts": options.max_restarts,
+            "wanted": options.wanted,
+            "strategy": options.strategy,
+            "hints": dict(options.hints),
+            "environment": options.environment,
+            "class_name": definition.name,
+            "job": self.job,
+            "owner": self.process,
+            "owner_address": self.io.address,
+            "definition": (definition.name, definition.methods, definition.is_async, options.max_task_retries),
+            "max_pending_calls": options.max_pending_calls,
+        }
+        creation = {
+            "id": definition.id,
+            "blob": definition.blob,
+            "name": definition.name,
+            "is_async": definition.is_async,
+            "arguments": task.arguments,
+            "slots": slots,
+            "max_concurrency": options.max_concurrency,
+            "concurrency_groups": dict(options.concurrency_groups),
+            "namespace": description["namespace"],
+            "caller": (self.process, self.io.address),
+            "description": {
+                "id": bytes(actor),
+                "definition": description["definition"],
+                "max_pending_calls": options.max_pending_calls,
+                "owner": self.process,
+                "owner_address": self.io.address,
+                "detached": options.detached,
+                "name": options.name,
+            },
+        }
+        entry = task.all_entries()[0]
+        entry.resolve(INLINE, self.serializer.dumps(None)[0])
+        # Arguments stay alive as long as the actor may be constructed again.
+        held, task.holds = task.holds, None
+        if held:
+            entry.more().contained = held
+        self.io.tell_agent((op.CREATE_ACTOR, actor, pickle.dumps(description), pickle.dumps(creation)))
+
+    def _forget(self, actor: ActorId, channel: Channel) -> None:
+        channel.forgotten = True
+        self.actors.forget_if_quiet(channel)
+
+    def call_actor(
+        self, actor: ActorId, method: str, options: CallOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """See `Runtime.call_actor`."""
+        task, result = self.tasks.prepare(options, options.max_task_retries, args, kwargs)
+        io = self.io
+        with io.lock:
+            channel = self.actors.channels.get(actor) or self.actors.channel(actor)
+            task.method = f"{channel.name}.{method}"
+            self.actors.accept(channel, task)
+        pump = io.pump
+        if not pump.lurking:
+            pump.nudge()
+        return result
+
+    def check_pending_calls(self, actor: ActorId, limit: int) -> None:
+        """Raise PendingCallsLimitError when `limit` calls of this process wait for the actor."""
+        channel = self.actors.channels.get(actor)
+        if channel is not None and self.actors.pending(channel) >= limit:
+            raise PendingCallsLimitError(
+                f"{channel.name} ({actor.hex()[:12]}) has {limit} calls of this process waiting, its "
+                "max_pending_calls; get some results before calling it again"
+            )
+
+    def watch_actor(self, actor: ActorId, name: str = "") -> None:
+        """See `Runtime.watch_actor`."""
+        with self.io.lock:
+            self.actors.channel(actor, name)
+        self.io.flush_soon()
+
+    def find_actor(self, name: str, namespace: str | None) -> Mapping[str, Any] | None:
+        """See `Runtime.find_actor`."""
+        data = self.io.call_agent("find_actor", name, namespace or self.namespace)
+        return pickle.loads(data) if data is not None else None
+
+    def list_named_actors(self, all_namespaces: bool) -> list[dict[str, str]]:
+        """See `Runtime.list_named_actors`."""
+        return list(self.io.call_agent("named_actors", None if all_namespaces else self.namespace))
+
+    def kill_actor(self, actor: ActorId, no_restart: bool) -> None:
+        """See `Runtime.kill_actor`."""
+        self.io.call_agent("kill_actor", actor, no_restart)
+
+    # -- objects ---------------------------------------------------------------------------------------------------
+
+    def put(self, value: Any, weak: bool = False) -> ObjectRef:
+        """See `Runtime.put`."""
+        if type(value) is ObjectRef:
+            raise UsageError(
+                "put(ObjectRef) would store a reference to a reference; pass the reference itself, "
+                "or put it into a list if that is what you want"
+            )
+        head, buffers, refs = self.serializer.dumps(value)
+        id = object_id(self.tasks.next_id(), 0)
+        entry = Entry(id, 1)
+        size = len(head)
+        if buffers:
+            size += sum(memoryview(buffer).nbytes for buffer in buffers)
+        if size > INLINE_BYTES:
+            entry.value = self.store.write(id, head, buffers, self.process, weak)
+            entry.state = STORED
+        else:
+            entry.value = (head, [bytes(buffer) for buffer in buffers]) if buffers else head
+            entry.state = INLINE
+        ref = ObjectRef(entry)
+        if refs:
+            with self.io.lock:
+                self.ownership.contain(entry, refs)
+        self.ownership.objects[id] = entry
+        self.inspection.note_put(entry, 2)
+        return ref
+
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None) -> list[Any]:
+        """See `Runtime.get`."""
+        pending = [ref._entry for ref in refs if ref._entry.state == PENDING]
+        if pending:
+            self._wait_ready(pending, len(pending), timeout, raise_timeout=True)
+        loads = self.serializer.loads
+        values = []
+        for ref in refs:
+            entry = ref._entry
+            if entry.state == INLINE and type(entry.value) is bytes:
+                values.append(loads(entry.value))
+            else:
+                values.append(self.load(entry))
+        return values
+
+    def load(self, entry: Entry) -> Any:
+        """Return the value of a ready entry, or raise its failure."""
+        if entry.state == INLINE:
+            if type(entry.value) is bytes:
+                return self.serializer.loads(entry.value)
+            return self.serializer.loads(*entry.value)
+        if entry.state == STORED:
+            return self.serializer.loads(*self.stored_payload(entry))
+        raise failure_to_raise(*entry.value)
+
+    def stored_payload(self, entry: Entry) -> tuple[Any, list[memoryview]]:
+        """Return head and buffers of a value in the store, pinned while anybody looks at it."""
+        from kernel.runtime.layout import unpack
+
+        details = entry.more()
+        view = details.view
+        if view is None:
+            view = self.store.view(entry.id)
+            details.view = view
+        return unpack(view)
+
+    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None, raise_timeout: bool) -> bool:
+        """Block until `count` of `pending` are ready; return whether they are."""
+        io = self.io
+        waiter = Waiter(count)
+        with io.lock:
+            self._check_alive()
+            for entry in pending:
+                if entry.state != PENDING:
+                    waiter.remaining -= 1
+                else:
+                    entry.when_ready(waiter)
+                    if entry.details is not None and entry.details.owner is not None:
+                        self.ownership.fetch(entry)
+        if waiter.remaining <= 0:
+            return True
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self.before_block()
+        try:
+            done = self._wait_patiently(waiter, pending, deadline)
+        finally:
+            self.after_block()
+            if waiter.remaining > 0:
+                self._forget_waiter(waiter, pending)
+        io.raise_interrupt()
+        if self.ended is not None and waiter.remaining > 0:
+            raise SessionEndedError(self.ended)
+        if not done and raise_timeout:
+            missing = [entry for entry in pending if entry.state == PENDING]
+            why = self.inspection.explain_entry(missing[0]) if missing else ""
+            raise GetTimeoutError(f"get() had no result within {timeout} s: {why}")
+        return done
+
+    def _wait_patiently(self, waiter: Waiter, pending: list[Entry], deadline: float | None) -> bool:
+        patience = PATIENCE_SECONDS
+        while True:
+            look = time.monotonic() + patience
+            until = look if deadline is None or look < deadline else deadline
+            remaining = waiter.remaining
+            if self.io.pump.wait(waiter, until):
+                return True
+            if self.ended is not None or (deadline is not None and time.monotonic() >= deadline):
+                return False
+            if waiter.remaining == remaining:
+                self.inspection.warn_waiting([entry for entry in pending if entry.state == PENDING])
+                patience = min(patience * 2, 300.0)
+
+    def _forget_waiter(self, waiter: Waiter, pending: list[Entry]) -> None:
+        with self.io.lock:
+            for entry in pending:
+                if entry.waiters is not None and waiter in entry.waiters:
+                    entry.waiters.remove(waiter)
+
+    def wait(
+        self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None, fetch_local: bool
+    ) -> tuple[list[ObjectRef], list[ObjectRef]]:
+        """See `Runtime.wait`."""
+        ready = sum(1 for ref in refs if ref._entry.state != PENDING)
+        if ready < num_returns:
+            if timeout != 0:
+                pending = [ref._entry for ref in refs if ref._entry.state == PENDING]
+                missing = num_returns - (len(refs) - len(pending))
+                if missing > 0:
+                    self._wait_ready(pending, missing, timeout, raise_timeout=False)
+            else:
+                self._ask_borrowed(refs)
+        done: list[ObjectRef] = []
+        others: list[ObjectRef] = []
+        for ref in refs:
+            if len(done) < num_returns and ref._entry.state != PENDING:
+                done.append(ref)
+            else:
+                others.append(ref)
+        return done, others
+
+    def _ask_borrowed(self, refs: Sequence[ObjectRef]) -> None:
+        with self.io.lock:
+            for ref in refs:
+                if ref._entry.owner is not None:
+                    self.ownership.fetch(ref._entry)
+        self.io.flush()
+        self.io.pump.poll_now()
+
+    # -- futures ---------------------------------------------------------------------------------------------------
+
+    def when_ready(self, ref: ObjectRef, callback: Callable[[Entry], None]) -> None:
+        """Call `callback` once when `ref` is ready, now or from the thread that learns of it."""
+        entry = ref._entry
+        with self.io.lock:
+            if entry.state == PENDING:
+                entry.when_ready(callback)
+                if entry.owner is not None:
+                    self.ownership.fetch(entry)
+                self.io.flush_soon()
+                return
+        callback(entry)
+
+    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any]) -> None:
+        """See `Runtime.deliver`."""
+
+        def ready(entry: Entry) -> None:
+            # A value in the store is fetched by blocking, which the thread that delivers messages never does.
+            if entry.state == STORED:
+                threading.Thread(target=fill, args=(entry,), daemon=True).start()
+            else:
+                fill(entry)
+
+        def fill(entry: Entry) -> None:
+            try:
+                value = self.load(ref._entry)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
+        self.when_ready(ref, ready)
+
+    def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
+        """See `Runtime.deliver_async`."""
+        future: asyncio.Future[Any] = loop.create_future()
+        thread = threading.get_ident()
+
+        def fill() -> None:
+            if future.done():
+                return
+            try:
+                value = self.load(ref._entry)
+            except (StopIteration, BaseException) as error:
+                future.set_exception(error if not isinstance(error, StopIteration) else RuntimeError(repr(error)))
+            else:
+                future.set_result(value)
+
+        def ready(entry: Entry) -> None:
+            if threading.get_ident() == thread:
+                loop.call_soon(fill)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(fill)
+
+        self.when_ready(ref, ready)
+        return future
+
+    # -- references ------------------------------------------------------------------------------------------------
+
+    def adopt(self, id: ObjectId, owner: ProcessId, address: str) -> ObjectRef:
+        """See `Runtime.adopt`."""
+        arrival = current_load()
+        return self.ownership.adopt(id, owner, address, arrival if isinstance(arrival, Arrival) else None)
+
+    def owner_of(self, ref: ObjectRef) -> tuple[ProcessId, str]:
+        """See `Runtime.owner_of`."""
+        details = ref._entry.details
+        if details is None or details.owner is None:
+            return self.process, self.io.address
+        return details.owner, details.address
+
+    def pin_forever(self, ref: ObjectRef) -> None:
+        """See `Runtime.pin_forever`."""
+        self._forever.append(ref)
+
+    # -- where this is ---------------------------------------------------------------------------------------------
+
+    @property
+    def session_directory(self) -> str:
+        """The session's directory."""
+        return self.identity.directory
+
+    def adopt_node(self, node: bytes) -> None:
+        """Learn which node this is, from its agent."""
+        self.identity.node = node
+        self.node = NodeId(node)
+
+    def use_serializer(self, serializer: ValueSerializer) -> None:
+        """Serialize with what the session chose."""
+        self.serializer = serializer
+        self.tasks.serializer = serializer
+
+    def current_actor(self) -> bytes:
+        """Return the id of the actor this process is, or nothing."""
+        return worker_info.actor
+
+    def describe_current_actor(self) -> Mapping[str, Any] | None:
+        """Return what `find_actor` would, for the actor this process is."""
+        return worker_info.description
+
+    def trace_span(self, name: str, begun: float, ended: float, extra: dict[str, Any]) -> None:
+        """Add a span to the timeline."""
+        self.trace.add(name, begun, ended, b"", extra)
+
+    # -- the session -----------------------------------------------------------------------------------------------
+
+    def query(self, method: str, *arguments: Any) -> Any:
+        """See `Runtime.query`."""
+        data = self.io.call_agent(method, *arguments)
+        return pickle.loads(data) if isinstance(data, bytes) else data
+
+    def explain(self, ref: ObjectRef) -> str:
+        """See `Runtime.explain`."""
+        return self.inspection.explain_entry(ref._entry)
+
+    def shutdown(self) -> None:
+        """See `Runtime.shutdown`."""
+        if find_runtime() is self:
+            set_runtime(None)
+        if self.ended is None and self.io.agent is not None and not self.io.agent.closed:
+            with self.io.lock:
+                self.submitter.close()
+                self.ownership.drain()
+        self._fail_everything("the session was shut down")
+        self.io.stop()
+        self.store.close()
+
+    def _check_alive(self) -> None:
+        if self.ended is not None:
+            raise SessionEndedError(self.ended)
+
+    def _agent_lost(self, reason: str) -> None:
+        self.ended = (
+            "the node agent has ended, and with it this session and its objects; "
+            "call kernel.shutdown() and kernel.init() to begin another"
+        )
+        self._fail_everything(self.ended)
+
+    def _fail_everything(self, why: str) -> None:
+        with self.io.lock:
+            self.ended = self.ended or why
+            failure = (op.SYSTEM_ERROR, pickle.dumps(SessionEndedError(why)))
+            for entry in list(self.ownership.objects.values()):
+                if entry.state == PENDING:
+                    entry.resolve(FAILED, failure)
+            for task in list(self.tasks.running.values()):
+                if task.stream is not None:
+                    task.stream.finish()
+
+    def _on_process_died(self, connection: Connection, message: Message) -> None:
+        self.submitter.worker_died(message[1], message[2])
+
+    def _tick(self) -> None:
+        if self.io.closing:
+            return
+        with self.io.lock:
+            self.ownership.drain()
+        self.io.flush()
+
+
+def failure_to_raise(kind: int, data: bytes) -> BaseException:
+    """Return the exception of a failed object, fresh for each call."""
+    if kind == op.USER_ERROR:
+        return rebuild(data)
+    error: BaseException = pickle.loads(data)
+    return error

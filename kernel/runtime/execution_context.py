@@ -1,0 +1,18 @@
+"""Which task or actor call runs here. Kept per thread and per coroutine."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import NamedTuple
+
+
+class Execution(NamedTuple):
+    """The task or actor call that runs here; `task` is empty outside of one."""
+
+    task: bytes = b""
+    name: str = ""
+    attempt: int = 0
+
+
+NO_EXECUTION = Execution()
+current_execution: ContextVar[Execution] = ContextVar("kernel_execution", default=NO_EXECUTION)

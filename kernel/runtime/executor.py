@@ -1,0 +1,343 @@
+"""Running calls in a worker: in its main thread one after another, in more threads where an actor allows it.
+
+The main thread takes calls off the queue and runs them; when the queue is empty it polls for more. For an actor
+with `max_concurrency` above one, further threads join in only when calls wait and nothing has finished for a
+millisecond: calls that are quick never pay for a hop between threads, calls that block each get a thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kernel.runtime import operations as op
+from kernel.runtime.call_runner import CallRunner, ExitActor
+from kernel.runtime.core import CoreRuntime
+from kernel.runtime.execution_context import NO_EXECUTION, Execution, current_execution
+from kernel.runtime.tracing import Trace
+from kernel.runtime.waiting import Waiter
+from kernel.transport.connection import Connection, Message
+
+_FLUSH_SECONDS = 0.001
+_STUCK_SECONDS = 0.001
+
+Call = tuple[Connection, Message]
+Lookup = Callable[[Message], tuple[Callable[..., Any], str]]
+
+
+class CallGroup:
+    """A queue of calls and the threads that may work on it (`limit`; the main thread counts if it takes part)."""
+
+    def __init__(self, name: str, limit: int, with_main: bool) -> None:
+        self.name = name
+        self.limit = limit
+        self.with_main = with_main
+        self.queue: deque[Call] = deque()
+        self.finished = 0
+        self.helpers = 0
+        self.idle_helpers = 0
+        self.wakeup = threading.Semaphore(0)
+        self.watched = False
+
+
+class Executor:
+    """Runs queued calls. `lookup` finds function and name for a message."""
+
+    def __init__(self, runtime: CoreRuntime, runner: CallRunner, lookup: Lookup, trace: Trace) -> None:
+        self._runtime = runtime
+        self._io = runtime.io
+        self._runner = runner
+        self._lookup = lookup
+        self._trace = trace
+        self.main = CallGroup("", 1, with_main=True)
+        self.groups: dict[str, CallGroup] = {"": self.main}
+        self._work: Waiter | None = None
+        self._running: dict[int, bytes] = {}
+        self._main_thread = threading.main_thread().ident
+        self._cancelled: set[bytes] = set()
+        self._taken: dict[bytes, int] = {}
+        self._taken_waiters: dict[bytes, Waiter] = {}
+        self.exit_reason: str | None = None
+        self.on_exit_actor: Callable[[], None] = lambda: None
+        self.on_system_exit: Callable[[Call, SystemExit, str], None] = lambda call, error, name: None
+        signal.signal(signal.SIGINT, self._on_interrupt)
+
+    # -- queueing (in the thread that reads messages, under the lock) ----------------------------------------------
+
+    def add_group(self, name: str, limit: int) -> None:
+        """Let calls of a concurrency group run in `limit` threads of their own."""
+        self.groups[name] = CallGroup(name, limit, with_main=False)
+
+    def enqueue(self, connection: Connection, message: Message, group: str = "") -> None:
+        """Take a call."""
+        target = self.groups.get(group) or self.main
+        target.queue.append((connection, message))
+        if target.with_main and self._work is not None:
+            work, self._work = self._work, None
+            work.complete()
+        elif target.limit > 1 or not target.with_main:
+            self._watch(target)
+
+    def _watch(self, group: CallGroup) -> None:
+        """Look soon whether the calls of a group get stuck behind each other."""
+        if not group.with_main and group.helpers < group.limit and group.idle_helpers == 0:
+            self._start_helper(group)
+        elif not group.with_main and group.idle_helpers:
+            group.wakeup.release()
+        if not group.watched:
+            group.watched = True
+            finished = group.finished
+            self._io.reactor.call_later(_STUCK_SECONDS, lambda: self._unstick(group, finished))
+            self._io.pump.nudge()
+
+    def _unstick(self, group: CallGroup, finished: int) -> None:
+        group.watched = False
+        if not group.queue:
+            return
+        if group.finished == finished:
+            busy = group.helpers - group.idle_helpers + (1 if group.with_main else 0)
+            for _ in range(max(0, min(len(group.queue), group.limit - busy, max(1, busy)))):
+                if group.idle_helpers:
+                    group.wakeup.release()
+                elif group.helpers + (1 if group.with_main else 0) < group.limit:
+                    self._start_helper(group)
+        self._watch_again(group)
+
+    def _watch_again(self, group: CallGroup) -> None:
+        if not group.watched and group.queue:
+            group.watched = True
+            finished = group.finished
+            self._io.reactor.call_later(_STUCK_SECONDS, lambda: self._unstick(group, finished))
+
+    def _start_helper(self, group: CallGroup) -> None:
+        group.helpers += 1
+        threading.Thread(target=self._help, args=(group,), name=f"kernel-call-{group.name or group.helpers}", daemon=True).start()
+
+    def _help(self, group: CallGroup) -> None:
+        while self.exit_reason is None:
+            self._drain(group)
+            group.idle_helpers += 1
+            group.wakeup.acquire()
+            group.idle_helpers -= 1
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until `exit_reason` is set. In the main thread."""
+        queue = self.main.queue
+        while self.exit_reason is None:
+            try:
+                if queue:
+                    self._drain(self.main)
+                else:
+                    self._wait_for_work(queue)
+            except KeyboardInterrupt:
+                continue  # a cancellation that came too late for its task
+
+    def _wait_for_work(self, queue: deque[Call]) -> None:
+        work = Waiter(1)
+        with self._io.lock:
+            if queue or self.exit_reason is not None:
+                return
+            self._work = work
+        self._io.pump.wait(work)
+
+    def wake(self) -> None:
+        """Make the main thread look at `exit_reason`."""
+        work, self._work = self._work, None
+        if work is not None:
+            work.complete()
+        for group in self.groups.values():
+            for _ in range(group.helpers):
+                group.wakeup.release()
+
+    def _drain(self, group: CallGroup) -> None:
+        clock = time.perf_counter
+        queue = group.queue
+        started = flushed = clock()
+        function, count = b"", 0
+        last: Connection | None = None
+        while queue and self.exit_reason is None:
+            try:
+                call = queue.popleft()
+            except IndexError:
+                break
+            connection, message = call
+            if message[2] != function or connection is not last:
+                if count and message[0] == op.TASK:
+                    self._report(last, function, count, clock() - started)
+                function, count, last, started = message[2], 0, connection, clock()
+            self._run_call(call)
+            group.finished += 1
+            count += 1
+            if queue:
+                now = clock()
+                if now - flushed > _FLUSH_SECONDS:
+                    flushed = now
+                    self._io.flush()
+        if count and last is not None:
+            self._report(last, function, count, clock() - started)
+        self._io.flush()
+
+    def _report(self, connection: Connection | None, function: Any, count: int, seconds: float) -> None:
+        if connection is not None and type(function) is bytes:
+            self._io.send(connection, (op.TOOK, function, count, seconds))
+
+    def _run_call(self, call: Call) -> None:
+        connection, message = call
+        kind, task, target, arguments, slots, returns, extra = message
+        runner = self._runner
+        name = target
+        thread = threading.get_ident()
+        begun = time.time()
+        try:
+            function, name = self._lookup(message)
+            if task in self._cancelled:
+                self._cancelled.discard(task)
+                runner.send_cancelled(connection, task, name)
+                return
+            self._running[thread] = task
+            token = current_execution.set(Execution(task, name, extra["attempt"] if extra else 0))
+            try:
+                args, kwargs, arrival = runner.arguments(connection, arguments, slots)
+                value = function(*args, **kwargs)
+                if returns < 0:
+                    self._run_generator(connection, task, returns, value, name, extra)
+                self._running.pop(thread, None)
+            finally:
+                self._running.pop(thread, None)
+                current_execution.reset(token)
+                args = kwargs = None  # type: ignore[assignment]
+            if arrival is not None:
+                runner.settle(arrival)
+            if returns >= 0:
+                runner.send_result(connection, task, returns, value, name)
+        except BaseException as error:
+            self._failed(call, name, error)
+        finally:
+            self._trace.add(name, begun, time.time(), task)
+
+    def _failed(self, call: Call, name: str, error: BaseException) -> None:
+        connection, message = call
+        task = message[1]
+        if isinstance(error, ExitActor):
+            self._runner.send_failure(connection, task, name, _exit_error(name))
+            self.on_exit_actor()
+        elif isinstance(error, KeyboardInterrupt) and task in self._cancelled:
+            self._cancelled.discard(task)
+            self._runner.send_cancelled(connection, task, name)
+        elif isinstance(error, SystemExit):
+            self.on_system_exit(call, error, name)
+        else:
+            self._runner.send_failure(connection, task, name, error)
+
+    # -- generators ------------------------------------------------------------------------------------------------
+
+    def _run_generator(self, connection: Connection, task: bytes, returns: int, value: Any, name: str, extra: Any) -> None:
+        if not hasattr(value, "__next__") and not hasattr(value, "__iter__"):
+            raise TypeError(
+                f"{name}() has num_returns='{'dynamic' if returns == op.DYNAMIC else 'streaming'}' and must return "
+                f"a generator, but returned a {type(value).__name__}"
+            )
+        limit = extra["backpressure"] if extra else 0
+        flushed = 0.0
+        try:
+            for index, item in enumerate(value, 1):
+                if self._taken.get(task, 0) < 0:
+                    break
+                self._runner.send_item(connection, task, index, item, name)
+                now = time.perf_counter()
+                if now - flushed > _FLUSH_SECONDS:
+                    flushed = now
+                    self._io.flush()
+                if limit:
+                    self._await_consumer(task, index - limit)
+        finally:
+            if inspect.isgenerator(value):
+                value.close()
+            self._taken.pop(task, None)
+        self._runner.send_end(connection, task)
+
+    def _await_consumer(self, task: bytes, least: int) -> None:
+        while 0 <= self._taken.get(task, 0) < least:
+            waiter = Waiter(1)
+            with self._io.lock:
+                if not 0 <= self._taken.get(task, 0) < least:
+                    return
+                self._taken_waiters[task] = waiter
+            self._io.pump.wait(waiter)
+
+    def on_stream_taken(self, connection: Connection, message: Message) -> None:
+        """The consumer of a stream has taken items (-1: it will take no more)."""
+        _, task, count = message
+        self._taken[task] = count
+        waiter = self._taken_waiters.pop(task, None)
+        if waiter is not None:
+            waiter.complete()
+
+    # -- giving back and cancelling (under the lock) ---------------------------------------------------------------
+
+    def give_back(self, count: int | None = None, only: Connection | None = None) -> None:
+        """Return queued tasks that are not started (the last `count`) to those who sent them."""
+        queue = self.main.queue
+        by_connection: dict[Connection, list[bytes]] = {}
+        kept: list[Call] = []
+        returned = 0
+        while queue and (count is None or returned < count):
+            call = queue.pop()
+            if call[1][0] == op.TASK and (only is None or call[0] is only):
+                by_connection.setdefault(call[0], []).append(call[1][1])
+                returned += 1
+            else:
+                kept.append(call)
+        queue.extend(reversed(kept))
+        for connection, tasks in by_connection.items():
+            if not connection.closed:
+                self._io.send(connection, (op.RETURNED, tasks[::-1]))
+
+    def cancel(self, connection: Connection, task: bytes) -> bool:
+        """Cancel a call: drop it if it waits, interrupt it if it runs; return whether it was found."""
+        for group in self.groups.values():
+            for call in group.queue:
+                if call[1][1] == task:
+                    group.queue.remove(call)
+                    self._runner.send_cancelled(call[0], task, self._lookup(call[1])[1])
+                    return True
+        for thread, running in list(self._running.items()):
+            if running == task:
+                self._cancelled.add(task)
+                self._interrupt_thread(thread)
+                return True
+        return False
+
+    def _interrupt_thread(self, thread: int) -> None:
+        if thread == self._main_thread:
+            signal.pthread_kill(thread, signal.SIGINT)
+        else:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+
+    def _on_interrupt(self, number: int, frame: Any) -> None:
+        running = self._running.get(self._main_thread or 0)
+        if running is not None and running in self._cancelled:
+            self._io.interrupt(KeyboardInterrupt())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any call runs or waits."""
+        return bool(self._running) or any(group.queue for group in self.groups.values())
+
+    def in_call(self) -> bool:
+        """Whether the calling thread runs a call."""
+        return current_execution.get() is not NO_EXECUTION
+
+
+def _exit_error(name: str) -> Exception:
+    from kernel_spec.errors import ActorDiedError
+
+    return ActorDiedError(f"the actor ended itself: {name}() called exit_actor()")

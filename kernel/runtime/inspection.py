@@ -1,0 +1,152 @@
+"""What this process holds and waits for, and why: behind `explain`, `kernel memory` and the warnings of `get`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+import structlog
+
+from kernel.runtime.actor_calls import ActorCaller, Channel
+from kernel.runtime.objects import PENDING, STATE_NAMES, Entry
+from kernel.runtime.ownership import Ownership
+from kernel.runtime.process import Process
+from kernel.runtime.submission import TaskSubmitter
+from kernel.runtime.tasks import Task, TaskTable
+
+
+class Inspection:
+    """Reads the other parts; changes nothing."""
+
+    def __init__(
+        self,
+        process: Process,
+        ownership: Ownership,
+        tasks: TaskTable,
+        submitter: TaskSubmitter,
+        actors: ActorCaller,
+    ) -> None:
+        self._process = process
+        self._ownership = ownership
+        self._tasks = tasks
+        self._submitter = submitter
+        self._actors = actors
+        self._warned: set[bytes] = set()
+        self.log = structlog.get_logger("kernel")
+        process.methods["explain_object"] = self._explain_here
+        process.methods["references"] = self.references
+
+    def note_put(self, entry: Entry, depth: int) -> None:
+        """Remember the user's line that put an object."""
+        frame = sys._getframe(depth + 1)
+        entry.more().site = (frame.f_code, frame.f_lineno)
+
+    def explain_entry(self, entry: Entry) -> str:
+        """Say what an object is waiting for. May ask the agent or the owner; not under the lock."""
+        if entry.state != PENDING:
+            return f"object {entry.id.hex()} is ready ({STATE_NAMES[entry.state]})"
+        if entry.owner is not None:
+            return self._explain_borrowed(entry)
+        task: Task | None = entry.task
+        if task is None:
+            return f"object {entry.id.hex()} has no task"
+        return self.explain_task(task)
+
+    def explain_task(self, task: Task) -> str:
+        """Say what a task is waiting for."""
+        with self._process.lock:
+            if isinstance(task.place, Channel):
+                channel = task.place
+                text = self._actors.explain(task)
+                question = ("explain_actor", channel.id) if task.id not in channel.in_flight else None
+            else:
+                text = self._submitter.explain(task)
+                request = self._submitter.request_for(task)
+                waits = task.place is None and task.waiting == 0
+                question = ("explain_lease", request) if waits and request is not None else None
+                if question is None and task.place is not None:
+                    question = ("explain_worker", task.place.worker)
+        if question is None:
+            return text
+        return f"{text}: {self._ask(*question)}"
+
+    def warn_waiting(self, pending: list[Entry]) -> None:
+        """Log, once per object, what a blocked `get` is waiting for."""
+        for entry in pending[:1]:
+            if entry.id not in self._warned:
+                self._warned.add(entry.id)
+                self.log.warning(
+                    "still waiting in get()", objects=len(pending), reason=self.explain_entry(entry), pid=os.getpid()
+                )
+
+    def references(self) -> list[tuple[Any, ...]]:
+        """Return a row per object: id, size, state, kind of reference, site, local count, borrowers."""
+        with self._process.lock:
+            return [self._row(entry) for entry in self._ownership.objects.values()]
+
+    def _row(self, entry: Entry) -> tuple[Any, ...]:
+        details = entry.details
+        site = details.site if details is not None else None
+        task = entry.task
+        kind = "put object"
+        if site is None and task is not None:
+            site, kind = task.site, "task call"
+        elif details is not None and details.owner is not None:
+            kind = "borrowed"
+        elif site is None:
+            kind = "task call"
+        where = f"({kind}) {site[0].co_filename}:{site[0].co_name}:{site[1]}" if site is not None else f"({kind})"
+        return (
+            entry.id,
+            entry.size(),
+            STATE_NAMES[entry.state],
+            _reference_kind(entry),
+            where,
+            entry.local,
+            [process for process in (details.borrowers or ())] if details is not None else [],
+        )
+
+    def _explain_borrowed(self, entry: Entry) -> str:
+        details = entry.details
+        assert details is not None and details.owner is not None
+        owner = details.owner.hex()[:8]
+        if threading.current_thread().name.endswith("-io"):
+            return f"object {entry.id.hex()} is made by process {owner}"
+        try:
+            with self._process.lock:
+                peer = self._process.peer(details.owner, details.address)
+                request = self._process.request(peer, "explain_object", entry.id)
+            answer = self._process.result(request, timeout=2.0)
+        except (OSError, TimeoutError) as error:
+            return f"object {entry.id.hex()} belongs to process {owner}, which does not answer ({error})"
+        return f"asked its owner, process {owner}: {answer}"
+
+    def _explain_here(self, id: bytes) -> str:
+        entry = self._ownership.objects.get(id)  # type: ignore[call-overload]
+        if entry is None:
+            return f"object {id.hex()} is not known here (any more)"
+        if entry.state != PENDING or entry.owner is not None or entry.task is None:
+            return f"object {id.hex()} is {STATE_NAMES[entry.state]}"
+        task = entry.task
+        if isinstance(task.place, Channel):
+            return self._actors.explain(task)
+        return self._submitter.explain(task)
+
+    def _ask(self, method: str, argument: Any) -> str:
+        try:
+            return str(self._process.call_agent(method, argument, timeout=2.0))
+        except Exception as error:
+            return f"(the node agent could not say: {error})"
+
+
+def _reference_kind(entry: Entry) -> str:
+    details = entry.details
+    if details is not None and details.view is not None:
+        return "PINNED_IN_MEMORY"
+    if entry.local:
+        return "LOCAL_REFERENCE"
+    if entry.holds:
+        return "USED_BY_PENDING_TASK"
+    return "CAPTURED_IN_OBJECT"

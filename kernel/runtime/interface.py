@@ -1,0 +1,127 @@
+"""What the public API asks of a runtime: the real one (`core`) and the in-process one (`kernel.local`) are equals."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
+
+if TYPE_CHECKING:
+    from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
+    from kernel.runtime.object_ref import ObjectRef
+    from kernel.runtime.streams import Stream
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Runtime(Protocol):
+    """Tasks, actors and objects of one process. Every method may be called from any thread."""
+
+    job: JobId
+    node: NodeId
+    process: ProcessId
+    namespace: str
+    session_directory: str
+    is_driver: bool
+    local_mode: bool
+
+    # -- tasks and actors: what `.remote()` returns ----------------------------------------------------------------
+
+    def submit(self, function: FunctionDefinition, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Queue a task; return its reference, a list of them, a stream, or None for no returns."""
+
+    def create_actor(
+        self, definition: ClassDefinition, options: ActorOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[ActorId, ObjectRef | None, Mapping[str, Any] | None]:
+        """Start an actor; return its id and the reference whose life is the actor's.
+
+        When its name is taken and `get_if_exists` is set, the third value describes the one that exists instead.
+        """
+
+    def call_actor(
+        self, actor: ActorId, method: str, options: CallOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Queue a method call; return as `submit` does."""
+
+    def find_actor(self, name: str, namespace: str | None) -> Mapping[str, Any] | None:
+        """Return what is known of a named actor (id, definition, options, owner), or None."""
+
+    def list_named_actors(self, all_namespaces: bool) -> list[dict[str, str]]:
+        """Return names and namespaces of living named actors."""
+
+    def check_pending_calls(self, actor: ActorId, limit: int) -> None:
+        """Raise PendingCallsLimitError when `limit` calls of this process wait for the actor."""
+
+    def watch_actor(self, actor: ActorId, name: str = "") -> None:
+        """Prepare to call an actor whose handle has arrived from elsewhere."""
+
+    def kill_actor(self, actor: ActorId, no_restart: bool) -> None:
+        """End an actor's process."""
+
+    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+        """Cancel the task that makes `ref`."""
+
+    # -- objects ---------------------------------------------------------------------------------------------------
+
+    def put(self, value: Any, weak: bool = False) -> ObjectRef:
+        """Store a value."""
+
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None) -> list[Any]:
+        """Return the values in order, or raise the first failure."""
+
+    def wait(
+        self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None, fetch_local: bool
+    ) -> tuple[list[ObjectRef], list[ObjectRef]]:
+        """Return (ready, others), both in the order given."""
+
+    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any]) -> None:
+        """Set the value of `ref`, or its failure, on `future` when it is there."""
+
+    def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
+        """Return a future of `loop` for the value of `ref`."""
+
+    def adopt(self, id: ObjectId, owner: ProcessId, address: str) -> ObjectRef:
+        """Return a reference that arrived from another process."""
+
+    def owner_of(self, ref: ObjectRef) -> tuple[ProcessId, str]:
+        """Return id and address of the owner."""
+
+    def pin_forever(self, ref: ObjectRef) -> None:
+        """Keep the object for the session: its reference left by a way that can't be counted."""
+
+    # -- streams ---------------------------------------------------------------------------------------------------
+
+    def next_item(self, stream: Stream, timeout: float | None) -> ObjectRef:
+        """Return the next reference of a stream; raises StopIteration at its end."""
+
+    def take_item(self, stream: Stream) -> tuple[ObjectRef | None, bool]:
+        """Return the next reference if there is one, and whether the stream has ended."""
+
+    def item_arrival(self, stream: Stream, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        """Return a future that is done when the stream has changed."""
+
+    def close_stream(self, stream: Stream) -> None:
+        """Take no more items."""
+
+    # -- about the session -----------------------------------------------------------------------------------------
+
+    def query(self, method: str, *arguments: Any) -> Any:
+        """Ask the node agent (nodes, resources, actors, memory, ...)."""
+
+    def explain(self, ref: ObjectRef) -> str:
+        """Say what `ref` is waiting for, in a sentence or a few lines."""
+
+    def current_actor(self) -> bytes:
+        """Return the id of the actor that the calling code runs in, or nothing."""
+
+    def describe_current_actor(self) -> Mapping[str, Any] | None:
+        """Return what `find_actor` would, for the actor that the calling code runs in."""
+
+    def trace_span(self, name: str, begun: float, ended: float, extra: dict[str, Any]) -> None:
+        """Add a span to the timeline; times are seconds since the epoch."""
+
+    def shutdown(self) -> None:
+        """Leave the session, ending it if this program started it."""

@@ -1,0 +1,136 @@
+"""Which tasks go to which leased worker, and how many leases to ask for. A pure state machine per shape of worker.
+
+Short tasks are sent many at a time, so that a worker never waits for the network; long ones one at a time, so that
+they stay movable. What counts is the expected time of the tasks in flight: `WINDOW_SECONDS` of work and no more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel.runtime.definitions import Shape
+from kernel.runtime.tasks import Task
+from kernel_spec.ids import LeaseId, ProcessId
+
+WINDOW_SECONDS = 0.005
+"""How much expected work a worker may hold unstarted."""
+MAXIMUM_IN_FLIGHT = 512
+MAXIMUM_REQUESTS = 16
+"""How many leases of one shape may be asked for at once."""
+IDLE_SECONDS = 0.1
+"""How long an idle lease is kept in case more tasks come."""
+_STALE_SECONDS = 0.02
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """A worker that is ours for a while."""
+
+    id: LeaseId
+    pool: LeasePool
+    worker: ProcessId
+    connection: Any
+    in_flight: dict[bytes, Task] = field(default_factory=dict)
+    load: float = 0.0
+    reclaimed: bool = False
+    idle_since: float = 0.0
+    progress_at: float = 0.0
+    asked_back: bool = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another task may be sent now."""
+        return (
+            not self.in_flight or (self.load < WINDOW_SECONDS and len(self.in_flight) < MAXIMUM_IN_FLIGHT)
+        ) and not self.reclaimed
+
+
+class LeasePool:
+    """Tasks of one shape that wait, and the workers leased for them."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.queue: deque[Task] = deque()
+        self.leases: list[Lease] = []
+        self.requested: dict[LeaseId, float] = {}
+        self.queued_seconds = 0.0
+
+    def pick(self) -> Lease | None:
+        """Return the lease that should take the next task: the emptiest with room."""
+        best = None
+        for lease in self.leases:
+            if lease.has_room and (best is None or lease.load < best.load):
+                best = lease
+        return best
+
+    def missing_requests(self) -> int:
+        """Return how many more leases to ask for now."""
+        queued = len(self.queue)
+        if not queued:
+            return 0
+        useful = min(queued, max(1, math.ceil(self.queued_seconds / WINDOW_SECONDS)))
+        return max(0, min(useful, MAXIMUM_REQUESTS) - len(self.requested))
+
+    def push(self, task: Task, estimate: float) -> None:
+        """Queue a task that is expected to take `estimate` seconds."""
+        task.estimate = estimate
+        self.queue.append(task)
+        self.queued_seconds += estimate
+
+    def pop(self) -> Task | None:
+        """Take the next task off the queue, passing over cancelled ones."""
+        while self.queue:
+            task = self.queue.popleft()
+            self.queued_seconds -= task.estimate
+            if not task.cancelled:
+                return task
+        self.queued_seconds = 0.0
+        return None
+
+    def start(self, lease: Lease, task: Task, estimate: float) -> None:
+        """Note that `task` was sent to `lease`."""
+        task.estimate = estimate
+        task.place = lease
+        lease.in_flight[task.id] = task
+        lease.load += estimate
+
+    def finish(self, task: Task, now: float) -> None:
+        """Note that a task of a lease ended."""
+        lease: Lease = task.place
+        if lease.in_flight.pop(task.id, None) is not None:
+            lease.load = lease.load - task.estimate if lease.in_flight else 0.0
+            lease.progress_at = now
+            if not lease.in_flight:
+                lease.idle_since = now
+
+    def to_return(self, now: float) -> list[Lease]:
+        """Return the leases to give back: idle for long, or wanted by others."""
+        return [
+            lease
+            for lease in self.leases
+            if not lease.in_flight and (lease.reclaimed or now - lease.idle_since >= IDLE_SECONDS)
+        ]
+
+    def to_rebalance(self, now: float) -> list[Lease]:
+        """Return leases stuck behind a long task while another lease has nothing to do."""
+        if self.queue or not any(not lease.in_flight and not lease.reclaimed for lease in self.leases):
+            return []
+        stuck = [
+            lease
+            for lease in self.leases
+            if len(lease.in_flight) > 1 and now - lease.progress_at > _STALE_SECONDS and not lease.asked_back
+        ]
+        for lease in stuck:
+            lease.asked_back = True
+        return stuck
+
+    def validate(self) -> None:
+        """Raise AssertionError when the books do not add up."""
+        for lease in self.leases:
+            assert lease.pool is self
+            assert all(task.place is lease for task in lease.in_flight.values())
+            expected = sum(task.estimate for task in lease.in_flight.values())
+            assert abs(lease.load - expected) < 1e-6, f"load {lease.load}, expected {expected}"

@@ -1,0 +1,83 @@
+"""References to objects: what `.remote()` and `put` return."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Generator
+from typing import Any
+
+from kernel.runtime.current import get_runtime
+from kernel.runtime.objects import Entry, dropped
+from kernel.runtime.serialization import note_reference, register_reference_type
+from kernel_spec.ids import ObjectId, ProcessId
+
+_drop = dropped.append
+
+
+class ObjectRef:
+    """A future for a value somewhere in the session.
+
+    Pass it to tasks (they receive the value), put it into containers and closures (they receive the reference),
+    `get` it, `wait` for it, `await` it. The value lives as long as any reference to it, anywhere.
+    """
+
+    __slots__ = ("__weakref__", "_entry")
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+
+    def __del__(self) -> None:
+        _drop(self._entry)
+
+    def binary(self) -> ObjectId:
+        """Return the object's id as bytes."""
+        return self._entry.id
+
+    def hex(self) -> str:
+        """Return the object's id as 40 hexadecimal characters."""
+        return self._entry.id.hex()
+
+    def task_id(self) -> bytes:
+        """Return the id of the task that makes the object."""
+        return self._entry.id[:16]
+
+    def is_ready(self) -> bool:
+        """Return whether the value (or a failure) is known in this process."""
+        return self._entry.state != 0
+
+    def future(self) -> concurrent.futures.Future[Any]:
+        """Return a `concurrent.futures.Future` of the value."""
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        future.set_running_or_notify_cancel()
+        get_runtime().deliver(self, future)
+        return future
+
+    def as_future(self) -> asyncio.Future[Any]:
+        """Return an asyncio future of the value, for the running loop."""
+        return get_runtime().deliver_async(self, asyncio.get_running_loop())
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.as_future().__await__()
+
+    def __hash__(self) -> int:
+        return hash(self._entry.id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectRef) and self._entry.id == other._entry.id
+
+    def __repr__(self) -> str:
+        return f"ObjectRef({self._entry.id.hex()})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        runtime = get_runtime()
+        if not note_reference(self):
+            runtime.pin_forever(self)
+        return _rebuild, (self._entry.id, *runtime.owner_of(self))
+
+
+def _rebuild(id: ObjectId, owner: ProcessId, address: str) -> ObjectRef:
+    return get_runtime().adopt(id, owner, address)
+
+
+register_reference_type(ObjectRef)

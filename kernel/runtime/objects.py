@@ -1,0 +1,112 @@
+"""What a process knows about one object: its value or where it is, and who still needs it.
+
+An entry is made by the owner when it submits a task or puts a value, and by a borrower when it receives a
+reference. It goes away when nobody in this process holds a reference (`local`), nothing in flight needs it
+(`holds`) and, at the owner, no other process borrows it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kernel.runtime.waiting import Waiter
+from kernel_spec.ids import ObjectId, ProcessId
+
+PENDING = 0
+"""The value is being made, or (at a borrower) not asked for yet."""
+INLINE = 1
+"""`value` is the head, or `(head, buffers)`."""
+STORED = 2
+"""The value is in the object store; `value` is its size in bytes."""
+FAILED = 3
+"""`value` is `(kind, data)` of a failure, see `kernel.runtime.operations`."""
+
+STATE_NAMES = ("pending", "inline", "stored", "failed")
+
+
+class Details:
+    """What few entries have."""
+
+    __slots__ = ("address", "borrowers", "contained", "debt", "fetching", "on_free", "owner", "site", "view")
+
+    def __init__(self) -> None:
+        self.owner: ProcessId | None = None
+        self.address = ""
+        self.debt = 0
+        self.borrowers: dict[ProcessId, int] | None = None
+        self.contained: list[Entry] | None = None
+        self.on_free: Callable[[], None] | None = None
+        self.fetching = False
+        self.view: memoryview | None = None
+        self.site: tuple[Any, int] | None = None
+
+
+class Entry:
+    """One object, as this process sees it. Changed only under the process's lock (`local` as its users say)."""
+
+    __slots__ = ("details", "holds", "id", "local", "state", "task", "value", "waiters")
+
+    def __init__(self, id: ObjectId, local: int, task: Any = None) -> None:
+        self.id = id
+        self.local = local
+        self.task = task
+        self.state = PENDING
+        self.value: Any = None
+        self.holds = 0
+        self.waiters: list[Waiter | Callable[[Entry], None]] | None = None
+        self.details: Details | None = None
+
+    def more(self) -> Details:
+        """Return the details, made now if need be."""
+        details = self.details
+        if details is None:
+            details = self.details = Details()
+        return details
+
+    @property
+    def owner(self) -> ProcessId | None:
+        """The owner's id, or None when this process owns it."""
+        return None if self.details is None else self.details.owner
+
+    def resolve(self, state: int, value: Any) -> None:
+        """The value is there (or has failed): remember it and tell who waits."""
+        self.state = state
+        self.value = value
+        self.task = None
+        waiters = self.waiters
+        if waiters is not None:
+            self.waiters = None
+            for waiter in waiters:
+                if isinstance(waiter, Waiter):
+                    waiter.complete()
+                else:
+                    waiter(self)
+
+    def when_ready(self, waiter: Waiter | Callable[[Entry], None]) -> None:
+        """Tell `waiter` once, when the entry is no longer pending."""
+        if self.waiters is None:
+            self.waiters = [waiter]
+        else:
+            self.waiters.append(waiter)
+
+    def size(self) -> int | None:
+        """Return the size in bytes, or None while unknown."""
+        if self.state == STORED:
+            return int(self.value)
+        if self.state == INLINE:
+            head, buffers = self.value if type(self.value) is tuple else (self.value, ())
+            return len(head) + sum(map(len, buffers))
+        return None
+
+    @property
+    def needed(self) -> bool:
+        """Whether anybody still needs it."""
+        details = self.details
+        return self.local > 0 or self.holds > 0 or (details is not None and bool(details.borrowers))
+
+
+dropped: deque[Entry] = deque()
+"""Entries one of whose references was collected. Filled by `__del__`, drained by the runtime: counting never runs
+inside the garbage collector."""

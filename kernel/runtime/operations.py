@@ -1,0 +1,131 @@
+"""The words that processes of one machine say to each other: operation number first, plain values after.
+
+Direction and fields are given beside each. "owner" is the process that submitted a task or put an object. A
+`result` is `(0, head)` or `(1, head, buffers)` for a value inside the message, `(2, size)` for one in the store.
+`carried` lists references inside a value as `(object id, owner id, owner address)`.
+"""
+
+HELLO = 1
+"""any -> any, first on each connection: process id, role, pid, address, Python version, details."""
+CALL = 2
+"""any -> any: request number, method name, arguments (marshal)."""
+REPLY = 3
+"""answer: request number, value."""
+REPLY_ERROR = 4
+"""answer: request number, pickled error."""
+
+# -- tasks and actor calls: owner <-> worker -----------------------------------------------------------------------
+
+FUNCTION = 10
+"""owner -> worker: function id, pickled function, description. Before the first task that names it."""
+ACTIVATE = 11
+"""owner -> worker: lease id, resources, devices. Before the first task of a lease."""
+TASK = 12
+"""owner -> worker: task id, function id, arguments, slots, number of returns, extra."""
+ACTOR_CALL = 13
+"""caller -> actor: task id, method name, arguments, slots, number of returns, extra."""
+DONE = 14
+"""worker -> owner: task id, head of the one small result."""
+RESULTS = 15
+"""worker -> owner: task id, results, carried per result."""
+FAILED = 16
+"""worker -> owner: task id, kind of failure, data."""
+RETURNED = 17
+"""worker -> owner: task ids that were not started and must run elsewhere."""
+TOOK = 18
+"""worker -> owner: number of tasks of a batch, seconds they took together."""
+GIVE_BACK = 19
+"""owner -> worker: return up to this many tasks that are not started."""
+CANCEL = 20
+"""owner -> worker: task id, whether nested tasks are cancelled too."""
+STREAM_ITEM = 21
+"""worker -> owner: task id, index, result, carried."""
+STREAM_TAKEN = 22
+"""owner -> worker: task id, how many items the consumer has taken."""
+
+# -- objects and references: borrower <-> owner --------------------------------------------------------------------
+
+FETCH = 30
+"""borrower -> owner: object ids; answered by OBJECT as each is ready."""
+OBJECT = 31
+"""owner -> borrower: object id, kind (RESULT or FAILED), result or error, carried."""
+BORROW = 32
+"""borrower -> owner: object ids, number to acknowledge or 0."""
+BORROWED = 33
+"""owner -> borrower: the number."""
+UNBORROW = 34
+"""borrower -> owner: object ids."""
+SETTLED = 35
+"""receiver of a value -> its sender: task or object id whose carried references are registered now."""
+
+# -- the node agent ------------------------------------------------------------------------------------------------
+
+REQUEST_LEASE = 40
+"""process -> agent: lease id, shape (as given to the scheduler)."""
+CANCEL_LEASE = 41
+"""process -> agent: lease id."""
+LEASE_GRANTED = 42
+"""agent -> process: lease id, worker id, worker address, resources, devices."""
+LEASE_FAILED = 43
+"""agent -> process: lease id, pickled error."""
+RETURN_LEASE = 44
+"""process -> agent: lease id, whether the worker must not be used again."""
+RECLAIM_LEASE = 45
+"""agent -> process: lease id: give it back when what was sent is done."""
+BLOCKED = 46
+"""worker -> agent: waits inside get."""
+UNBLOCKED = 47
+"""worker -> agent: runs on."""
+PROCESS_DIED = 48
+"""agent -> every process that asked: process id, text of how it died."""
+BECOME_ACTOR = 49
+"""agent -> worker: actor id, pickled creation, resources, devices, attempt."""
+ACTOR_READY = 50
+"""worker -> agent: actor id, None or how construction failed."""
+ACTOR_STATE = 51
+"""agent -> subscribers: actor id, state, worker id, address, attempt, cause of death."""
+CREATE_ACTOR = 52
+"""process -> agent: request, actor id, description."""
+FORGET_ACTOR = 53
+"""owner -> agent: actor id whose last handle is gone."""
+KILL_ACTOR = 54
+"""process -> agent: actor id, whether it may not restart."""
+SUBSCRIBE_ACTOR = 55
+"""process -> agent: actor id."""
+EXIT = 56
+"""agent -> worker: end after running exit handlers; reason."""
+LOG_LINES = 57
+"""agent -> driver: lines, each (pid, name, stream, text)."""
+RETIRE = 58
+"""agent -> worker: end if idle and nobody needs your objects."""
+SESSION_ENDED = 59
+"""agent -> everybody: reason."""
+
+STORE_CREATE = 60
+"""client -> agent: request, object id, size, owner, weak."""
+STORE_SEAL = 61
+"""client -> agent: object id, whether to keep it pinned."""
+STORE_ABORT = 62
+"""client -> agent: object id."""
+STORE_PIN = 63
+"""client -> agent: request, object id."""
+STORE_UNPIN = 64
+"""client -> agent: object id."""
+STORE_DELETE = 65
+"""owner -> agent: object ids."""
+STORE_RELEASE_IDLE = 66
+"""agent -> clients: unpin what is kept without a live view."""
+
+# -- kinds of failure ----------------------------------------------------------------------------------------------
+
+USER_ERROR = 0
+"""data: what `kernel.runtime.task_error.capture` made."""
+CANCELLED = 1
+"""data: text."""
+SYSTEM_ERROR = 2
+"""data: a pickled error of `kernel_spec.errors`."""
+
+DYNAMIC = -2
+"""number of returns: one reference to a list of references, made while the generator runs."""
+STREAMING = -1
+"""number of returns: a stream of references, each readable as soon as it is yielded."""

@@ -1,0 +1,382 @@
+"""Who needs which object: reference counts, borrowing, and fetching values from their owners.
+
+The rules that keep an object alive while a reference travels:
+
+* A process that passes references in a task holds them until the task is done. The worker registers itself as a
+  borrower with the owner: when the owner is the caller, on the connection that later carries the result, so in
+  order; otherwise it waits for the owner's acknowledgement before it sends the result.
+* A process that sends a value with references inside registers the receiver itself where it is the owner. For the
+  others it keeps a hold until the receiver has registered with their owner and says `SETTLED`.
+* Registrations are counted, so a release that crosses a new registration on the way removes only the old ones.
+
+Everything here runs under the process's lock unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.runtime import operations as op
+from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.objects import FAILED, INLINE, PENDING, STORED, Details, Entry, dropped
+from kernel.runtime.process import Peer, Process
+from kernel.runtime.store_access import StoreAccess
+from kernel.runtime.waiting import Waiter
+from kernel.transport.connection import Connection, Message
+from kernel_spec.errors import KernelError, ObjectLostError, OwnerDiedError
+from kernel_spec.ids import ObjectId, ProcessId
+
+Carried = Sequence[tuple[ObjectId, ProcessId, str]]
+
+
+@dataclass(slots=True)
+class Arrival:
+    """Where the value being deserialized came from: who sent it, and how many registrations it still awaits."""
+
+    sender: ProcessId
+    unsettled: Waiter
+
+
+class Ownership:
+    """The table of all objects this process owns or borrows."""
+
+    def __init__(self, process: Process, store: StoreAccess) -> None:
+        self.process = process
+        self.objects: dict[ObjectId, Entry] = {}
+        self._store = store
+        self._acknowledgements: dict[int, list[Any]] = {}
+        self._numbers = itertools.count(1)
+        self._transit: dict[tuple[ProcessId, bytes], list[Entry]] = {}
+        self._deletions: list[ObjectId] = []
+        self._releases: dict[tuple[ProcessId, str], list[tuple[ObjectId, int]]] = {}
+        self.dead_owners: set[ProcessId] = set()
+        process.handlers |= {
+            op.FETCH: self._on_fetch,
+            op.OBJECT: self._on_object,
+            op.BORROW: self._on_borrow,
+            op.BORROWED: self._on_borrowed,
+            op.UNBORROW: self._on_unborrow,
+            op.SETTLED: self._on_settled,
+        }
+        process.on_peer_lost.append(self._on_peer_lost)
+        process.after_batch.append(self.drain)
+        store.drop_idle_views = self.drop_idle_views
+
+    # -- references of this process --------------------------------------------------------------------------------
+
+    def adopt(self, id: ObjectId, owner: ProcessId, address: str, arrival: Arrival | None) -> ObjectRef:
+        """Return a reference that was deserialized here, registering as a borrower if it is new (any thread)."""
+        with self.process.lock:
+            entry = self.objects.get(id)
+            if entry is None:
+                entry = self.objects[id] = Entry(id, 0)
+                if owner == self.process.id:
+                    entry.resolve(*_lost(id, "it was freed by its owner before this reference arrived"))
+                else:
+                    self._set_owner(entry, owner, address)
+                    self._register(entry, arrival)
+            entry.local += 1
+            return ObjectRef(entry)
+
+    def drain(self) -> None:
+        """Count references that were collected, free what nobody needs, tell owners and the store."""
+        while dropped:
+            entry = dropped.popleft()
+            entry.local -= 1
+            if entry.local <= 0 and self.objects.get(entry.id) is entry:
+                self.free_unneeded(entry)
+        self._store.drain_released()
+        if self._deletions:
+            self._store.delete(self._deletions)
+            self._deletions = []
+        if self._releases:
+            releases, self._releases = self._releases, {}
+            for (owner, address), items in releases.items():
+                self._tell(owner, address, (op.UNBORROW, items))
+
+    def hold(self, entries: Iterable[Entry]) -> None:
+        """Keep entries alive until `release`."""
+        for entry in entries:
+            entry.holds += 1
+
+    def release(self, entries: Iterable[Entry]) -> None:
+        """Undo `hold`."""
+        for entry in entries:
+            entry.holds -= 1
+            self.free_unneeded(entry)
+
+    def free_unneeded(self, entry: Entry) -> None:
+        """Free the entry if nobody needs it and no task is going to write it."""
+        if entry.needed or (entry.state == PENDING and entry.task is not None):
+            return
+        if self.objects.pop(entry.id, None) is None:
+            return
+        details = entry.details
+        if details is None:
+            if entry.state == STORED:
+                self._deletions.append(entry.id)
+            return
+        details.view = None
+        if details.owner is None:
+            if entry.state == STORED:
+                self._deletions.append(entry.id)
+        elif details.debt:
+            key = (details.owner, details.address)
+            self._releases.setdefault(key, []).append((entry.id, details.debt))
+        if details.contained:
+            self.release(details.contained)
+        if details.on_free is not None:
+            details.on_free()
+
+    def contain(self, entry: Entry, inner: Iterable[ObjectRef]) -> None:
+        """Note that the value of `entry` holds the references `inner`."""
+        entries = [ref._entry for ref in inner]
+        self.hold(entries)
+        entry.more().contained = entries
+
+    def drop_idle_views(self) -> None:
+        """Forget mapped values that no user value points into."""
+        for entry in self.objects.values():
+            if entry.details is not None:
+                entry.details.view = None
+
+    # -- references that travel ------------------------------------------------------------------------------------
+
+    def carry(self, inner: Iterable[Entry], receiver: ProcessId, key: bytes) -> Carried:
+        """Prepare references for a message to `receiver`; return what to put into it under `key`."""
+        carried = []
+        for entry in inner:
+            owner = entry.owner
+            if owner is None:
+                borrowers = entry.more().borrowers
+                if borrowers is None:
+                    borrowers = entry.more().borrowers = {}
+                borrowers[receiver] = borrowers.get(receiver, 0) + 1
+                carried.append((entry.id, self.process.id, self.process.address))
+            else:
+                if owner != receiver:
+                    entry.holds += 1
+                    self._transit.setdefault((receiver, key), []).append(entry)
+                assert entry.details is not None
+                carried.append((entry.id, owner, entry.details.address))
+        return carried
+
+    def accept_carried(self, entry: Entry, carried: Carried, sender: ProcessId, key: bytes) -> None:
+        """Register the references that came with the value of `entry` from `sender`."""
+        inner: list[Entry] = []
+        strangers: list[Entry] = []
+        for id, owner, address in carried:
+            found = self.objects.get(id)
+            if found is None:
+                found = self.objects[id] = Entry(ObjectId(id), 0)
+                if owner == self.process.id:
+                    found.resolve(*_lost(id, "it was freed by its owner before this reference came back"))
+                else:
+                    self._set_owner(found, owner, address)
+            if owner == sender:
+                found.more().debt += 1
+            elif owner != self.process.id:
+                strangers.append(found)
+            found.holds += 1
+            inner.append(found)
+        previous = entry.more().contained
+        entry.more().contained = inner if previous is None else previous + inner
+        if strangers:
+            self._register_many(strangers, sender, key)
+
+    def _register(self, entry: Entry, arrival: Arrival | None) -> None:
+        """Become a borrower of one new entry that arrived in a task's arguments or function."""
+        details = entry.more()
+        details.debt += 1
+        number = 0
+        if arrival is not None and arrival.sender != details.owner:
+            number = next(self._numbers)
+            arrival.unsettled.remaining += 1
+            self._acknowledgements[number] = [1, arrival.unsettled.complete, details.owner]
+        assert details.owner is not None
+        if not self._tell(details.owner, details.address, (op.BORROW, [entry.id], number)) and number:
+            self._acknowledge(number)
+
+    def _register_many(self, entries: list[Entry], sender: ProcessId, key: bytes) -> None:
+        by_owner: dict[tuple[ProcessId, str], list[Entry]] = {}
+        for entry in entries:
+            details = entry.more()
+            details.debt += 1
+            assert details.owner is not None
+            by_owner.setdefault((details.owner, details.address), []).append(entry)
+        remaining = Waiter(len(by_owner))
+
+        def settled() -> None:
+            remaining.complete()
+            if remaining.remaining == 0:
+                self._tell(sender, "", (op.SETTLED, key))
+
+        for (owner, address), group in by_owner.items():
+            number = next(self._numbers)
+            self._acknowledgements[number] = [1, settled, owner]
+            if not self._tell(owner, address, (op.BORROW, [e.id for e in group], number)):
+                self._acknowledge(number)
+
+    # -- fetching --------------------------------------------------------------------------------------------------
+
+    def fetch(self, entry: Entry) -> None:
+        """Ask the owner of a borrowed pending entry for its value (once)."""
+        details = entry.details
+        if entry.state != PENDING or details is None or details.owner is None or details.fetching:
+            return
+        details.fetching = True
+        if details.owner in self.dead_owners or not self._tell(details.owner, details.address, (op.FETCH, [entry.id])):
+            self._owner_died(entry)
+
+    def outcome(self, entry: Entry, receiver: ProcessId) -> tuple[int, Any, Carried]:
+        """Return (kind, value, carried) of a ready entry for a message to `receiver`."""
+        if entry.state == FAILED:
+            return op.FAILED, entry.value, ()
+        contained = entry.details.contained if entry.details is not None else None
+        carried = self.carry(contained, receiver, entry.id) if contained else ()
+        return op.RESULTS, encode_result(entry), carried
+
+    def settle(self, entry: Entry, result: tuple[Any, ...], carried: Carried, sender: ProcessId, key: bytes) -> None:
+        """Give a pending entry the result that came in a message."""
+        if carried:
+            self.accept_carried(entry, carried, sender, key)
+        kind = result[0]
+        if kind == 0:
+            entry.resolve(INLINE, result[1])
+        elif kind == 1:
+            entry.resolve(INLINE, (result[1], result[2]))
+        else:
+            entry.resolve(STORED, result[1])
+        self.free_unneeded(entry)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def _on_fetch(self, connection: Connection, message: Message) -> None:
+        for id in message[1]:
+            entry = self.objects.get(id)
+            if entry is None:
+                kind, failure = _lost(id, "its owner has freed it")
+                self.process.send(connection, (op.OBJECT, id, op.FAILED, failure, ()))
+            elif entry.state == PENDING:
+                self.fetch(entry)
+                entry.when_ready(lambda ready, c=connection: self._answer_fetch(ready, c))  # type: ignore[misc]
+            else:
+                self._answer_fetch(entry, connection)
+
+    def _answer_fetch(self, entry: Entry, connection: Connection) -> None:
+        if not connection.closed:
+            self.process.send(connection, (op.OBJECT, entry.id, *self.outcome(entry, connection.info.id)))
+
+    def _on_object(self, connection: Connection, message: Message) -> None:
+        _, id, kind, value, carried = message
+        entry = self.objects.get(id)
+        if entry is None or entry.state != PENDING:
+            if carried:  # registered for us already: take it and let it go
+                temporary = Entry(id, 0)
+                self.accept_carried(temporary, carried, connection.info.id, id)
+                self.release(temporary.more().contained or ())
+            return
+        if kind == op.FAILED:
+            entry.resolve(FAILED, tuple(value))
+            self.free_unneeded(entry)
+        else:
+            self.settle(entry, value, carried, connection.info.id, id)
+
+    def _on_borrow(self, connection: Connection, message: Message) -> None:
+        borrower = connection.info.id
+        for id in message[1]:
+            entry = self.objects.get(id)
+            if entry is not None:
+                details = entry.more()
+                if details.borrowers is None:
+                    details.borrowers = {}
+                details.borrowers[borrower] = details.borrowers.get(borrower, 0) + 1
+        if message[2]:
+            self.process.send(connection, (op.BORROWED, message[2]))
+
+    def _on_borrowed(self, connection: Connection, message: Message) -> None:
+        self._acknowledge(message[1])
+
+    def _acknowledge(self, number: int) -> None:
+        waiting = self._acknowledgements.pop(number, None)
+        if waiting is not None:
+            waiting[1]()
+
+    def _on_unborrow(self, connection: Connection, message: Message) -> None:
+        borrower = connection.info.id
+        for id, count in message[1]:
+            entry = self.objects.get(id)
+            borrowers = entry.details.borrowers if entry is not None and entry.details is not None else None
+            if entry is not None and borrowers and borrower in borrowers:
+                borrowers[borrower] -= count
+                if borrowers[borrower] <= 0:
+                    del borrowers[borrower]
+                    self.free_unneeded(entry)
+
+    def _on_settled(self, connection: Connection, message: Message) -> None:
+        self.release(self._transit.pop((connection.info.id, message[1]), ()))
+
+    def _on_peer_lost(self, peer: Peer, reason: str) -> None:
+        self.dead_owners.add(peer.id)
+        for key in [key for key in self._transit if key[0] == peer.id]:
+            self.release(self._transit.pop(key))
+        for number in [n for n, waiting in self._acknowledgements.items() if waiting[2] == peer.id]:
+            self._acknowledge(number)
+        for entry in list(self.objects.values()):
+            details = entry.details
+            if details is None:
+                continue
+            if details.borrowers and details.borrowers.pop(peer.id, None):
+                self.free_unneeded(entry)
+            if details.owner == peer.id and entry.state == PENDING:
+                self._owner_died(entry)
+
+    def _owner_died(self, entry: Entry) -> None:
+        owner = entry.owner
+        error = OwnerDiedError(
+            f"object {entry.id.hex()} is lost: its owner, process {owner.hex() if owner else '?'}, has ended. "
+            "Objects live with the process that put them or submitted their task: "
+            "create it in the driver or in a longer-lived actor."
+        )
+        entry.resolve(FAILED, (op.SYSTEM_ERROR, pickle.dumps(error)))
+        self.free_unneeded(entry)
+
+    # -- small things ----------------------------------------------------------------------------------------------
+
+    def _set_owner(self, entry: Entry, owner: ProcessId, address: str) -> None:
+        details: Details = entry.more()
+        details.owner = owner
+        details.address = address
+
+    def _tell(self, process: ProcessId, address: str, message: Message) -> bool:
+        """Send to a process; return False when it is gone."""
+        if process in self.dead_owners:
+            return False
+        try:
+            self.process.send(self.process.peer(process, address), message)
+        except OSError:
+            self.dead_owners.add(process)
+            return False
+        return True
+
+
+def encode_result(entry: Entry) -> tuple[Any, ...]:
+    """Return the value of a ready entry as it travels in messages."""
+    if entry.state == STORED:
+        return (2, entry.value)
+    if type(entry.value) is tuple:
+        return (1, *entry.value)
+    return (0, entry.value)
+
+
+def failure_of(error: KernelError) -> tuple[int, bytes]:
+    """Return a system error as the value of a failed entry."""
+    return op.SYSTEM_ERROR, pickle.dumps(error)
+
+
+def _lost(id: bytes, why: str) -> tuple[int, tuple[int, bytes]]:
+    return FAILED, failure_of(ObjectLostError(f"object {id.hex()} can't be had: {why}"))

@@ -1,0 +1,95 @@
+"""Streams: the references of a generator task, in order, as they are made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from kernel.runtime.waiting import Waiter
+from kernel_spec.ids import TaskId
+
+if TYPE_CHECKING:
+    from kernel.runtime.object_ref import ObjectRef
+
+
+class Stream:
+    """What the owner of a generator task knows: items not yet taken, and whether more will come.
+
+    Changed under the process's lock. `limit` bounds how many items the worker may be ahead (0: unbounded).
+    """
+
+    def __init__(self, task: TaskId, completed: ObjectRef | None, limit: int) -> None:
+        self.task = task
+        self.completed = completed
+        self.limit = limit
+        self.items: deque[ObjectRef] = deque()
+        self.received = 0
+        self.taken = 0
+        self.finished = False
+        self.closed = False
+        self.abandoned = False
+        self.sender: Any = None
+        self._waiters: list[Waiter | Callable[[], None]] = []
+
+    def append(self, ref: ObjectRef, index: int) -> None:
+        """Add the next item."""
+        self.items.append(ref)
+        self.received = index
+        self._wake()
+
+    def finish(self) -> None:
+        """No more items will come."""
+        self.finished = True
+        self._wake()
+
+    def take(self) -> ObjectRef | None:
+        """Return the next item if there is one."""
+        if not self.items:
+            return None
+        self.taken += 1
+        return self.items.popleft()
+
+    def take_all(self) -> list[ObjectRef]:
+        """Return everything that is left."""
+        items = list(self.items)
+        self.items.clear()
+        return items
+
+    def when_changed(self, waiter: Waiter | Callable[[], None]) -> None:
+        """Tell `waiter` once, when an item arrives or the end."""
+        self._waiters.append(waiter)
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if isinstance(waiter, Waiter):
+                waiter.complete()
+            else:
+                waiter()
+
+
+class DynamicReturns:
+    """The value of a task with `num_returns="dynamic"`: its references, in the order they were yielded."""
+
+    def __init__(self, refs: list[ObjectRef]) -> None:
+        self._refs = refs
+
+    def __iter__(self) -> Iterator[ObjectRef]:
+        return iter(self._refs)
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    def __getitem__(self, index: int) -> ObjectRef:
+        return self._refs[index]
+
+    def __repr__(self) -> str:
+        return f"DynamicReturns({len(self._refs)} references)"
+
+
+def resolve_future(future: asyncio.Future[None]) -> None:
+    """End a wait, unless it was given up."""
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,318 @@
+"""Sending tasks to leased workers: the shell around `leasing`. Runs under the process's lock."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import Any
+
+from kernel.runtime import operations as op
+from kernel.runtime.definitions import FunctionDefinition, Shape
+from kernel.runtime.leasing import WINDOW_SECONDS, Lease, LeasePool
+from kernel.runtime.process import Peer, Process
+from kernel.runtime.tasks import Task, TaskTable, cancelled_error
+from kernel.transport.connection import Connection, Message
+from kernel_spec.errors import FaultError, KernelError, WorkerDiedError
+from kernel_spec.ids import LeaseId, ProcessId
+
+_HOUSEKEEPING_SECONDS = 0.05
+
+
+class TaskSubmitter:
+    """Queues tasks by shape, asks for leases, sends, and recovers what dead workers held."""
+
+    def __init__(self, process: Process, table: TaskTable) -> None:
+        self._process = process
+        self._table = table
+        self._pools: dict[bytes, LeasePool] = {}
+        self._leases: dict[LeaseId, Lease] = {}
+        self._by_worker: dict[ProcessId, Lease] = {}
+        self._pool_of_request: dict[LeaseId, LeasePool] = {}
+        self._estimates: dict[bytes, float] = {}
+        self._known: dict[tuple[ProcessId, bytes], bool] = {}
+        self._touched: set[LeasePool] = set()
+        self._lost: dict[ProcessId, list[Task]] = {}
+        self._deaths: dict[ProcessId, str] = {}
+        self._timer = False
+        process.handlers |= {
+            op.LEASE_GRANTED: self._on_granted,
+            op.LEASE_FAILED: self._on_lease_failed,
+            op.RECLAIM_LEASE: self._on_reclaim,
+            op.RETURNED: self._on_returned,
+            op.TOOK: self._on_took,
+        }
+        process.on_peer_lost.append(self._on_peer_lost)
+        process.after_batch.append(self.dispatch)
+
+    # -- in --------------------------------------------------------------------------------------------------------
+
+    def accept(self, task: Task) -> None:
+        """Take a new task: run it as soon as its arguments are there and a worker is free."""
+        self._table.register(task)
+        if self._table.resolve_slots(task, self._arguments_ready):
+            self._arguments_ready(task, dispatch=True)
+
+    def retry(self, task: Task) -> None:
+        """Take a task that must run again."""
+        if self._table.resolve_slots(task, self._arguments_ready):
+            self._arguments_ready(task)
+
+    def _arguments_ready(self, task: Task, dispatch: bool = False) -> None:
+        if task.cancelled:
+            return
+        failure = self._table.failed_argument(task) if task.slots is not None else None
+        if failure is not None:
+            self._table.fail(task, *failure)
+            return
+        definition: FunctionDefinition = task.definition  # type: ignore[assignment]
+        pool = self._pools.get(definition.shape.key)
+        if pool is None:
+            pool = self._pools[definition.shape.key] = LeasePool(definition.shape)
+        if dispatch and not pool.queue:
+            lease = pool.pick()
+            if lease is not None:
+                self._start(pool, lease, task)
+                return
+        pool.push(task, self._estimates.get(definition.id, WINDOW_SECONDS))
+        if dispatch and len(pool.requested) < 16:
+            self._ask(pool)
+        elif not dispatch:
+            self._touched.add(pool)
+
+    # -- out -------------------------------------------------------------------------------------------------------
+
+    def dispatch(self) -> None:
+        """Send what can be sent on pools where something changed."""
+        while self._touched:
+            pool = self._touched.pop()
+            while pool.queue:
+                lease = pool.pick()
+                if lease is None:
+                    break
+                task = pool.pop()
+                if task is None:
+                    break
+                self._start(pool, lease, task)
+            self._ask(pool)
+            for lease in [lease for lease in pool.leases if lease.reclaimed and not lease.in_flight]:
+                self._give_back(lease)
+
+    def _start(self, pool: LeasePool, lease: Lease, task: Task) -> None:
+        definition: FunctionDefinition = task.definition  # type: ignore[assignment]
+        connection = lease.connection
+        key = (lease.worker, definition.id)
+        if key not in self._known:
+            self._known[key] = True
+            description = {"name": definition.name, "max_calls": definition.max_calls}
+            self._process.send(connection, (op.FUNCTION, definition.id, definition.blob, description))
+        pool.start(lease, task, self._estimates.get(definition.id, WINDOW_SECONDS))
+        if len(lease.in_flight) == 1:
+            lease.progress_at = self._process.reactor.clock()
+        table = self._table
+        table.running[task.id] = task
+        slots = table.slots_message(task) if task.slots is not None else ()
+        extra: Any = None
+        if task.attempt or definition.backpressure:
+            extra = {"attempt": task.attempt, "backpressure": definition.backpressure}
+        self._process.send(
+            connection, (op.TASK, task.id, definition.id, task.arguments, slots, definition.returns, extra)
+        )
+
+    def _ask(self, pool: LeasePool) -> None:
+        for _ in range(pool.missing_requests()):
+            id = LeaseId(os.urandom(8))
+            pool.requested[id] = self._process.reactor.clock()
+            self._pool_of_request[id] = pool
+            definition: FunctionDefinition = pool.queue[0].definition  # type: ignore[assignment]
+            self._process.tell_agent((op.REQUEST_LEASE, id, describe_shape(pool.shape), definition.name))
+        if (pool.leases or pool.requested) and not self._timer:
+            self._timer = True
+            self._process.reactor.call_later(_HOUSEKEEPING_SECONDS, self._housekeeping)
+
+    def _give_back(self, lease: Lease, broken: bool = False) -> None:
+        lease.pool.leases.remove(lease)
+        self._leases.pop(lease.id, None)
+        self._by_worker.pop(lease.worker, None)
+        self._process.tell_agent((op.RETURN_LEASE, lease.id, broken))
+
+    def _housekeeping(self) -> None:
+        with self._process.lock:
+            self._timer = False
+            if self._process.closing:
+                return
+            now = self._process.reactor.clock()
+            again = False
+            for pool in self._pools.values():
+                for lease in pool.to_return(now):
+                    self._give_back(lease)
+                for lease in pool.to_rebalance(now):
+                    self._process.send(lease.connection, (op.GIVE_BACK, len(lease.in_flight) // 2))
+                if not pool.queue and pool.requested:
+                    self._withdraw(pool)
+                again = again or bool(pool.leases or pool.requested)
+            if again:
+                self._timer = True
+                self._process.reactor.call_later(_HOUSEKEEPING_SECONDS, self._housekeeping)
+        self._process.flush()
+
+    def _withdraw(self, pool: LeasePool) -> None:
+        for id in list(pool.requested):
+            self._process.tell_agent((op.CANCEL_LEASE, id))
+            del pool.requested[id]
+            self._pool_of_request.pop(id, None)
+
+    # -- the agent's answers ---------------------------------------------------------------------------------------
+
+    def _on_granted(self, connection: Connection, message: Message) -> None:
+        _, id, worker, address, resources, devices = message
+        pool = self._pool_of_request.pop(id, None)
+        if pool is None:  # withdrawn meanwhile
+            self._process.tell_agent((op.RETURN_LEASE, id, False))
+            return
+        pool.requested.pop(id, None)
+        self._deaths.pop(worker, None)
+        try:
+            peer = self._process.peer(worker, address)
+        except OSError:
+            self._process.tell_agent((op.RETURN_LEASE, id, True))
+            self._touched.add(pool)
+            return
+        now = self._process.reactor.clock()
+        lease = Lease(id, pool, worker, peer, idle_since=now, progress_at=now)
+        pool.leases.append(lease)
+        self._leases[id] = lease
+        self._by_worker[worker] = lease
+        self._process.send(peer, (op.ACTIVATE, id, resources, devices))
+        self._touched.add(pool)
+
+    def _on_lease_failed(self, connection: Connection, message: Message) -> None:
+        _, id, data = message
+        pool = self._pool_of_request.pop(id, None)
+        if pool is None:
+            return
+        pool.requested.pop(id, None)
+        error: KernelError = pickle.loads(data)
+        while (task := pool.pop()) is not None:
+            self._table.fail_with(task, error)
+
+    def _on_reclaim(self, connection: Connection, message: Message) -> None:
+        lease = self._leases.get(message[1])
+        if lease is not None:
+            lease.reclaimed = True
+            self._touched.add(lease.pool)
+            if len(lease.in_flight) > 1:
+                self._process.send(lease.connection, (op.GIVE_BACK, len(lease.in_flight) - 1))
+
+    # -- the worker's answers --------------------------------------------------------------------------------------
+
+    def finished(self, task: Task) -> None:
+        """A task of a lease ended, one way or another."""
+        lease: Lease = task.place
+        lease.pool.finish(task, self._process.reactor.clock())
+        self._touched.add(lease.pool)
+
+    def _on_returned(self, connection: Connection, message: Message) -> None:
+        for id in reversed(message[1]):
+            task = self._table.running.pop(id, None)
+            if task is None or not isinstance(task.place, Lease):
+                continue
+            lease = task.place
+            lease.asked_back = False
+            self.finished(task)
+            task.place = None
+            if task.cancelled:
+                self._table.fail_with(task, cancelled_error(task))
+                continue
+            lease.pool.queue.appendleft(task)
+            lease.pool.queued_seconds += task.estimate
+
+    def _on_took(self, connection: Connection, message: Message) -> None:
+        _, function, count, seconds = message
+        average = seconds / count
+        before = self._estimates.get(function)
+        self._estimates[function] = average if before is None else (before + average) / 2
+
+    # -- death of workers ------------------------------------------------------------------------------------------
+
+    def _on_peer_lost(self, peer: Peer, reason: str) -> None:
+        lease = self._by_worker.pop(peer.id, None)
+        for key in [key for key in self._known if key[0] == peer.id]:
+            del self._known[key]
+        if lease is None:
+            return
+        lease.pool.leases.remove(lease)
+        self._leases.pop(lease.id, None)
+        self._process.tell_agent((op.RETURN_LEASE, lease.id, True))
+        self._touched.add(lease.pool)
+        tasks = list(lease.in_flight.values())
+        if peer.id in self._deaths:
+            self._recover(tasks, self._deaths.pop(peer.id))
+        elif tasks:
+            self._lost[peer.id] = tasks
+
+    def worker_died(self, worker: ProcessId, cause: str) -> None:
+        """The agent says how a worker died; what it held can be run again or failed now."""
+        tasks = self._lost.pop(worker, None)
+        if tasks is None:
+            if worker in self._by_worker:
+                self._deaths[worker] = cause
+            return
+        self._recover(tasks, cause)
+        self.dispatch()
+
+    def _recover(self, tasks: list[Task], cause: str) -> None:
+        for position, task in enumerate(tasks):
+            # Only the first was running; the others behind it lose no retry, but go one at a time from now on.
+            self._estimates.pop(task.definition.id, None)  # type: ignore[union-attr]
+            error: FaultError = WorkerDiedError(f"task {task.name}() failed because its worker died: {cause}")
+            if self._table.retry_or_fail(task, error, consume=position == 0):
+                self.retry(task)
+
+    # -- cancelling and questions ----------------------------------------------------------------------------------
+
+    def cancel(self, task: Task, force: bool, recursive: bool) -> None:
+        """Cancel a task of ours."""
+        if task.cancelled:
+            if not force:
+                return
+        task.cancelled = True
+        lease: Lease | None = task.place
+        if lease is None:
+            self._table.fail_with(task, cancelled_error(task))
+        elif force:
+            self._process.request(self._process.agent, "kill_worker", lease.worker, f"{task.name}() was cancelled")  # type: ignore[arg-type]
+        else:
+            self._process.send(lease.connection, (op.CANCEL, task.id, recursive))
+
+    def explain(self, task: Task) -> str:
+        """Say what a task is waiting for, as far as this process knows; ends with a lease id to ask the agent about."""
+        waiting = [entry for _, entry in task.slots or () if entry.state == 0]
+        if task.place is None and waiting:
+            names = ", ".join(f"{e.task.name}() ({e.id.hex()[:12]})" if e.task else e.id.hex() for e in waiting[:3])
+            return f"{task.name}() waits for {len(waiting)} of its arguments: {names}"
+        if isinstance(task.place, Lease):
+            lease = task.place
+            first = next(iter(lease.in_flight), None)
+            where = f"worker {lease.worker.hex()[:8]}"
+            if first == task.id:
+                return f"{task.name}() is running on {where}"
+            return f"{task.name}() was sent to {where} and is behind {len(lease.in_flight) - 1} other tasks there"
+        return f"{task.name}() waits for a worker"
+
+    def request_for(self, task: Task) -> LeaseId | None:
+        """Return a lease request that would serve a waiting task."""
+        definition: FunctionDefinition = task.definition  # type: ignore[assignment]
+        pool = self._pools.get(definition.shape.key)
+        return next(iter(pool.requested), None) if pool is not None else None
+
+    def close(self) -> None:
+        """Give every lease back."""
+        for lease in list(self._leases.values()):
+            self._give_back(lease, broken=bool(lease.in_flight))
+        for pool in self._pools.values():
+            self._withdraw(pool)
+
+
+def describe_shape(shape: Shape) -> tuple[Any, ...]:
+    """Return a shape as it travels to the agent."""
+    return (shape.wanted, pickle.dumps((shape.strategy, dict(shape.hints))), shape.environment)

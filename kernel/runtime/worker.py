@@ -1,0 +1,283 @@
+"""The worker: a process that runs tasks for whoever leased it, or is one actor for life."""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kernel.runtime import operations as op
+from kernel.runtime.async_executor import AsyncExecutor
+from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.core import CoreRuntime
+from kernel.runtime.current import set_runtime
+from kernel.runtime.executor import Call, Executor
+from kernel.runtime.worker_info import worker_info
+from kernel.transport.connection import Connection, Message
+from kernel_spec.errors import InternalError, WorkerDiedError
+from kernel_spec.ids import ProcessId
+
+
+class Worker:
+    """Connects the runtime of this process with what executes calls."""
+
+    def __init__(self, runtime: CoreRuntime) -> None:
+        self.runtime = runtime
+        self.trace = runtime.trace
+        self.runner = CallRunner(runtime)
+        self.executor: Executor | AsyncExecutor = Executor(runtime, self.runner, self._lookup, self.trace)
+        self._main = self.executor
+        self._functions: dict[bytes, tuple[Callable[..., Any] | None, bytes, dict[str, Any], ProcessId]] = {}
+        self._instance: Any = None
+        self._class_name = ""
+        self._creation: tuple[Any, ...] | None = None
+        self._exit_code = 0
+        io = runtime.io
+        io.handlers |= {
+            op.FUNCTION: self._on_function,
+            op.ACTIVATE: self._on_activate,
+            op.TASK: self._on_task,
+            op.ACTOR_CALL: self._on_actor_call,
+            op.GIVE_BACK: self._on_give_back,
+            op.CANCEL: self._on_cancel,
+            op.STREAM_TAKEN: lambda c, m: self.executor.on_stream_taken(c, m),
+            op.BECOME_ACTOR: self._on_become_actor,
+            op.EXIT: self._on_exit,
+            op.RETIRE: self._on_retire,
+        }
+        io.methods["stack"] = dump_stacks
+        io.on_agent_lost = lambda reason: os._exit(1)
+        io.on_peer_lost.append(lambda peer, reason: self._on_caller_lost(peer.id))
+        runtime.before_block = self._before_block
+        runtime.after_block = self._after_block
+        self._blocked = 0
+        self._blocking = threading.Lock()
+
+    def run(self) -> int:
+        """Serve until told to end; return the exit code."""
+        main = self._main
+        assert isinstance(main, Executor)
+        main.on_exit_actor = lambda: self._begin_exit("exit_actor() was called")
+        main.on_system_exit = self._system_exit
+        while main.exit_reason is None:
+            main.run()
+            if self._creation is not None:
+                creation, self._creation = self._creation, None
+                main.exit_reason = None
+                self._be_actor(*creation)
+        self.runtime.io.flush()
+        return self._exit_code
+
+    # -- functions and calls ---------------------------------------------------------------------------------------
+
+    def _on_function(self, connection: Connection, message: Message) -> None:
+        _, id, blob, description = message
+        if id not in self._functions:
+            self._functions[id] = (None, blob, description, connection.info.id)
+
+    def _lookup(self, message: Message) -> tuple[Callable[..., Any], str]:
+        if message[0] == op.TASK:
+            known = self._functions.get(message[2])
+            if known is None:
+                raise InternalError(f"function {message[2].hex()} was never sent to this worker")
+            function, blob, description, sender = known
+            if function is None:
+                function = self.runner.load_definition(blob, sender)
+                self._functions[message[2]] = (function, b"", description, sender)
+            return function, description["name"]
+        name = message[2]
+        if name == "__kernel_terminate__":
+            return self._terminate, name
+        method = getattr(self._instance, name, None)
+        if method is None:
+            raise AttributeError(f"actor {self._class_name} has no method {name!r}")
+        return method, f"{self._class_name}.{name}"
+
+    def _on_task(self, connection: Connection, message: Message) -> None:
+        self.executor.enqueue(connection, message)
+
+    def _on_actor_call(self, connection: Connection, message: Message) -> None:
+        extra = message[6]
+        self.executor.enqueue(connection, message, extra["group"] if extra else "")
+
+    def _on_activate(self, connection: Connection, message: Message) -> None:
+        worker_info.assign(message[2], message[3])
+
+    def _on_give_back(self, connection: Connection, message: Message) -> None:
+        self.executor.give_back(message[1], connection)
+
+    def _on_cancel(self, connection: Connection, message: Message) -> None:
+        _, task, recursive = message
+        if recursive:
+            self.runtime.cancel_children(task)
+        self.executor.cancel(connection, task)
+
+    def _on_caller_lost(self, caller: ProcessId) -> None:
+        executor = self.executor
+        if isinstance(executor, Executor):
+            for group in executor.groups.values():
+                for call in [call for call in group.queue if call[0].info.id == caller]:
+                    group.queue.remove(call)
+
+    # -- blocking gives resources back -----------------------------------------------------------------------------
+
+    def _before_block(self) -> None:
+        executor = self._main
+        if not isinstance(executor, Executor) or not executor.in_call():
+            return
+        with self._blocking:
+            self._blocked += 1
+            first = self._blocked == 1
+        if first:
+            with self.runtime.io.lock:
+                if self._instance is None:
+                    executor.give_back()
+                self.runtime.io.tell_agent((op.BLOCKED,))
+
+    def _after_block(self) -> None:
+        executor = self._main
+        if not isinstance(executor, Executor) or not executor.in_call():
+            return
+        with self._blocking:
+            self._blocked -= 1
+            last = self._blocked == 0
+        if last:
+            with self.runtime.io.lock:
+                self.runtime.io.tell_agent((op.UNBLOCKED,))
+
+    # -- actors ----------------------------------------------------------------------------------------------------
+
+    def _on_become_actor(self, connection: Connection, message: Message) -> None:
+        _, actor, creation, resources, devices, attempt = message
+        self._creation = (actor, pickle.loads(creation), resources, devices, attempt)
+        assert isinstance(self._main, Executor)
+        self._main.exit_reason = "becoming an actor"
+        self._main.wake()
+
+    def _be_actor(self, actor: bytes, creation: dict[str, Any], resources: Any, devices: Any, attempt: int) -> None:
+        worker_info.assign(resources, devices)
+        worker_info.actor = actor
+        worker_info.actor_name = creation["name"]
+        worker_info.description = creation["description"]
+        worker_info.restarts = attempt
+        worker_info.namespace = self.runtime.namespace = creation["namespace"]
+        self._class_name = self.runner.actor_name = creation["name"]
+        if creation["is_async"]:
+            executor = AsyncExecutor(
+                self.runtime,
+                self.runner,
+                self._lookup,
+                self.trace,
+                creation["max_concurrency"],
+                creation["concurrency_groups"],
+            )
+            executor.on_exit_actor = lambda: self._begin_exit("exit_actor() was called")
+            self.executor = executor
+            executor.run(lambda: self._construct(actor, creation))
+            assert isinstance(self._main, Executor)
+            self._main.exit_reason = executor.exit_reason or "ended"
+            return
+        main = self._main
+        assert isinstance(main, Executor)
+        main.main.limit = max(1, creation["max_concurrency"])
+        for name, limit in creation["concurrency_groups"].items():
+            main.add_group(name, limit)
+        self._construct(actor, creation)
+
+    def _construct(self, actor: bytes, creation: dict[str, Any]) -> bool:
+        """Run the constructor and tell the agent; return whether it succeeded."""
+        name = f"{creation['name']}.__init__"
+        owner, address = creation["caller"]
+        try:
+            cls = self.runner.load_definition(creation["blob"], owner)
+            args, kwargs, arrival = self.runner.arguments_from(owner, creation["arguments"], creation["slots"])
+            self._instance = cls(*args, **kwargs)
+            self.runner.settle(arrival)
+        except BaseException as error:
+            failure = self.runner.describe_failure(name, error)
+            with self.runtime.io.lock:
+                self.runtime.io.tell_agent((op.ACTOR_READY, actor, failure))
+            self.runtime.io.flush()
+            self._begin_exit("its constructor failed")
+            return False
+        with self.runtime.io.lock:
+            self.runtime.io.tell_agent((op.ACTOR_READY, actor, None))
+        self.runtime.io.flush()
+        return True
+
+    def _terminate(self) -> None:
+        self._begin_exit("it was terminated")
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _begin_exit(self, reason: str) -> None:
+        """End after the call that runs now."""
+        self.executor.exit_reason = reason
+        self._main.exit_reason = reason
+        self.runtime.io.flush()
+        self.executor.wake()
+
+    def _on_exit(self, connection: Connection, message: Message) -> None:
+        """The agent wants this process to end: at once, or after what is queued."""
+        _, reason, drain = message
+        if drain and self.executor.is_running:
+            self.runtime.io.reactor.call_later(0.01, lambda: self._on_exit(connection, message))
+            return
+        threading.Thread(target=self._exit_now, daemon=True).start()
+
+    def _exit_now(self) -> None:
+        """Run exit handlers though the main thread may be in the middle of a call."""
+        self.runtime.io.flush()
+        finish(self._exit_code)
+
+    def _on_retire(self, connection: Connection, message: Message) -> None:
+        borrowed = any(
+            entry.owner is None and (entry.needed or entry.state == 0)
+            for entry in self.runtime.ownership.objects.values()
+        )
+        if not borrowed and not self.executor.is_running:
+            threading.Thread(target=self._exit_now, daemon=True).start()
+
+    def _system_exit(self, call: Call, error: SystemExit, name: str) -> None:
+        code = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
+        self._exit_code = code
+        message = f"{name}() called sys.exit({error.code!r}), which ended worker process {os.getpid()}"
+        self.runner.send_failure(call[0], call[1][1], name, WorkerDiedError(message))
+        self._begin_exit(message)
+
+
+def finish(code: int) -> None:
+    """Run exit handlers, flush output, and end this process without touching what threads may hold."""
+    try:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def dump_stacks() -> str:
+    """Return the Python stacks of all threads of this process."""
+    import traceback
+
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = []
+    for ident, frame in sys._current_frames().items():
+        parts.append(f"thread {names.get(ident, ident)}\n" + "".join(traceback.format_stack(frame)))
+    return "\n".join(parts)
+
+
+def serve(runtime: CoreRuntime, details: dict[str, Any]) -> int:
+    """Join the session as a worker and serve until told to end; return the exit code."""
+    faulthandler.enable()
+    set_runtime(runtime)
+    worker = Worker(runtime)
+    runtime.start(details)
+    return worker.run()
+
+

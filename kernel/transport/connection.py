@@ -1,0 +1,238 @@
+"""One connection: batches of messages in frames, both ways, never blocking.
+
+A frame is a four byte little-endian length and that many bytes of `marshal`: a list of messages, each a tuple of
+plain values whose first item is an operation number. Marshal costs half of pickle for such lists, and it is read
+only from peers that proved the session token. Values of users travel inside as bytes.
+"""
+
+from __future__ import annotations
+
+import marshal
+import socket
+import threading
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from kernel.transport.authentication import Handshake
+from kernel.transport.descriptors import send_descriptors
+from kernel.transport.poller import WRITE
+from kernel.transport.reactor import Reactor
+from kernel_spec.errors import ProtocolError
+
+Message = tuple[Any, ...]
+
+ATTACH_OPERATION = 0
+"""What an empty frame means: the peer asks for file descriptors (see `descriptors`)."""
+MAXIMUM_FRAME = 1 << 30
+"""Longer frames are refused: nothing of ours comes near."""
+_CHUNK = 64 * 1024
+_MESSAGES_A_FRAME = 512
+_LENGTH = Struct("<I")
+
+
+class Connection:
+    """Sends and receives messages over one stream socket.
+
+    Messages that arrive are handed to `on_messages(connection, messages)` in the polling thread, the end to
+    `on_close(connection, reason)` once. `send` only queues; `flush` writes what the socket takes and leaves the
+    rest to the loop. Both may be called from any thread.
+    """
+
+    __slots__ = (
+        "_flushing",
+        "_handshake",
+        "_incoming",
+        "_pending",
+        "_socket",
+        "closed",
+        "fd",
+        "info",
+        "on_close",
+        "on_messages",
+        "outbox",
+        "reactor",
+    )
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        reactor: Reactor,
+        handshake: Handshake | None,
+        on_messages: Callable[[Connection, list[Message]], None],
+        on_close: Callable[[Connection, str], None],
+    ) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self.fd = sock.fileno()
+        self.reactor = reactor
+        self._handshake = handshake
+        self.on_messages = on_messages
+        self.on_close = on_close
+        self.outbox: list[Message] = []
+        self.closed = False
+        self.info: Any = None
+        self._pending = bytearray()
+        self._incoming = bytearray()
+        self._flushing = threading.Lock()
+        reactor.register(self.fd, self._on_ready)
+        if handshake is not None and (first := handshake.start()):
+            self._write(first)
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether the peer has proved the token."""
+        return self._handshake is None
+
+    def send(self, message: Message) -> None:
+        """Queue one message."""
+        self.outbox.append(message)
+
+    def flush(self) -> None:
+        """Write queued messages, as far as the socket takes them."""
+        if self._handshake is not None or self.closed:
+            return
+        with self._flushing:
+            while self.outbox and not self._pending:
+                batch = self.outbox[:_MESSAGES_A_FRAME]
+                del self.outbox[: len(batch)]
+                data = marshal.dumps(batch)
+                if not self._write(_LENGTH.pack(len(data)) + data):
+                    return
+
+    def send_descriptors(self, descriptors: list[int], data: bytes) -> None:
+        """Pass file descriptors to the peer, which waits for nothing else on this connection."""
+        send_descriptors(self._socket, descriptors, data)
+
+    def close(self, reason: str = "closed") -> None:
+        """Close at once; what is queued is lost."""
+        if self.closed:
+            return
+        self.closed = True
+        self.reactor.unregister(self.fd)
+        self._socket.close()
+        self.on_close(self, reason)
+
+    def _write(self, data: bytes) -> bool:
+        """Send or keep `data`; return whether more may be written now."""
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return False  # the reading side learns of the end and reports it once
+        if sent < len(data):
+            self._pending += memoryview(data)[sent:]
+            self.reactor.watch_writes(self.fd, True)
+            return False
+        return True
+
+    def _on_ready(self, events: int) -> None:
+        if events & WRITE:
+            self._drain()
+        if events & ~WRITE:
+            self._receive()
+
+    def _drain(self) -> None:
+        with self._flushing:
+            try:
+                sent = self._socket.send(self._pending[: 4 * _CHUNK])
+            except BlockingIOError:
+                return
+            except OSError:
+                self._pending.clear()
+                self.reactor.watch_writes(self.fd, False)
+                return
+            del self._pending[:sent]
+            if self._pending:
+                return
+            self.reactor.watch_writes(self.fd, False)
+        self.flush()
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close(f"the connection broke: {error.strerror}")
+            return
+        if not data:
+            self.close("the peer closed the connection")
+            return
+        try:
+            if self._handshake is not None:
+                data = self._continue_handshake(data)
+                if not data:
+                    return
+            messages = self._split(data)
+        except ProtocolError as error:
+            self.close(str(error))
+            return
+        if messages:
+            self.on_messages(self, messages)
+
+    def _continue_handshake(self, data: bytes) -> bytes:
+        handshake = self._handshake
+        assert handshake is not None
+        answer = handshake.feed(data)
+        if answer:
+            self._write(answer)
+        if not handshake.done:
+            return b""
+        self._handshake = None
+        self.flush()
+        return handshake.rest()
+
+    def _split(self, data: bytes) -> list[Message]:
+        """Return the messages of every complete frame, keep the rest."""
+        if self._incoming:
+            self._incoming += data
+            if len(self._incoming) < 4 or len(self._incoming) - 4 < _LENGTH.unpack_from(self._incoming)[0] <= MAXIMUM_FRAME:
+                return []
+            data = bytes(self._incoming)
+            self._incoming.clear()
+        messages: list[Message] = []
+        position, end = 0, len(data)
+        view = memoryview(data)
+        while end - position >= 4:
+            length = _LENGTH.unpack_from(data, position)[0]
+            if length > MAXIMUM_FRAME:
+                raise ProtocolError(f"a frame of {length} bytes is longer than the {MAXIMUM_FRAME} allowed")
+            if end - position - 4 < length:
+                break
+            position += 4
+            if length == 0:
+                messages.append((ATTACH_OPERATION,))
+                continue
+            try:
+                messages += marshal.loads(view[position : position + length])
+            except (ValueError, EOFError, TypeError) as error:
+                raise ProtocolError(f"a frame can't be read: {error}") from error
+            position += length
+        if position < end:
+            self._incoming += view[position:]
+        return messages
+
+
+def connect(
+    address: str,
+    token: bytes,
+    reactor: Reactor,
+    on_messages: Callable[[Connection, list[Message]], None],
+    on_close: Callable[[Connection, str], None],
+) -> Connection:
+    """Return a connection to the UNIX socket at `address`; the handshake goes on in the loop.
+
+    Raises OSError when nobody listens there.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        sock.settimeout(5)
+        sock.connect(address)
+    except OSError:
+        sock.close()
+        raise
+    return Connection(sock, reactor, Handshake(token, server=False), on_messages, on_close)
+
+

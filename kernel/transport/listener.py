@@ -1,0 +1,83 @@
+"""Accepting connections on a UNIX socket; strangers are refused, logged, and cost nothing else."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+from kernel.transport.authentication import Handshake
+from kernel.transport.connection import Connection, Message
+from kernel.transport.reactor import Reactor
+
+HANDSHAKE_SECONDS = 5.0
+"""A peer that has not proved itself by then is dropped."""
+_MAXIMUM_STRANGERS = 256
+
+
+class Listener:
+    """Listens at `path` and hands over connections that proved the token, with their first messages."""
+
+    def __init__(
+        self,
+        path: str,
+        token: bytes,
+        reactor: Reactor,
+        on_messages: Callable[[Connection, list[Message]], None],
+        on_close: Callable[[Connection, str], None],
+        on_refused: Callable[[str], None],
+    ) -> None:
+        self.path = path
+        self._token = token
+        self._reactor = reactor
+        self._on_messages = on_messages
+        self._on_close = on_close
+        self._on_refused = on_refused
+        self._strangers: set[Connection] = set()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self._socket.bind(path)
+        os.chmod(path, 0o600)
+        self._socket.listen(1024)
+        self._socket.setblocking(False)
+        reactor.register(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Stop listening and remove the socket file."""
+        self._reactor.unregister(self._socket.fileno())
+        self._socket.close()
+        for connection in list(self._strangers):
+            connection.close("shutting down")
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+    def _accept(self, events: int) -> None:
+        for _ in range(64):
+            try:
+                sock, _ = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._on_refused(f"a connection could not be accepted: {error.strerror}")
+                return
+            if len(self._strangers) >= _MAXIMUM_STRANGERS:
+                sock.close()
+                self._on_refused("too many connections at once that did not prove the session token")
+                continue
+            handshake = Handshake(self._token, server=True)
+            connection = Connection(sock, self._reactor, handshake, self._first_messages, self._closed)
+            self._strangers.add(connection)
+            self._reactor.call_later(HANDSHAKE_SECONDS, lambda c=connection: self._expire(c))  # type: ignore[misc]
+
+    def _first_messages(self, connection: Connection, messages: list[Message]) -> None:
+        self._strangers.discard(connection)
+        connection.on_messages = self._on_messages
+        connection.on_close = self._on_close
+        self._on_messages(connection, messages)
+
+    def _expire(self, connection: Connection) -> None:
+        if connection in self._strangers and not connection.closed:
+            connection.close("the peer did not prove the session token in time")
+
+    def _closed(self, connection: Connection, reason: str) -> None:
+        self._strangers.discard(connection)
+        self._on_refused(reason)

@@ -1,0 +1,129 @@
+"""One loop over descriptors and timers. It owns no thread: whoever calls `poll` is the loop for that moment."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import time
+from collections.abc import Callable
+
+from kernel.transport.poller import READ, WRITE, make_poller
+
+Handler = Callable[[int], None]
+
+
+class Timer:
+    """A call that will be made at `when` (monotonic seconds) unless `cancel` comes first."""
+
+    __slots__ = ("cancelled", "function", "when")
+
+    def __init__(self, when: float, function: Callable[[], None]) -> None:
+        self.when = when
+        self.function = function
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Never make the call."""
+        self.cancelled = True
+
+
+class Reactor:
+    """Calls handlers of ready descriptors, then timers that are due.
+
+    Handlers run in the thread that polls. `register`, `call_later` and `wake` may be called from any thread.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._poller = make_poller()
+        self._handlers: dict[int, Handler] = {}
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = itertools.count()
+        self._wake_reader, self._wake_writer = _wake_descriptors()
+        self.register(self._wake_reader, self._on_wake)
+
+    def register(self, fd: int, handler: Handler, events: int = READ) -> None:
+        """Call `handler(events)` whenever `fd` is ready."""
+        self._handlers[fd] = handler
+        self._poller.register(fd, events)
+
+    def watch_writes(self, fd: int, wanted: bool) -> None:
+        """Start or stop reporting that `fd` accepts bytes."""
+        if fd in self._handlers:
+            self._poller.modify(fd, READ | WRITE if wanted else READ)
+
+    def unregister(self, fd: int) -> None:
+        """Forget `fd`. Must come before it is closed."""
+        if self._handlers.pop(fd, None) is not None:
+            self._poller.unregister(fd)
+
+    def call_later(self, seconds: float, function: Callable[[], None]) -> Timer:
+        """Call `function` from the loop in `seconds`."""
+        timer = Timer(self.clock() + seconds, function)
+        heapq.heappush(self._timers, (timer.when, next(self._order), timer))
+        return timer
+
+    def wake(self) -> None:
+        """Make a `poll` that waits in another thread return."""
+        try:
+            os.write(self._wake_writer, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        except (BlockingIOError, OSError):
+            return
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is something to do (timers apart)."""
+        return self._poller.fileno()
+
+    def next_timer(self) -> float:
+        """Return seconds until the next timer, or -1 without one."""
+        while self._timers and self._timers[0][2].cancelled:
+            heapq.heappop(self._timers)
+        return max(0.0, self._timers[0][0] - self.clock()) if self._timers else -1.0
+
+    def poll(self, timeout: float = -1.0) -> bool:
+        """Wait up to `timeout` seconds (negative: for ever), handle what is ready; return whether anything was."""
+        if self._timers:
+            due = self.next_timer()
+            if due >= 0 and (timeout < 0 or due < timeout):
+                timeout = due
+        ready = self._poller.poll(timeout)
+        handlers = self._handlers
+        for fd, events in ready:
+            handler = handlers.get(fd)
+            if handler is not None:
+                handler(events)
+        if self._timers:
+            self._run_timers()
+        return bool(ready)
+
+    def close(self) -> None:
+        """Close the loop's own descriptors."""
+        self._handlers.clear()
+        self._poller.close()
+        os.close(self._wake_reader)
+        if self._wake_writer != self._wake_reader:
+            os.close(self._wake_writer)
+
+    def _run_timers(self) -> None:
+        now = self.clock()
+        while self._timers and self._timers[0][0] <= now:
+            timer = heapq.heappop(self._timers)[2]
+            if not timer.cancelled:
+                timer.function()
+
+    def _on_wake(self, events: int) -> None:
+        try:
+            os.read(self._wake_reader, 4096)
+        except BlockingIOError:
+            return
+
+
+def _wake_descriptors() -> tuple[int, int]:
+    if hasattr(os, "eventfd"):
+        fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        return fd, fd
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    return reader, writer
