@@ -108,6 +108,11 @@ def test_the_plugins_extra_names_every_back_end() -> None:
     assert named >= back_ends
 
 
+def test_pytest_finds_every_package_without_an_install() -> None:
+    listed = project(ROOT)["tool"]["pytest"]["ini_options"]["pythonpath"]
+    assert sorted(listed) == sorted(str(folder.relative_to(ROOT)) for folder in [*DISTRIBUTIONS, *EXAMPLES])
+
+
 @pytest.mark.parametrize("folder", [*DISTRIBUTIONS, *EXAMPLES], ids=lambda folder: folder.name)
 def test_every_import_is_declared(folder: Path) -> None:
     data = project(folder)
