@@ -64,12 +64,12 @@ class Worker:
         assert isinstance(main, Executor)
         main.on_exit_actor = lambda: self._begin_exit("exit_actor() was called")
         main.on_system_exit = self._system_exit
-        while main.exit_reason is None:
-            main.run()
+        while main.exit_reason is None or self._creation is not None:
             if self._creation is not None:
                 creation, self._creation = self._creation, None
                 main.exit_reason = None
                 self._be_actor(*creation)
+            main.run()
         self.runtime.io.flush()
         return self._exit_code
 
