@@ -17,9 +17,9 @@ from kernel.api.options import (
     wanted_resources,
 )
 from kernel.api.runtime_env import prepare_environment
-from kernel.runtime.call_runner import ExitActor
 from kernel.runtime.current import get_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
+from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import Stream
 from kernel.runtime.worker_info import worker_info

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from kernel.runtime.current import get_runtime
@@ -33,6 +32,8 @@ class ObjectRefGenerator:
         return self
 
     async def __anext__(self) -> ObjectRef:
+        import asyncio
+
         runtime = get_runtime()
         loop = asyncio.get_running_loop()
         while True:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernel.runtime.interface import Runtime
 from kernel_spec.errors import OptionError
 from kernel_spec.resources import to_units
+
+if TYPE_CHECKING:
+    from kernel.runtime.interface import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class InitOptions:
         """Return the driver's process id: random, or the same for the same seed."""
         if self.object_id_seed is None:
             return os.urandom(8)
+        import hashlib
+
         return hashlib.blake2b(str(self.object_id_seed).encode(), digest_size=8).digest()
 
 

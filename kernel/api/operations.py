@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, overload
@@ -145,7 +145,8 @@ def _describe(value: Any) -> str:
 
 
 def _warn_in_coroutine(verb: str) -> None:
-    if asyncio._get_running_loop() is not None:
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
         better = "await ref, or asyncio.gather(*refs)" if verb == "get" else "asyncio.wait"
         warnings.warn(
             f"kernel.{verb}() in a coroutine blocks its event loop; use {better}", RuntimeWarning, stacklevel=3

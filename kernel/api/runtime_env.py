@@ -6,7 +6,6 @@ import difflib
 import hashlib
 import io
 import os
-import zipfile
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -69,6 +68,8 @@ def _module_path(module: Any) -> str:
 
 def _pack(path: str, prefix: str, excludes: set[str]) -> bytes:
     """Return a zip of a file or directory whose bytes depend on names and contents only."""
+    import zipfile
+
     buffer = io.BytesIO()
     total = 0
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as package:

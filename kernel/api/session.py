@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.api.init_options import InitOptions, check_init, make_local_runtime
-from kernel.api.log_printer import LogPrinter
-from kernel.api.runtime_env import prepare_environment
-from kernel.node.config import AgentConfig
-from kernel.node.launch import await_agent, start_agent
-from kernel.node.sessions import Session, make_session, running_sessions
-from kernel.plugins import PluginManager
-from kernel.runtime import operations as op
-from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import find_runtime, get_runtime, set_runtime
-from kernel.runtime.interface import Runtime
-from kernel.runtime.process import Identity
-from kernel.runtime.serialization import ValueSerializer
-from kernel.transport.authentication import make_token
-from kernel_spec.errors import AlreadyInitializedError, KernelError, NotInitializedError, SessionEndedError
-from kernel_spec.ids import ProcessId
+from kernel_spec.errors import AlreadyInitializedError, NotInitializedError, PluginNotFoundError, SessionEndedError
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from kernel.node.sessions import Session
+    from kernel.runtime.interface import Runtime
 
 _lock = threading.RLock()
 _agent: subprocess.Popen[bytes] | None = None
@@ -61,7 +52,7 @@ def init(
     ignore_reinit_error: bool = False,
     log_to_driver: bool = True,
     configure_logging: bool = True,
-    logging_level: int | str = logging.WARNING,
+    logging_level: int | str = "warning",
     temp_dir: str | None = None,
     object_id_seed: int | None = None,
     scheduler: str | None = None,
@@ -106,7 +97,9 @@ def init(
             runtime: Runtime = make_local_runtime(given)
             set_runtime(runtime)
         elif given.address is not None:
-            runtime = _join(given, _find_session(given.address))
+            from kernel.api.joining import join
+
+            runtime = join(given, _find_session(given.address))
         else:
             runtime = _start(given)
         atexit.unregister(shutdown)
@@ -125,6 +118,8 @@ def shutdown() -> None:
         agent, _agent = _agent, None
         directory, _directory = _directory, None
     if agent is not None:
+        import subprocess
+
         try:
             agent.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -150,11 +145,13 @@ def ensure_session() -> Runtime:
     return runtime
 
 
-def _start(given: InitOptions) -> CoreRuntime:
+def _start(given: InitOptions) -> Runtime:
     global _agent, _directory
-    missing = _missing_plugins(given)
-    if missing:
-        return _fall_back(given, missing)
+    from kernel.node.config import AgentConfig
+    from kernel.node.launch import await_agent, start_agent
+    from kernel.node.sessions import Session, make_session
+    from kernel.transport.authentication import make_token
+
     token = make_token()
     directory = make_session(token, stays=False, given=given.temp_dir)
     config = AgentConfig(
@@ -173,82 +170,26 @@ def _start(given: InitOptions) -> CoreRuntime:
     )
     agent = start_agent(config, stays=False)
     try:
+        from kernel.api.joining import join  # half of the work of importing the runtime, done while the agent starts
+
         await_agent(agent, directory)
-        runtime = _join(given, Session(directory, agent.pid, False), starter=True)
-    except BaseException:
+        runtime = join(given, Session(directory, agent.pid, False), starter=True)
+    except BaseException as error:
         agent.kill()
         agent.wait()
         shutil.rmtree(directory, ignore_errors=True)
+        if isinstance(error, PluginNotFoundError) and not given.chosen_plugins():
+            return _fall_back(given, str(error))
         raise
     _agent, _directory = agent, directory
     return runtime
-
-
-def _join(given: InitOptions, session: Session, starter: bool = False) -> CoreRuntime:
-    process = ProcessId(given.process_id())
-    identity = Identity(process, "driver", b"", process, session.directory, session.token())
-    namespace = given.namespace or process.hex()
-    runtime = CoreRuntime(identity, ValueSerializer(), _no_store, namespace)
-    details = {
-        "job": process,
-        "starter": starter,
-        "prestart": starter,
-        "namespace": namespace,
-        "cwd": os.getcwd(),
-        "path": list(sys.path),
-        "variables": dict(os.environ) if not starter else {},
-        "script": sys.argv[0] if sys.argv else "",
-        "wants_logs": given.log_to_driver,
-    }
-    runtime.io.handlers[op.LOG_LINES] = LogPrinter().on_lines
-    runtime.io.handlers[op.EXIT] = lambda connection, message: None
-    set_runtime(runtime)  # type: ignore[arg-type]
-    try:
-        runtime.start(details)
-        _adopt_plugins(runtime)
-        if given.runtime_env:
-            import pickle
-
-            runtime.query("add_environment", pickle.dumps(prepare_environment(given.runtime_env)))
-    except BaseException:
-        set_runtime(None)
-        runtime.shutdown()
-        raise
-    runtime.io.install_interrupts()
-    return runtime
-
-
-def _adopt_plugins(runtime: CoreRuntime) -> None:
-    """Use the plugins that the session's agent found and chose."""
-    import pickle
-
-    manager = PluginManager.from_catalog(pickle.loads(runtime.details["catalog"]))
-    runtime.adopt_node(runtime.details["node"])
-    runtime.store.use(manager.choose("object_store"))
-    serializers = [factory() for factory in manager.choose_many("serializer")]
-    if serializers:
-        runtime.use_serializer(ValueSerializer(serializers))
-
-
-def _no_store() -> Any:
-    raise KernelError("the object store is not known yet")
-
-
-def _missing_plugins(given: InitOptions) -> str:
-    """Return why sessions of several processes can't be had with what is installed, or nothing."""
-    if given.chosen_plugins().get("object_store") or os.environ.get("KERNEL_OBJECT_STORE"):
-        return ""
-    from kernel.entry_points import entry_points
-
-    names = {name for name, _ in entry_points("kernel.plugins")}
-    return "" if any(name.startswith("store_") for name in names) else "no object store plugin is installed"
 
 
 def _fall_back(given: InitOptions, why: str) -> Any:
     import structlog
 
     structlog.get_logger("kernel").warning(
-        f'{why}, so everything runs in this process (local mode); pip install "kernel[plugins]" for all cores'
+        'everything runs in this process (local mode); pip install "kernel[plugins]" for all cores', reason=why
     )
     runtime = make_local_runtime(given)
     set_runtime(runtime)
@@ -256,6 +197,8 @@ def _fall_back(given: InitOptions, why: str) -> Any:
 
 
 def _find_session(address: str) -> Session:
+    from kernel.node.sessions import running_sessions
+
     sessions = running_sessions()
     if address == "auto":
         if not sessions:
@@ -271,6 +214,8 @@ def _find_session(address: str) -> Session:
 
 
 def _configure_logging(level: int | str) -> None:
+    import logging
+
     import structlog
 
     if structlog.is_configured():

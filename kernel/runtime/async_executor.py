@@ -10,9 +10,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from kernel.runtime.call_runner import CallRunner, ExitActor
+from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
-from kernel.runtime.execution_context import Execution, current_execution
+from kernel.runtime.execution_context import Execution, ExitActor, current_execution
 from kernel.runtime.executor import Call, Lookup
 from kernel.runtime.tracing import Trace
 from kernel.transport.connection import Connection, Message

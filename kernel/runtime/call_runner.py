@@ -23,10 +23,6 @@ from kernel_spec.ids import ObjectId, ProcessId, TaskId, object_id
 _ZERO = (0).to_bytes(4, "little")
 
 
-class ExitActor(BaseException):
-    """Raised by `exit_actor()` to leave a method and end the actor."""
-
-
 class CallRunner:
     """Knows how values travel between this worker and the callers."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +23,8 @@ class Shape:
     key: bytes = b""
 
     def __post_init__(self) -> None:
+        import hashlib
+
         text = repr((sorted(self.wanted.items()), self.strategy, sorted(self.hints.items()), self.environment))
         self.key = hashlib.blake2b(text.encode(), digest_size=12).digest()
 

@@ -14,5 +14,9 @@ class Execution(NamedTuple):
     attempt: int = 0
 
 
+class ExitActor(BaseException):
+    """Raised by `exit_actor()` to leave a method and end the actor."""
+
+
 NO_EXECUTION = Execution()
 current_execution: ContextVar[Execution] = ContextVar("kernel_execution", default=NO_EXECUTION)

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.runtime import operations as op
-from kernel.runtime.call_runner import CallRunner, ExitActor
+from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
-from kernel.runtime.execution_context import NO_EXECUTION, Execution, current_execution
+from kernel.runtime.execution_context import NO_EXECUTION, Execution, ExitActor, current_execution
 from kernel.runtime.tracing import Trace
 from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection, Message

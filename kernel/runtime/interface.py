@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
 
 if TYPE_CHECKING:
+    import asyncio
+    import concurrent.futures
+
     from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
     from kernel.runtime.object_ref import ObjectRef
     from kernel.runtime.streams import Stream

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.current import get_runtime
 from kernel.runtime.objects import Entry, dropped
 from kernel.runtime.serialization import note_reference, register_reference_type
 from kernel_spec.ids import ObjectId, ProcessId
+
+if TYPE_CHECKING:
+    import asyncio
+    import concurrent.futures
 
 _drop = dropped.append
 
@@ -48,6 +50,8 @@ class ObjectRef:
 
     def future(self) -> concurrent.futures.Future[Any]:
         """Return a `concurrent.futures.Future` of the value."""
+        import concurrent.futures
+
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
         future.set_running_or_notify_cancel()
         get_runtime().deliver(self, future)
@@ -55,6 +59,8 @@ class ObjectRef:
 
     def as_future(self) -> asyncio.Future[Any]:
         """Return an asyncio future of the value, for the running loop."""
+        import asyncio
+
         return get_runtime().deliver_async(self, asyncio.get_running_loop())
 
     def __await__(self) -> Generator[Any, None, Any]:

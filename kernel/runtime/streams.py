@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,8 @@ from kernel.runtime.waiting import Waiter
 from kernel_spec.ids import TaskId
 
 if TYPE_CHECKING:
+    import asyncio
+
     from kernel.runtime.object_ref import ObjectRef
 
 

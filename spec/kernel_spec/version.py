@@ -4,7 +4,7 @@ A contract's version is one integer. It rises when an implementation written aga
 no longer work; additions that old implementations survive leave it alone.
 """
 
-__version__ = "0.1.0"
+__version__ = "2026.11.0"
 
 CONTRACTS: dict[str, int] = {
     "scheduler": 1,
