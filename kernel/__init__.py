@@ -8,36 +8,50 @@ large objects live, how values become bytes, what devices there are: plugins dec
 Where to read next: `kernel/api/` for what is exported here, `kernel/runtime/tasks.py` for the life of a task.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from kernel import mounts as _mounts
-from kernel.api.actor import ActorClass, ActorHandle, exit_actor, method
-from kernel.api.context import RuntimeContext, get_gpu_ids, get_resource_ids, get_runtime_context
-from kernel.api.generators import ObjectRefGenerator
-from kernel.api.operations import (
-    cancel,
-    get,
-    get_actor,
-    kill,
-    list_named_actors,
-    put,
-    remote,
-    wait,
-)
-from kernel.api.remote_function import RemoteFunction
-from kernel.api.session import init, is_initialized, shutdown
-from kernel.api.state import (
-    available_resources,
-    cluster_resources,
-    explain,
-    nodes,
-    profile,
-    set_resource,
-    timeline,
-)
-from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.streams import DynamicReturns
 from kernel_spec.version import __version__
+
+if _TYPE_CHECKING:
+    from kernel.api.actor import ActorClass, ActorHandle, exit_actor, method
+    from kernel.api.context import RuntimeContext, get_gpu_ids, get_resource_ids, get_runtime_context
+    from kernel.api.generators import ObjectRefGenerator
+    from kernel.api.operations import cancel, get, get_actor, kill, list_named_actors, put, remote, wait
+    from kernel.api.remote_function import RemoteFunction
+    from kernel.api.session import init, is_initialized, shutdown
+    from kernel.api.state import (
+        available_resources,
+        cluster_resources,
+        explain,
+        nodes,
+        profile,
+        set_resource,
+        timeline,
+    )
+    from kernel.runtime.object_ref import ObjectRef
+    from kernel.runtime.streams import DynamicReturns
+
+_HOMES = {
+    "actor": ("ActorClass", "ActorHandle", "exit_actor", "method"),
+    "context": ("RuntimeContext", "get_gpu_ids", "get_resource_ids", "get_runtime_context"),
+    "generators": ("ObjectRefGenerator",),
+    "operations": ("cancel", "get", "get_actor", "kill", "list_named_actors", "put", "remote", "wait"),
+    "remote_function": ("RemoteFunction",),
+    "session": ("init", "is_initialized", "shutdown"),
+    "state": (
+        "available_resources",
+        "cluster_resources",
+        "explain",
+        "nodes",
+        "profile",
+        "set_resource",
+        "timeline",
+    ),
+}
+_MODULES = {name: f"kernel.api.{home}" for home, names in _HOMES.items() for name in names}
+_MODULES |= {"ObjectRef": "kernel.runtime.object_ref", "DynamicReturns": "kernel.runtime.streams"}
 
 __all__ = [
     "ActorClass",
@@ -77,4 +91,15 @@ _mounts.install()
 
 
 def __getattr__(name: str) -> _Any:
-    return _mounts.load(name)
+    """Import what is exported here when it is first used: `import kernel` itself costs a few milliseconds."""
+    module = _MODULES.get(name)
+    if module is None:
+        return _mounts.load(name)
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

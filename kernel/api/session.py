@@ -5,12 +5,12 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel.api.init_options import InitOptions, check_init, make_local_runtime
+from kernel.logs import Logger, configure_for_people, configure_later, is_debug
 from kernel.runtime.current import find_runtime, get_runtime, set_runtime
 from kernel_spec.errors import AlreadyInitializedError, NotInitializedError, PluginNotFoundError, SessionEndedError
 
@@ -92,7 +92,7 @@ def init(
         )  # fmt: skip
         check_init(given)
         if configure_logging:
-            _configure_logging(given.logging_level)
+            configure_later(lambda: configure_for_people(given.logging_level), is_debug(given.logging_level))
         if given.local_mode:
             runtime: Runtime = make_local_runtime(given)
             set_runtime(runtime)
@@ -186,9 +186,7 @@ def _start(given: InitOptions) -> Runtime:
 
 
 def _fall_back(given: InitOptions, why: str) -> Any:
-    import structlog
-
-    structlog.get_logger("kernel").warning(
+    Logger("kernel").warning(
         'everything runs in this process (local mode); pip install "kernel[plugins]" for all cores', reason=why
     )
     runtime = make_local_runtime(given)
@@ -211,26 +209,6 @@ def _find_session(address: str) -> Session:
             return session
     known = ", ".join(session.name for session in sessions) or "none"
     raise SessionEndedError(f"no session answers at {address!r}; running sessions of this user: {known}")
-
-
-def _configure_logging(level: int | str) -> None:
-    import logging
-
-    import structlog
-
-    if structlog.is_configured():
-        return
-    number = getattr(logging, level.upper(), logging.WARNING) if isinstance(level, str) else level
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
-            structlog.processors.format_exc_info,
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and "NO_COLOR" not in os.environ),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 def _info(runtime: Runtime) -> SessionInfo:

@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import structlog
-
+from kernel.logs import Logger
 from kernel.node import queries
 from kernel.node.actor_service import ActorService
 from kernel.node.config import AgentConfig
@@ -48,7 +47,7 @@ class Agent:
         self.config = config
         self.reactor = reactor
         self.manager = manager
-        self.log = structlog.get_logger("kernel.node")
+        self.log = Logger("kernel.node")
         self.node = NodeId(config.node)
         self.started = time.time()
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {}

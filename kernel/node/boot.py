@@ -5,14 +5,12 @@ What happened is written to the descriptor READY as one pickled value: None when
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
 import sys
 from typing import Any
 
-import structlog
-
+from kernel.logs import configure_later
 from kernel.node.agent import Agent, ignore_terminal_signals
 from kernel.node.config import AgentConfig
 from kernel.node.processes import become_subreaper, set_title
@@ -30,11 +28,12 @@ def main() -> int:
     set_title("kernel: agent")
     ignore_terminal_signals()
     become_subreaper()
-    configure_logging(config)
+    configure_later(lambda: configure_logging(config), debug=config.log_level.lower() == "debug")
     reactor = Reactor()
     agent: Agent | None = None
     template = TemplateLink(
         reactor,
+        config.preload,
         lambda id, pid: agent.on_forked(id, pid) if agent else None,
         lambda id, reason: agent.on_fork_failed(id, reason) if agent else None,
         lambda pid, status: agent.on_exited(pid, status) if agent else None,
@@ -54,6 +53,10 @@ def main() -> int:
 
 def configure_logging(config: AgentConfig) -> None:
     """Write the agent's log to its session's directory, from `log_level` on."""
+    import logging
+
+    import structlog
+
     path = os.path.join(config.directory, "logs", "agent.log")
     level = getattr(logging, config.log_level.upper(), logging.WARNING)
     structlog.configure(

@@ -12,7 +12,8 @@ class AgentConfig:
     """Settings of one agent.
 
     `resources` are plain quantities; CPU, memory and accelerators that are not in it are detected. `ephemeral`
-    sessions end with the process that started them, whose end of `ready` tells. `store_bytes` 0 means: choose.
+    sessions end with the process that started them. `store_bytes` 0 means: choose. `preload` names modules that the
+    template imports once for all workers.
     """
 
     directory: str
@@ -28,4 +29,4 @@ class AgentConfig:
     plugin_options: Mapping[str, Any] = field(default_factory=dict)
     head_services: Sequence[str] = ()
     log_level: str = "warning"
-    prestart: Mapping[str, Any] | None = None
+    preload: Sequence[str] = ("numpy", "kernel.api.operations", "kernel.api.context")

@@ -7,8 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import structlog
-
+from kernel.logs import Logger
 from kernel_spec.accelerators import Accelerator, Device
 from kernel_spec.resources import CPU, MEMORY, OBJECT_STORE_MEMORY
 
@@ -50,7 +49,7 @@ def detect_devices(accelerators: Sequence[Accelerator]) -> dict[str, Sequence[De
         try:
             devices = accelerator.detect(os.environ)
         except Exception as error:
-            structlog.get_logger("kernel.node").warning(
+            Logger("kernel.node").warning(
                 "an accelerator plugin failed and is left out", resource=accelerator.resource, error=repr(error)
             )
             continue

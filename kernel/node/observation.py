@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import structlog
-
+from kernel.logs import Logger
 from kernel_spec.observers import LifecycleEvent, Observer
 
 
@@ -37,7 +36,7 @@ class Observation:
                 observer.observe(events)
             except Exception as error:
                 self._observers.remove(observer)
-                structlog.get_logger("kernel.node").warning(
+                Logger("kernel.node").warning(
                     "an observer plugin raised and is asked no more",
                     observer=type(observer).__qualname__,
                     error=repr(error),

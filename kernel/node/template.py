@@ -8,6 +8,7 @@ session), ("fork", worker), with the worker's output pipes as descriptors; it an
 from __future__ import annotations
 
 import gc
+import importlib
 import marshal
 import os
 import pickle
@@ -18,6 +19,7 @@ import socket
 import sys
 from typing import Any
 
+from kernel.logs import Logger
 from kernel.node.processes import become_subreaper, end_descendants, set_title
 
 PACKET = 1 << 18
@@ -131,12 +133,17 @@ class Template:
 
 
 def main() -> None:
-    """Run as `python -m kernel.node.template DESCRIPTOR`."""
+    """Run as `python -m kernel.node.template DESCRIPTOR MODULE...`; the modules are imported once, for all workers."""
     set_title("kernel: template")
     os.setsid()
     become_subreaper()
     link = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(link.fileno(), False)
+    for module in ("kernel.node.worker_main", *sys.argv[2:]):
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            Logger("kernel.node").warning("a module could not be imported for the workers", error=str(error))
     Template(link).run()
 
 

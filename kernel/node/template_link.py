@@ -8,7 +8,7 @@ import pickle
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernel.node.template import PACKET
@@ -21,12 +21,14 @@ class TemplateLink:
     def __init__(
         self,
         reactor: Reactor,
+        preload: Sequence[str],
         on_forked: Callable[[bytes, int], None],
         on_failed: Callable[[bytes, str], None],
         on_exited: Callable[[int, int], None],
         on_lost: Callable[[], None],
     ) -> None:
         self._reactor = reactor
+        self._preload = list(preload)
         self._callbacks = {"forked": on_forked, "failed": on_failed, "exited": on_exited}
         self._on_lost = on_lost
         self._link: socket.socket | None = None
@@ -42,7 +44,7 @@ class TemplateLink:
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * PACKET)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kernel.node.template", str(theirs.fileno())],
+            [sys.executable, "-m", "kernel.node.template", str(theirs.fileno()), *self._preload],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
         )

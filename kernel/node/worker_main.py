@@ -7,6 +7,7 @@ import random
 import sys
 from typing import Any
 
+from kernel.logs import configure_for_people, configure_later
 from kernel.node.processes import set_title
 from kernel.plugins import PluginManager
 from kernel.runtime.core import CoreRuntime
@@ -24,10 +25,6 @@ _variables: dict[str, tuple[str, ...]] = {}
 
 def prepare(session: dict[str, Any]) -> dict[str, Any]:
     """Import and make, once in the template, what every worker of the session uses."""
-    import numpy  # noqa: F401 - imported here so that no worker has to
-
-    import kernel  # noqa: F401
-
     manager = PluginManager.from_catalog(session["catalog"])
     return {
         "store": manager.choose("object_store"),
@@ -55,6 +52,7 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     started_with = dict(os.environ)
     worker_info.isolate = lambda devices: isolate(prepared["accelerators"], devices, started_with)
+    configure_later(lambda: configure_for_people("warning"), debug=False)
     identity = Identity(
         ProcessId(worker["id"]), "worker", session["node"], worker["job"], session["directory"], session["token"]
     )

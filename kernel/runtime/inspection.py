@@ -7,8 +7,7 @@ import sys
 import threading
 from typing import Any
 
-import structlog
-
+from kernel.logs import Logger
 from kernel.runtime.actor_calls import ActorCaller, Channel
 from kernel.runtime.objects import PENDING, STATE_NAMES, Entry
 from kernel.runtime.ownership import Ownership
@@ -34,7 +33,7 @@ class Inspection:
         self._submitter = submitter
         self._actors = actors
         self._warned: set[bytes] = set()
-        self.log = structlog.get_logger("kernel")
+        self.log = Logger("kernel")
         process.methods["explain_object"] = self._explain_here
         process.methods["references"] = self.references
 

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import structlog
-
+from kernel.logs import Logger
 from kernel.runtime import operations as op
 from kernel.runtime.waiting import Pump, Waiter
 from kernel.transport.connection import Connection, Message, connect
@@ -68,7 +67,7 @@ class Process:
         self.id = identity.id
         self.lock = threading.RLock()
         self.reactor = Reactor()
-        self.log = structlog.get_logger("kernel.runtime").bind(process=identity.id.hex()[:8])
+        self.log = Logger("kernel.runtime", process=identity.id.hex()[:8])
         self.pump = Pump(self.reactor, self.flush, identity.role)
         self.address = identity.socket_path(identity.id)
         self.agent_address = os.path.join(identity.directory, "agent.sock")
