@@ -331,6 +331,7 @@ class Agent:
         if record.holder is None:
             self.actors.lease_served(step.lease, record)
         else:
+            worker.holder = record.holder
             record.holder.send(grant_message(step.lease, record, self.socket_path(step.worker)))
             record.holder.flush()
 
@@ -347,8 +348,10 @@ class Agent:
         if worker is None or worker.lease != lease:
             return
         if broken:
+            # Often it is dead already and its holder was the first to notice: the exit status will say how.
+            holder_lives = record.holder is not None and not record.holder.closed
             if worker.state != ENDING:
-                self.end_worker(worker.id, "its lease was given back as unusable", drain=True)
+                self.end_worker(worker.id, "" if holder_lives else "its caller ended", drain=holder_lives)
         else:
             self._carry_out(self.pool.released(worker.id, self.reactor.clock()))
 
@@ -444,11 +447,10 @@ class Agent:
         self.observe("worker", "DEAD", id, {"pid": worker.pid, "cause": cause})
         for child in descendants_of(worker.pid):
             kill(child)
+        if worker.holder is not None and not worker.holder.closed:
+            worker.holder.send((op.PROCESS_DIED, id, cause))
+            worker.holder.flush()
         if worker.lease is not None:
-            record = self.desk.leases.get(worker.lease)
-            if record is not None and record.holder is not None and not record.holder.closed:
-                record.holder.send((op.PROCESS_DIED, id, cause))
-                record.holder.flush()
             self.desk.release(worker.lease, broken=True)
         self.actors.worker_died(id, cause)
         path = self.socket_path(id)

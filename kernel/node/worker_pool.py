@@ -24,7 +24,10 @@ Key = tuple[bytes, str]
 
 @dataclass(slots=True)
 class WorkerRecord:
-    """One worker process. `pid` is 0 until it was forked; `peer` is its connection once it registered."""
+    """One worker process. `pid` is 0 until it was forked; `peer` is its connection once it registered.
+
+    `holder` is the connection of who holds (or, once a lease was given back as broken, held) its lease.
+    """
 
     id: ProcessId
     key: Key
@@ -32,6 +35,7 @@ class WorkerRecord:
     pid: int = 0
     peer: Any = None
     lease: LeaseId | None = None
+    holder: Any = None
     name: str = ""
     idle_since: float = 0.0
     cause: str = ""
@@ -104,7 +108,7 @@ class WorkerPool:
         worker = self.workers.get(id)
         if worker is None or worker.state != LEASED:
             return []
-        worker.lease = None
+        worker.lease = worker.holder = None
         return self._free(worker, now)
 
     def becomes_actor(self, id: ProcessId) -> None:
