@@ -38,9 +38,9 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
     set_title("kernel: worker")
     prepared = session["prepared"]
     random.seed()
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:  # else it seeds itself when it is imported
+        numpy_random.seed()
     os.environ.update(worker["variables"])
     for name in worker["unset"]:
         os.environ.pop(name, None)
