@@ -20,6 +20,7 @@ if _TYPE_CHECKING:
     from kernel.api.generators import ObjectRefGenerator
     from kernel.api.operations import cancel, get, get_actor, kill, list_named_actors, put, remote, wait
     from kernel.api.remote_function import RemoteFunction
+    from kernel.api.serializers import deregister_serializer, register_serializer
     from kernel.api.session import init, is_initialized, shutdown
     from kernel.api.state import (
         available_resources,
@@ -39,6 +40,7 @@ _HOMES = {
     "generators": ("ObjectRefGenerator",),
     "operations": ("cancel", "get", "get_actor", "kill", "list_named_actors", "put", "remote", "wait"),
     "remote_function": ("RemoteFunction",),
+    "serializers": ("deregister_serializer", "register_serializer"),
     "session": ("init", "is_initialized", "shutdown"),
     "state": (
         "available_resources",
@@ -65,6 +67,7 @@ __all__ = [
     "available_resources",
     "cancel",
     "cluster_resources",
+    "deregister_serializer",
     "exit_actor",
     "explain",
     "get",
@@ -80,6 +83,7 @@ __all__ = [
     "nodes",
     "profile",
     "put",
+    "register_serializer",
     "remote",
     "set_resource",
     "shutdown",

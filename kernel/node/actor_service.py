@@ -179,6 +179,7 @@ class ActorService:
                     "namespace": record.description["namespace"],
                     "state": record.state,
                     "pid": worker.pid if worker is not None else 0,
+                    "worker_id": record.worker.hex(),
                     "restarts": record.attempt,
                     "detached": record.description["detached"],
                     "job_id": record.job.hex(),

@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kernel.logs import Logger
@@ -16,12 +17,13 @@ from kernel.node.actor_service import ActorService
 from kernel.node.config import AgentConfig
 from kernel.node.detection import choose_store_bytes, detect_devices, total_resources
 from kernel.node.environments import Environments
+from kernel.node.head_service_host import HeadServiceHost
 from kernel.node.job_table import JobTable
 from kernel.node.later import Later
 from kernel.node.lease_desk import LeaseDesk, LeaseRecord, grant_message
 from kernel.node.log_service import LogService
 from kernel.node.observation import Observation
-from kernel.node.processes import descendants_of, describe_status, end_descendants, kill
+from kernel.node.processes import describe_status, end_descendants, end_orphans, kill
 from kernel.node.store_service import StoreService
 from kernel.node.template_link import TemplateLink
 from kernel.node.worker_pool import ENDING, Assign, Instruction, StartWorker, WorkerPool, WorkerRecord
@@ -33,8 +35,10 @@ from kernel.transport.listener import Listener
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import InternalError, KernelError, ProtocolError, RuntimeEnvError
 from kernel_spec.ids import LeaseId, NodeId, ProcessId
+from kernel_spec.services import HeadInfo
 
 TICK_SECONDS = 0.1
+OBSERVE_SECONDS = 1.0
 IDLE_WORKER_SECONDS = 15.0
 GRACE_SECONDS = 2.0
 """How long a worker that was told to end may run its exit handlers."""
@@ -64,11 +68,11 @@ class Agent:
         self.total = total_resources(config.resources, self.devices, "127.0.0.1", self.store_bytes)
         self.environments = Environments(config.directory)
         self.pool = WorkerPool(lambda: os.urandom(8))
-        self.observation = Observation(manager.all("observer"))
+        self.observation = Observation(manager.all("observer"), reactor.clock)
         self.jobs = JobTable()
         self.desk = LeaseDesk(manager.choose("scheduler")(), reactor.clock, self._find_worker, self._drop_worker)
         self.store = self._open_store()
-        self.logs = LogService(reactor, os.path.join(config.directory, "logs"), self._on_lines)
+        self.logs = LogService(reactor, os.path.join(config.directory, "logs"), self._origin, self._on_lines)
         self.metadata = manager.choose("metadata_store")(config.directory)
         self.handlers |= self.store.handlers
         self.handlers |= {
@@ -84,6 +88,8 @@ class Agent:
             op.UNBLOCKED: lambda c, m: self._on_blocked(c, False),
         }
         self.actors = ActorService(self)
+        names = list(config.head_services) or None
+        self.services = HeadServiceHost([make() for make in manager.choose_many("head_service", names)])
         queries.install(self)
         self.methods["register"] = self._register
         self.methods["kill_worker"] = self._kill_worker
@@ -102,7 +108,7 @@ class Agent:
         config = self.config
         server = self.manager.choose("object_store")().open_server(self.store_bytes, config.store_directory)
         spill = self.manager.choose("spill_target")(config.spill_directory or os.path.join(config.directory, "spill"))
-        return StoreService(server, spill, self.reactor, self._send_to, self._broadcast)
+        return StoreService(server, spill, self.reactor, self._send_to, self._broadcast, self.observe)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -123,6 +129,7 @@ class Agent:
         """Serve until the session ends."""
         self.observe("node", "ALIVE", self.node, {"resources": self.total})
         self.reactor.call_later(TICK_SECONDS, self._tick)
+        self.services.start(HeadInfo(self.config.directory, self.config.directory, self.config.plugin_options))
         while self.ending is None:
             self.reactor.poll(60.0)
             self.store.finish_disk_work()
@@ -136,6 +143,7 @@ class Agent:
 
     def _shut_down(self) -> None:
         self.log.debug("the session ends", reason=self.ending)
+        self.services.stop()
         for connection in self.connections.values():
             connection.send((op.EXIT, self.ending, False))
             connection.flush()
@@ -445,8 +453,9 @@ class Agent:
         if worker is None:
             return
         self.observe("worker", "DEAD", id, {"pid": worker.pid, "cause": cause})
-        for child in descendants_of(worker.pid):
-            kill(child)
+        self.exit_statuses.pop(worker.pid, None)
+        if worker.pid:
+            end_orphans({worker.pid}, {w.pid for w in self.pool.workers.values()})
         if worker.holder is not None and not worker.holder.closed:
             worker.holder.send((op.PROCESS_DIED, id, cause))
             worker.holder.flush()
@@ -474,6 +483,10 @@ class Agent:
 
     # -- the rest --------------------------------------------------------------------------------------------------
 
+    def _origin(self, worker: bytes) -> tuple[int, str] | None:
+        record = self.pool.workers.get(ProcessId(worker))
+        return (record.pid, record.name) if record is not None else None
+
     def _on_lines(self, worker: bytes, stream: str, lines: list[str]) -> None:
         record = self.pool.workers.get(ProcessId(worker))
         if record is None:
@@ -487,6 +500,11 @@ class Agent:
         self.reactor.call_later(TICK_SECONDS, self._tick)
         if self.desk.waiting:
             self.desk.tick()
+        if self.observation.collect(OBSERVE_SECONDS):
+            for worker in self.pool.workers.values():
+                if worker.peer is not None and not worker.peer.closed:
+                    note = partial(self.observation.note_calls, worker.id)
+                    self.ask(worker.peer, "calls_since", note, self.observation.seen(worker.id))
         keep = max(1, int(self.total.get("CPU", 1)))
         for worker in self.pool.to_retire(self.reactor.clock(), keep, IDLE_WORKER_SECONDS):
             worker.peer.send((op.RETIRE,))

@@ -33,16 +33,28 @@ class Tail:
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
     streams: int = 0
+    origin: tuple[int, str] = (0, "")
 
 
 class LogService:
-    """`on_lines(worker, stream, lines)` is called with complete lines, from the loop."""
+    """`on_lines(worker, stream, lines)` is called with complete lines, from the loop.
 
-    def __init__(self, reactor: Reactor, directory: str, on_lines: Callable[[bytes, str, list[str]], None]) -> None:
+    `origin(worker)` returns pid and name of a worker, or None when it is gone; then the last answer holds. A line of
+    the file is: seconds since the epoch, worker (8 digits), pid, name, `out` or `err`, text; between them tabs.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        directory: str,
+        origin: Callable[[bytes], tuple[int, str] | None],
+        on_lines: Callable[[bytes, str, list[str]], None],
+    ) -> None:
         self._reactor = reactor
         self._path = os.path.join(directory, "workers.log")
         self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - lives as long as the service
         self._size = os.fstat(self._file.fileno()).st_size
+        self._origin = origin
         self._on_lines = on_lines
         self._streams: dict[int, Stream] = {}
         self._tails: dict[bytes, Tail] = {}
@@ -99,9 +111,11 @@ class LogService:
 
     def _take(self, stream: Stream, lines: list[bytes]) -> None:
         texts = [line.decode("utf-8", "replace") for line in lines]
-        if stream.name == "stderr" and stream.worker in self._tails:
-            self._tails[stream.worker].lines.extend(texts)
-        prefix = f"{time.time():.3f} {stream.worker.hex()[:8]} {stream.name[3:]} "
+        tail = self._tails[stream.worker]
+        if stream.name == "stderr":
+            tail.lines.extend(texts)
+        tail.origin = pid, name = self._origin(stream.worker) or tail.origin
+        prefix = f"{time.time():.3f}\t{stream.worker.hex()[:8]}\t{pid}\t{name}\t{stream.name[3:]}\t"
         self._write("".join(f"{prefix}{text}\n" for text in texts).encode())
         self._on_lines(stream.worker, stream.name, texts)
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Container
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
@@ -67,6 +68,24 @@ def end_descendants(pid: int, spare: frozenset[int] = frozenset(), seconds: floa
         if time.monotonic() > deadline:
             return
         time.sleep(0.005)
+
+
+def end_orphans(sessions: Container[int], spare: Container[int]) -> None:
+    """Kill the children of this process, but `spare`, that belong to one of `sessions`, and what they started.
+
+    Those are what dead session leaders left to this process (a subreaper); who began a session of its own stays.
+    """
+    for child in children_of(os.getpid()):
+        if child not in spare and _session_of(child) in sessions:
+            for descendant in [*descendants_of(child), child]:
+                kill(descendant)
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:

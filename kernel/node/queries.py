@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.node.detection import host_name
 from kernel.node.later import Later
+from kernel.runtime.process import Peer
 from kernel.transport.connection import Connection
 from kernel_spec.errors import OptionError
-from kernel_spec.ids import LeaseId, ProcessId
+from kernel_spec.ids import LeaseId, ObjectId, ProcessId, task_of
 from kernel_spec.resources import quantities
 from kernel_spec.scheduling import ResourceChanged
 
@@ -104,6 +105,7 @@ class Answers:
                 "workers": self._workers(),
                 "actors": agent.actors.list(),
                 "jobs": self._jobs(),
+                "services": agent.services.shown,
                 "store": {name: getattr(usage, name) for name in usage.__dataclass_fields__},
                 "problems": {name: str(error) for name, error in agent.manager.problems.items()},
             }
@@ -134,15 +136,31 @@ class Answers:
             return "that worker has ended"
         return f"pid {record.pid} on node {self._agent.node.hex()[:8]}, {record.state}"
 
-    def explain_any(self, connection: Connection, id: bytes) -> Any:
-        """Say what the object or actor whose id begins with `id` waits for, asking every process."""
-        for actor in self._agent.actors.table.actors:
-            if actor.startswith(id) or id.startswith(actor):
-                return self._agent.actors.explain(actor)
-        return self._gather("explain_object", _first_known, id)
+    def explain_any(self, connection: Connection, prefix: bytes) -> Any:
+        """Say what everything whose id begins with `prefix` waits for, asking every process.
 
-    def memory(self, connection: Connection) -> Any:
-        """Return the store's objects and every process's references."""
+        The answer has a row per actor and object: "actor" or "object", id (hexadecimal), sentence.
+        """
+        actors = self._agent.actors
+        named = [actor for actor in actors.table.actors if actor.startswith(prefix) or prefix.startswith(actor)]
+
+        def put_together(answers: dict[ProcessId, Any]) -> bytes:
+            known: dict[bytes, tuple[str, tuple[str, bytes] | None]] = {}
+            for rows in answers.values():
+                for id, owned, text, question in rows or ():
+                    if owned or id not in known:
+                        known[id] = (text, question)
+            found = [("actor", actor.hex(), actors.explain(actor)) for actor in named]
+            for id, (text, question) in known.items():
+                if task_of(ObjectId(id)) not in named:
+                    more = f": {self._agent.methods[question[0]](connection, question[1])}" if question else ""
+                    found.append(("object", id.hex(), text + more))
+            return pickle.dumps(found)
+
+        return self._gather("explain_matches", put_together, prefix)
+
+    def memory(self, connection: Connection, limit: int = 0) -> Any:
+        """Return the store's objects and every process's references, of each process the `limit` largest (0: all)."""
         stored = [
             (row.object, row.owner, row.size, row.state, dict(row.pins)) for row in self._agent.store.server.objects()
         ]
@@ -150,14 +168,27 @@ class Answers:
         counts = {name: getattr(usage, name) for name in usage.__dataclass_fields__}
 
         def put_together(answers: dict[ProcessId, Any]) -> bytes:
-            processes = []
-            for process, rows in answers.items():
-                peer = self._agent.connections.get(process)
-                if peer is not None and rows is not None:
-                    processes.append((process, peer.info.role, peer.info.pid, rows))
-            return pickle.dumps({"usage": counts, "stored": stored, "processes": processes})
+            processes, silent = [], []
+            for id, one in self._processes():
+                peer = one.info
+                if answers.get(id) is None:
+                    silent.append(peer.pid)
+                    continue
+                count, size, rows = answers[id]
+                processes.append(
+                    {
+                        "process": id,
+                        "role": peer.role,
+                        "pid": peer.pid,
+                        "name": self._name_of(peer),
+                        "count": count,
+                        "bytes": size,
+                        "rows": rows,
+                    }
+                )
+            return pickle.dumps({"usage": counts, "stored": stored, "processes": processes, "silent": silent})
 
-        return self._gather("references", put_together)
+        return self._gather("references", put_together, limit)
 
     def timeline(self, connection: Connection) -> Any:
         """Return Chrome trace events of every process."""
@@ -218,7 +249,7 @@ class Answers:
     def _gather(self, method: str, then: Callable[[dict[ProcessId, Any]], Any], *arguments: Any) -> Any:
         later = Later()
         answers: dict[ProcessId, Any] = {}
-        asked = [(id, peer) for id, peer in self._agent.connections.items() if peer.info.role in ("driver", "worker")]
+        asked = self._processes()
         missing = {id for id, _ in asked}
 
         def answered(id: ProcessId, value: Any) -> None:
@@ -238,6 +269,14 @@ class Answers:
             self._agent.ask(peer, method, lambda value, id=id: answered(id, value), *arguments)  # type: ignore[misc]
         self._agent.reactor.call_later(2.0, give_up)
         return later
+
+    def _processes(self) -> list[tuple[ProcessId, Connection]]:
+        """Return every process that runs user code; tools, which only ask, are none."""
+        return [(id, peer) for id, peer in self._agent.connections.items() if peer.info.role in ("driver", "worker")]
+
+    def _name_of(self, peer: Peer) -> str:
+        worker = self._agent.pool.workers.get(peer.id)
+        return worker.name if worker is not None else str(peer.details.get("script", ""))
 
     def _workers(self) -> list[dict[str, Any]]:
         return [
@@ -272,10 +311,3 @@ def _sum(amounts: Any) -> dict[str, float]:
         for name, units in one.items():
             total[name] = total.get(name, 0) + units
     return quantities(total)
-
-
-def _first_known(answers: dict[ProcessId, Any]) -> str:
-    for text in answers.values():
-        if text and "is not known here" not in text:
-            return str(text)
-    return "no process of the session knows that object; it may have been freed"

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -48,8 +49,7 @@ class Session:
 
 def root_directory(given: str | None = None) -> str:
     """Return (made if need be) where this user's sessions live; raises UsageError when it is not private."""
-    base = given or os.environ.get("KERNEL_TMPDIR") or tempfile.gettempdir()
-    root = os.path.join(base, f"kernel-{os.getuid()}")
+    root = _root_path(given)
     try:
         os.makedirs(root, mode=0o700, exist_ok=True)
         status = os.stat(root)
@@ -58,6 +58,11 @@ def root_directory(given: str | None = None) -> str:
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise UsageError(f"{root} must belong to you alone (mode 0700); remove it or set KERNEL_TMPDIR")
     return root
+
+
+def _root_path(given: str | None = None) -> str:
+    base = given or os.environ.get("KERNEL_TMPDIR") or tempfile.gettempdir()
+    return os.path.join(base, f"kernel-{os.getuid()}")
 
 
 def make_session(token: bytes, stays: bool, given: str | None = None) -> str:
@@ -76,6 +81,8 @@ def make_session(token: bytes, stays: bool, given: str | None = None) -> str:
         os.mkdir(os.path.join(directory, sub), 0o700)
     write_token(Path(directory, "token"), token)
     describe(directory, os.getpid(), stays)
+    if stays:
+        _register(directory)
     return directory
 
 
@@ -92,7 +99,7 @@ def running_sessions(given: str | None = None) -> list[Session]:
     root = root_directory(given)
     found = []
     for name in sorted(os.listdir(root)):
-        session = _read(os.path.join(root, name))
+        session = _read(os.path.realpath(os.path.join(root, name)))
         if session is not None and is_alive(session.pid) and os.path.exists(f"{session.directory}/agent.sock"):
             found.append(session)
     return found
@@ -101,14 +108,33 @@ def running_sessions(given: str | None = None) -> list[Session]:
 def sweep(root: str) -> None:
     """Remove the directories of sessions that nobody could clean up."""
     for name in os.listdir(root):
-        directory = os.path.join(root, name)
+        link = os.path.join(root, name)
+        directory = os.path.realpath(link)
         session = _read(directory)
         try:
             young = time.time() - os.stat(directory).st_mtime < _STARTING_SECONDS
         except OSError:
-            continue
+            young = False
         if (session is None and not young) or (session is not None and not is_alive(session.pid)):
-            shutil.rmtree(directory, ignore_errors=True)
+            remove(Session(link, 0, False))
+
+
+def remove(session: Session) -> None:
+    """Remove the directory of a session that has ended, and what points there."""
+    shutil.rmtree(os.path.realpath(session.directory), ignore_errors=True)
+    for link in (session.directory, os.path.join(_root_path(), session.name)):
+        if os.path.islink(link):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(link)
+
+
+def _register(directory: str) -> None:
+    """Let a session that lives elsewhere be found where all are looked for, if that place can be used."""
+    link = os.path.join(_root_path(), os.path.basename(directory))
+    if link != directory:
+        with contextlib.suppress(UsageError, OSError):
+            root_directory()
+            os.symlink(os.path.realpath(directory), link)
 
 
 def _read(directory: str) -> Session | None:

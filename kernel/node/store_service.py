@@ -29,12 +29,14 @@ class StoreService:
         reactor: Reactor,
         send: Callable[[ProcessId, Message], None],
         broadcast: Callable[[Message], None],
+        observe: Callable[[str, str, bytes, dict[str, Any]], None],
     ) -> None:
         self.server = server
         self._spill = spill
         self._reactor = reactor
         self._send = send
         self._broadcast = broadcast
+        self._observe = observe
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="spill")
         self._finished: list[contract.StoreEvent] = []
         self._creating: set[tuple[ProcessId, int]] = set()
@@ -42,11 +44,11 @@ class StoreService:
         self._watching = False
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
             op.STORE_CREATE: self._on_create,
-            op.STORE_SEAL: lambda c, m: self.handle(contract.Seal(c.info.id, m[1], m[2])),
+            op.STORE_SEAL: self._on_seal,
             op.STORE_ABORT: lambda c, m: self.handle(contract.Abort(c.info.id, m[1])),
             op.STORE_PIN: lambda c, m: self.handle(contract.Pin(c.info.id, m[1], m[2])),
             op.STORE_UNPIN: lambda c, m: self.handle(contract.Unpin(c.info.id, m[1])),
-            op.STORE_DELETE: lambda c, m: self.handle(contract.Delete(m[1])),
+            op.STORE_DELETE: self._on_delete,
         }
 
     def attach(self, connection: Connection) -> None:
@@ -80,6 +82,15 @@ class StoreService:
         self.handle(contract.Create(connection.info.id, request, object, size, owner, weak))
         if self.server.usage().waiting:
             self._watch()
+
+    def _on_seal(self, connection: Connection, message: Message) -> None:
+        self.handle(contract.Seal(connection.info.id, message[1], message[2]))
+        self._observe("object", "STORED", message[1], {"process": connection.info.id.hex()})
+
+    def _on_delete(self, connection: Connection, message: Message) -> None:
+        self.handle(contract.Delete(message[1]))
+        for object in message[1]:
+            self._observe("object", "FREED", object, {})
 
     def _carry_out(self, instructions: list[contract.StoreInstruction]) -> None:
         for step in instructions:

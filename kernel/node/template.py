@@ -20,9 +20,11 @@ import sys
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.node.processes import become_subreaper, end_descendants, set_title
+from kernel.node.processes import become_subreaper, end_descendants, end_orphans, set_title
 
 PACKET = 1 << 18
+_DEAD_WORKERS_KEPT = 100
+"""How many dead workers are remembered, in case something they were starting turns up."""
 
 
 class Template:
@@ -31,6 +33,8 @@ class Template:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._session: dict[str, Any] = {}
+        self._workers: set[int] = set()
+        self._dead_workers: dict[int, None] = {}
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_writer, False)
         os.set_blocking(self._wake_reader, False)
@@ -80,11 +84,14 @@ class Template:
         for descriptor in descriptors:
             os.close(descriptor)
         if pid > 0:
+            self._workers.add(pid)
+            self._dead_workers.pop(pid, None)
             self._tell(("forked", worker["id"], pid))
 
     def _become_worker(self, worker: dict[str, Any], descriptors: list[int]) -> None:
         code = 1
         try:
+            os.setsid()  # what a worker starts is known by its session, and ends with it
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._link.close()
@@ -114,10 +121,16 @@ class Template:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                break
             if pid == 0:
-                return
-            self._tell(("exited", pid, status))
+                break
+            if pid in self._workers:
+                self._workers.discard(pid)
+                self._dead_workers[pid] = None
+                self._tell(("exited", pid, status))
+        while len(self._dead_workers) > _DEAD_WORKERS_KEPT:
+            del self._dead_workers[next(iter(self._dead_workers))]
+        end_orphans(self._dead_workers, self._workers)
 
     def _tell(self, message: tuple[Any, ...]) -> None:
         try:
@@ -139,6 +152,8 @@ def main() -> None:
     become_subreaper()
     link = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(link.fileno(), False)
+    # One thread each: a worker per core would otherwise start a pool of threads per core.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     for module in ("kernel.node.worker_main", *sys.argv[2:]):
         try:
             importlib.import_module(module)

@@ -79,6 +79,7 @@ class CoreRuntime:
         self.after_block: Callable[[], None] = lambda: None
         self.trace = Trace()
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())
+        self.io.methods["calls_since"] = self.trace.calls_since
         self.io.methods["cancel"] = self._cancel_here
         self._export_lock = threading.Lock()
         self._forever: list[ObjectRef] = []

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
     from kernel.runtime.object_ref import ObjectRef
+    from kernel.runtime.serialization import ValueSerializer
     from kernel.runtime.streams import Stream
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -28,6 +29,7 @@ class Runtime(Protocol):
     session_directory: str
     is_driver: bool
     local_mode: bool
+    serializer: ValueSerializer
 
     # -- tasks and actors: what `.remote()` returns ----------------------------------------------------------------
 

@@ -16,10 +16,21 @@ class Trace:
 
     def __init__(self) -> None:
         self._ring: deque[tuple[Any, ...]] = deque(maxlen=KEPT)
+        self.added = 0
 
     def add(self, name: str, begun: float, ended: float, task: bytes, extra: Any = None) -> None:
         """Note a finished call; times are seconds since the epoch."""
+        self.added += 1
         self._ring.append((name, begun, ended, task, threading.get_ident(), extra))
+
+    def calls_since(self, seen: int) -> tuple[int, list[tuple[str, str, float, float]]]:
+        """Return how many were added in all, and the calls added after the first `seen`: id, name, begin, end.
+
+        Those that fell out of the ring meanwhile are missing.
+        """
+        added = self.added
+        recent = list(self._ring)[-(added - seen) :] if added > seen else []
+        return added, [(task.hex(), name, begun, ended) for name, begun, ended, task, _, _ in recent if task]
 
     def events(self) -> list[dict[str, Any]]:
         """Return the calls as Chrome trace events."""
