@@ -63,9 +63,7 @@ class ActorClass:
         self.__module__ = cls.__module__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(
-            f"actor class {self.__name__} can't be instantiated directly; use {self.__name__}.remote(...)"
-        )
+        raise TypeError(f"actor class {self.__name__} can't be instantiated directly; use {self.__name__}.remote(...)")
 
     def options(self, **options: Any) -> ActorClass:
         """Return the same class with other options; this one stays as it is."""
@@ -85,8 +83,13 @@ class ActorClass:
         if existing is not None:
             return handle_from_description(existing)
         handle = ActorHandle(
-            actor, definition.name, definition.methods, definition.is_async, options.max_task_retries,
-            options.max_pending_calls, ref,
+            actor,
+            definition.name,
+            definition.methods,
+            definition.is_async,
+            options.max_task_retries,
+            options.max_pending_calls,
+            ref,
         )
         return handle
 
@@ -246,7 +249,7 @@ def define_class(cls: type) -> ClassDefinition:
 
 def _check_arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise TypeError here, at the caller's line, when the constructor does not take these arguments."""
-    if cls.__init__ is object.__init__ and cls.__new__ is object.__new__:
+    if not _defines(cls, "__init__") and not _defines(cls, "__new__"):
         if args or kwargs:
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return
@@ -258,6 +261,10 @@ def _check_arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{cls.__name__}.remote(): {error}") from None
+
+
+def _defines(cls: type, name: str) -> bool:
+    return any(name in vars(base) for base in cls.__mro__[:-1])
 
 
 def _rebuild_handle(

@@ -80,7 +80,8 @@ def check_init(given: InitOptions) -> None:
         wrong += [kind for kind in given.chosen_plugins()]
         if wrong:
             raise OptionError(
-                f"{', '.join(wrong)} can be chosen only where the session is started, not with address={given.address!r}"
+                f"{', '.join(wrong)} can be chosen only where the session is started, "
+                f"not with address={given.address!r}"
             )
         if given.local_mode:
             raise OptionError("local_mode=True and an address contradict each other")

@@ -40,7 +40,7 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRun
     }
     runtime.io.handlers[op.LOG_LINES] = LogPrinter().on_lines
     runtime.io.handlers[op.EXIT] = lambda connection, message: None
-    set_runtime(runtime)  # type: ignore[arg-type]
+    set_runtime(runtime)
     try:
         runtime.start(details)
         _adopt_plugins(runtime)

@@ -6,7 +6,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from kernel.api.actor import ActorClass, ActorHandle, handle_from_description
 from kernel.api.remote_function import RemoteFunction
@@ -16,11 +16,14 @@ from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.task_error import hide_internal_frames
 from kernel_spec.errors import ActorNotFoundError, KernelError, OptionError, UsageError
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 @overload
-def remote(target: type) -> ActorClass: ...
+def remote(target: type) -> ActorClass: ...  # type: ignore[overload-overlap]
 @overload
-def remote(target: Callable[..., Any]) -> RemoteFunction[..., Any]: ...
+def remote(target: Callable[P, R]) -> RemoteFunction[P, R]: ...
 @overload
 def remote(**options: Any) -> Callable[[Any], Any]: ...
 def remote(target: Any = None, **options: Any) -> Any:
@@ -85,7 +88,7 @@ def wait(
     Both lists keep the order of `refs`, which must not repeat one; others may hold more that are ready.
     """
     runtime = ensure_session()
-    if type(refs) is ObjectRef or not _are_refs(refs):
+    if not _are_refs(refs):
         raise UsageError(f"wait() takes a list of ObjectRefs, not {_describe(refs)}")
     if len({ref._entry.id for ref in refs}) != len(refs):
         raise OptionError("wait() takes each reference once; the list repeats some")

@@ -41,6 +41,10 @@ def _positive(value: Any) -> bool:
     return _count(value) and value > 0
 
 
+def _positive_or_unlimited(value: Any) -> bool:
+    return _positive(value) or value == -1
+
+
 def _text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
@@ -64,7 +68,9 @@ def _groups(value: Any) -> bool:
 
 
 def _strategy(value: Any) -> bool:
-    return value in ("DEFAULT", "SPREAD") or (isinstance(value, Mapping) and "type" in value) or hasattr(value, "to_mapping")
+    if isinstance(value, Mapping):
+        return "type" in value
+    return value in ("DEFAULT", "SPREAD") or hasattr(value, "to_mapping")
 
 
 def _flag(value: Any) -> bool:
@@ -92,7 +98,7 @@ OPTIONS: dict[str, Option] = {
     "max_concurrency": Option((ACTOR,), "a count of 1 or more", _positive),
     "concurrency_groups": Option((ACTOR,), "a mapping of group name to a count of 1 or more", _groups),
     "concurrency_group": Option((METHOD,), "the name of a concurrency group", _text),
-    "max_pending_calls": Option((ACTOR,), "a count of 1 or more, or -1 for no limit", lambda v: _positive(v) or v == -1),
+    "max_pending_calls": Option((ACTOR,), "a count of 1 or more, or -1 for no limit", _positive_or_unlimited),
     "name": Option((TASK, ACTOR, METHOD), "a non-empty string", _text),
     "namespace": Option((ACTOR,), "a non-empty string", _text),
     "get_if_exists": Option((ACTOR,), "True or False", _flag),

@@ -9,9 +9,7 @@ from kernel.api.session import ensure_session
 from kernel_spec.errors import OptionError
 
 
-def register_serializer(
-    cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
-) -> None:
+def register_serializer(cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]) -> None:
     """Send instances of `cls` from this process as `serializer(instance)`; receivers apply `deserializer` to that.
 
     The functions travel with the values, so receivers need not register anything. It holds for this process: a task

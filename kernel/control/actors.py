@@ -1,8 +1,8 @@
 """Actors from creation to death. A pure state machine: events in, instructions out.
 
-    PENDING_CREATION --lease granted--> STARTING --constructed--> ALIVE
-    ALIVE --process died, restarts left--> RESTARTING --lease granted--> STARTING ...
-    any --constructor raised | killed | out of scope | job ended | no restarts left--> DEAD
+PENDING_CREATION --lease granted--> STARTING --constructed--> ALIVE
+ALIVE --process died, restarts left--> RESTARTING --lease granted--> STARTING ...
+any --constructor raised | killed | out of scope | job ended | no restarts left--> DEAD
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ ALIVE = "ALIVE"
 RESTARTING = "RESTARTING"
 DEAD = "DEAD"
 
+NOBODY = ProcessId(b"")
 KEPT_DEAD = 1000
 """How many dead actors are remembered, for late callers and for `kernel status`."""
 
@@ -34,7 +35,7 @@ class ActorRecord:
     description: dict[str, Any]
     creation: bytes
     state: str = PENDING
-    worker: ProcessId = ProcessId(b"")
+    worker: ProcessId = NOBODY
     lease: LeaseId | None = None
     attempt: int = 0
     restarts_left: int = 0
@@ -103,7 +104,9 @@ class ActorTable:
 
     # -- names -----------------------------------------------------------------------------------------------------
 
-    def reserve(self, namespace: str, name: str, actor: ActorId, owner: ProcessId, get_if_exists: bool) -> ActorRecord | None:
+    def reserve(
+        self, namespace: str, name: str, actor: ActorId, owner: ProcessId, get_if_exists: bool
+    ) -> ActorRecord | None:
         """Claim a name for an actor about to be created; return the living holder if `get_if_exists`.
 
         Raises NameTakenError when it is taken otherwise.

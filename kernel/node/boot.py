@@ -44,7 +44,8 @@ def main() -> int:
         agent.attach_template(template)
     except Exception as error:
         template.close()
-        _report(ready, error if isinstance(error, KernelError) else PluginError(f"the node agent can't start: {error!r}"))
+        known = isinstance(error, KernelError)
+        _report(ready, error if known else PluginError(f"the node agent can't start: {error!r}"))
         return 1
     _report(ready, None)
     agent.run()

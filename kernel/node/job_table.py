@@ -12,12 +12,15 @@ from kernel.transport.connection import Connection
 from kernel_spec.ids import JobId, ProcessId
 
 
+_NOBODY = ProcessId(b"")
+
+
 @dataclass(slots=True)
 class Job:
     """One driver's work. `ended` is 0 while it runs (seconds since the epoch)."""
 
     id: JobId
-    driver: ProcessId = ProcessId(b"")
+    driver: ProcessId = _NOBODY
     pid: int = 0
     namespace: str = ""
     cwd: str = ""

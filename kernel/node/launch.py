@@ -50,7 +50,9 @@ def await_agent(process: subprocess.Popen[bytes], directory: str) -> None:
             ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 process.kill()
-                raise SessionEndedError(f"the node agent did not start within {START_SECONDS:.0f} s{_last_words(directory)}")
+                raise SessionEndedError(
+                    f"the node agent did not start within {START_SECONDS:.0f} s{_last_words(directory)}"
+                )
             chunk = os.read(reader, 1 << 16)
             if not chunk:
                 break

@@ -72,9 +72,7 @@ class LeaseDesk:
         """A process (or, without `holder`, an actor) wants a worker."""
         wanted, more, environment = shape
         strategy, hints = pickle.loads(more)
-        request = contract.LeaseRequest(
-            id, job, requester, wanted, name, strategy, hints, holder is None, environment
-        )
+        request = contract.LeaseRequest(id, job, requester, wanted, name, strategy, hints, holder is None, environment)
         self.leases[id] = LeaseRecord(request, holder)
         self.handle(contract.LeaseRequested(request))
 

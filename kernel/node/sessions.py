@@ -1,11 +1,11 @@
 """Session directories: making them, finding the running ones, sweeping what dead ones left.
 
-    <temporary>/kernel-<user id>/session_<date>_<time>_<microseconds>_<pid>/
-        token        0600, the session's secret
-        session.json pid of the agent, whether it stays
-        agent.sock   the agent
-        sockets/     one per process
-        logs/  spill/  packages/
+<temporary>/kernel-<user id>/session_<date>_<time>_<microseconds>_<pid>/
+    token        0600, the session's secret
+    session.json pid of the agent, whether it stays
+    agent.sock   the agent
+    sockets/     one per process
+    logs/  spill/  packages/
 """
 
 from __future__ import annotations

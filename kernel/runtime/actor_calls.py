@@ -24,6 +24,9 @@ RESTARTING = "RESTARTING"
 DEAD = "DEAD"
 
 
+_NOBODY = ProcessId(b"")
+
+
 @dataclass(slots=True, eq=False)
 class Channel:
     """One actor, as its caller sees it. `name` is what errors call it."""
@@ -31,7 +34,7 @@ class Channel:
     id: ActorId
     name: str = "actor"
     state: str = PENDING
-    worker: ProcessId = ProcessId(b"")
+    worker: ProcessId = _NOBODY
     connection: Any = None
     attempt: int = 0
     cause: str = ""

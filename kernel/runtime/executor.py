@@ -117,7 +117,9 @@ class Executor:
 
     def _start_helper(self, group: CallGroup) -> None:
         group.helpers += 1
-        threading.Thread(target=self._help, args=(group,), name=f"kernel-call-{group.name or group.helpers}", daemon=True).start()
+        threading.Thread(
+            target=self._help, args=(group,), name=f"kernel-call-{group.name or group.helpers}", daemon=True
+        ).start()
 
     def _help(self, group: CallGroup) -> None:
         while self.exit_reason is None:
@@ -191,7 +193,7 @@ class Executor:
 
     def _run_call(self, call: Call) -> None:
         connection, message = call
-        kind, task, target, arguments, slots, returns, extra = message
+        _, task, target, arguments, slots, returns, extra = message
         runner = self._runner
         name = target
         thread = threading.get_ident()
@@ -239,7 +241,9 @@ class Executor:
 
     # -- generators ------------------------------------------------------------------------------------------------
 
-    def _run_generator(self, connection: Connection, task: bytes, returns: int, value: Any, name: str, extra: Any) -> None:
+    def _run_generator(
+        self, connection: Connection, task: bytes, returns: int, value: Any, name: str, extra: Any
+    ) -> None:
         if not hasattr(value, "__next__") and not hasattr(value, "__iter__"):
             raise TypeError(
                 f"{name}() has num_returns='{'dynamic' if returns == op.DYNAMIC else 'streaming'}' and must return "

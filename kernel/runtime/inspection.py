@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import os
 import sys
 import threading
@@ -14,6 +16,11 @@ from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.submission import TaskSubmitter
 from kernel.runtime.tasks import Task, TaskTable
+
+Question = tuple[str, bytes]
+"""What only the agent knows: a method of it and its argument."""
+
+MATCHES_SHOWN = 20
 
 
 class Inspection:
@@ -35,6 +42,7 @@ class Inspection:
         self._warned: set[bytes] = set()
         self.log = Logger("kernel")
         process.methods["explain_object"] = self._explain_here
+        process.methods["explain_matches"] = self._explain_matches
         process.methods["references"] = self.references
 
     def note_put(self, entry: Entry, depth: int) -> None:
@@ -56,20 +64,22 @@ class Inspection:
     def explain_task(self, task: Task) -> str:
         """Say what a task is waiting for."""
         with self._process.lock:
-            if isinstance(task.place, Channel):
-                channel = task.place
-                text = self._actors.explain(task)
-                question = ("explain_actor", channel.id) if task.id not in channel.in_flight else None
-            else:
-                text = self._submitter.explain(task)
-                request = self._submitter.request_for(task)
-                waits = task.place is None and task.waiting == 0
-                question = ("explain_lease", request) if waits and request is not None else None
-                if question is None and task.place is not None:
-                    question = ("explain_worker", task.place.worker)
+            text, question = self._why(task)
         if question is None:
             return text
         return f"{text}: {self._ask(*question)}"
+
+    def _why(self, task: Task) -> tuple[str, Question | None]:
+        """Return what this process knows, and what to ask the agent for the rest. Under the lock."""
+        if isinstance(task.place, Channel):
+            channel = task.place
+            in_flight = task.id in channel.in_flight
+            return self._actors.explain(task), None if in_flight else ("explain_actor", channel.id)
+        text = self._submitter.explain(task)
+        if task.place is not None:
+            return text, ("explain_worker", task.place.worker)
+        request = self._submitter.request_for(task) if task.waiting == 0 else None
+        return text, None if request is None else ("explain_lease", request)
 
     def warn_waiting(self, pending: list[Entry]) -> None:
         """Log, once per object, what a blocked `get` is waiting for."""
@@ -80,10 +90,18 @@ class Inspection:
                     "still waiting in get()", objects=len(pending), reason=self.explain_entry(entry), pid=os.getpid()
                 )
 
-    def references(self) -> list[tuple[Any, ...]]:
-        """Return a row per object: id, size, state, kind of reference, site, local count, borrowers."""
+    def references(self, limit: int = 0) -> tuple[int, int, list[tuple[Any, ...]]]:
+        """Return how many objects there are here, their bytes, and a row for the `limit` largest (0: for all).
+
+        A row is id, size, state, kind of reference, site, local count, borrowers.
+        """
         with self._process.lock:
-            return [self._row(entry) for entry in self._ownership.objects.values()]
+            entries = list(self._ownership.objects.values())
+            sizes = [entry.size() or 0 for entry in entries]
+            shown = range(len(entries))
+            if 0 < limit < len(entries):
+                shown = heapq.nlargest(limit, shown, sizes.__getitem__)  # type: ignore[assignment]
+            return len(entries), sum(sizes), [self._row(entries[index]) for index in shown]
 
     def _row(self, entry: Entry) -> tuple[Any, ...]:
         details = entry.details
@@ -132,6 +150,25 @@ class Inspection:
         if isinstance(task.place, Channel):
             return self._actors.explain(task)
         return self._submitter.explain(task)
+
+    def _explain_matches(self, prefix: bytes) -> list[tuple[bytes, bool, str, Question | None]]:
+        """Return a row per object whose id begins with `prefix`: id, whether it is owned here, why it waits."""
+        objects: dict[Any, Entry] = self._ownership.objects  # type: ignore[assignment]
+        if prefix in objects:
+            return [self._match(objects[prefix])]
+        found = (entry for id, entry in objects.items() if id.startswith(prefix))
+        return [self._match(entry) for entry in itertools.islice(found, MATCHES_SHOWN)]
+
+    def _match(self, entry: Entry) -> tuple[bytes, bool, str, Question | None]:
+        text, question = f"it is ready ({STATE_NAMES[entry.state]})", None
+        if entry.state == PENDING:
+            if entry.owner is not None:
+                text = f"it is made by process {entry.owner.hex()[:8]}"
+            elif entry.task is None:
+                text = "it has no task"
+            else:
+                text, question = self._why(entry.task)
+        return entry.id, entry.owner is None, text, question
 
     def _ask(self, method: str, argument: Any) -> str:
         try:

@@ -26,10 +26,13 @@ class Runtime(Protocol):
     node: NodeId
     process: ProcessId
     namespace: str
-    session_directory: str
     is_driver: bool
     local_mode: bool
     serializer: ValueSerializer
+
+    @property
+    def session_directory(self) -> str:
+        """The session's directory."""
 
     # -- tasks and actors: what `.remote()` returns ----------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """How a serialized value lies in the object store: lengths, head, then each buffer at a multiple of 64 bytes.
 
-    u32 number of buffers, u32 zero, u64 length of the head, u64 length of each buffer
-    head
-    buffers, each aligned
+u32 number of buffers, u32 zero, u64 length of the head, u64 length of each buffer
+head
+buffers, each aligned
 """
 
 from __future__ import annotations

@@ -259,7 +259,7 @@ class Ownership:
         for id in message[1]:
             entry = self.objects.get(id)
             if entry is None:
-                kind, failure = _lost(id, "its owner has freed it")
+                _, failure = _lost(id, "its owner has freed it")
                 self.process.send(connection, (op.OBJECT, id, op.FAILED, failure, ()))
             elif entry.state == PENDING:
                 self.fetch(entry)

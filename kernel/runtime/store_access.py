@@ -33,9 +33,7 @@ class StoreAccess:
         """Use the store plugin that the session chose."""
         self._store = store
 
-    def write(
-        self, id: ObjectId, head: bytes, buffers: Sequence[Buffer], owner: ProcessId, weak: bool = False
-    ) -> int:
+    def write(self, id: ObjectId, head: bytes, buffers: Sequence[Buffer], owner: ProcessId, weak: bool = False) -> int:
         """Store a serialized value and return its size in bytes. Raises an `ObjectStoreError` when it can't."""
         process = self._process
         client = self._client or self._attach()

@@ -272,9 +272,8 @@ class TaskSubmitter:
 
     def cancel(self, task: Task, force: bool, recursive: bool) -> None:
         """Cancel a task of ours."""
-        if task.cancelled:
-            if not force:
-                return
+        if task.cancelled and not force:
+            return
         task.cancelled = True
         lease: Lease | None = task.place
         if lease is None:

@@ -171,7 +171,9 @@ class TaskTable:
             with self.process.lock:
                 self.ownership.hold(held)
 
-    def _serialize_arguments(self, task: Task, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[Entry]) -> None:
+    def _serialize_arguments(
+        self, task: Task, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[Entry]
+    ) -> None:
         value: Any = (args, kwargs) if kwargs else args
         head, buffers, refs = self.serializer.dumps(
             value, lambda error: explain_call(task.name, args, kwargs, error, serializer=self.serializer)
@@ -382,4 +384,3 @@ class TaskTable:
 def cancelled_error(task: Task) -> TaskCancelledError:
     """Return the error of a task that was cancelled."""
     return TaskCancelledError(f"task {task.name}() ({task.id.hex()}) was cancelled")
-

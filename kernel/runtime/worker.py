@@ -192,7 +192,7 @@ class Worker:
     def _construct(self, actor: bytes, creation: dict[str, Any]) -> bool:
         """Run the constructor and tell the agent; return whether it succeeded."""
         name = f"{creation['name']}.__init__"
-        owner, address = creation["caller"]
+        owner, _ = creation["caller"]
         try:
             cls = self.runner.load_definition(creation["blob"], owner)
             args, kwargs, arrival = self.runner.arguments_from(owner, creation["arguments"], creation["slots"])
@@ -224,7 +224,7 @@ class Worker:
 
     def _on_exit(self, connection: Connection, message: Message) -> None:
         """The agent wants this process to end: at once, or after what is queued."""
-        _, reason, drain = message
+        drain = message[2]
         if drain and self.executor.is_running:
             self.runtime.io.reactor.call_later(0.01, lambda: self._on_exit(connection, message))
             return
@@ -279,5 +279,3 @@ def serve(runtime: CoreRuntime, details: dict[str, Any]) -> int:
     worker = Worker(runtime)
     runtime.start(details)
     return worker.run()
-
-

@@ -188,7 +188,10 @@ class Connection:
         """Return the messages of every complete frame, keep the rest."""
         if self._incoming:
             self._incoming += data
-            if len(self._incoming) < 4 or len(self._incoming) - 4 < _LENGTH.unpack_from(self._incoming)[0] <= MAXIMUM_FRAME:
+            if (
+                len(self._incoming) < 4
+                or len(self._incoming) - 4 < _LENGTH.unpack_from(self._incoming)[0] <= MAXIMUM_FRAME
+            ):
                 return []
             data = bytes(self._incoming)
             self._incoming.clear()
@@ -234,5 +237,3 @@ def connect(
         sock.close()
         raise
     return Connection(sock, reactor, Handshake(token, server=False), on_messages, on_close)
-
-

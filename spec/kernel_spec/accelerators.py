@@ -36,7 +36,9 @@ class Accelerator(Protocol):
         """Return the devices this process may use, honouring what `environment` already restricts."""
         ...
 
-    def isolate(self, devices: Sequence[int], shares: Mapping[int, float], environment: Mapping[str, str]) -> dict[str, str]:
+    def isolate(
+        self, devices: Sequence[int], shares: Mapping[int, float], environment: Mapping[str, str]
+    ) -> dict[str, str]:
         """Return the environment variables that show user code only `devices` (indexes as detected).
 
         `shares` gives the share of each device, above 0 and at most 1. `environment` is the worker's, as started.

@@ -134,17 +134,7 @@ class RestoreFailed:
 
 
 StoreEvent = (
-    ClientLeft
-    | Create
-    | Seal
-    | Abort
-    | Pin
-    | Unpin
-    | Delete
-    | SpillDone
-    | SpillFailed
-    | RestoreDone
-    | RestoreFailed
+    ClientLeft | Create | Seal | Abort | Pin | Unpin | Delete | SpillDone | SpillFailed | RestoreDone | RestoreFailed
 )
 
 # -- instructions out ----------------------------------------------------------------------------------------------
