@@ -11,6 +11,7 @@ from kernel_spec.errors import OptionError
 from kernel_spec.resources import to_units
 
 if TYPE_CHECKING:
+    from kernel.node.config import AgentConfig
     from kernel.runtime.interface import Runtime
 
 
@@ -45,6 +46,25 @@ class InitOptions:
     def chosen_plugins(self) -> dict[str, str | Sequence[str]]:
         """Return the plugins that were given, by kind."""
         return {kind: name for kind, name in self.plugins.items() if name is not None}
+
+    def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
+        """Return what the agent of a new session in `directory` is told."""
+        from kernel.node.config import AgentConfig
+
+        return AgentConfig(
+            directory,
+            token,
+            os.urandom(8),
+            ephemeral,
+            resources=self.node_resources(),
+            labels=dict(self.labels or {}),
+            store_bytes=int(self.object_store_memory or 0),
+            store_directory=self.object_store_directory,
+            spill_directory=self.spill_directory,
+            plugins=self.chosen_plugins(),
+            head_services=self.head_services,
+            log_level=os.environ.get("KERNEL_LOG_LEVEL", "warning"),
+        )
 
     def process_id(self) -> bytes:
         """Return the driver's process id: random, or the same for the same seed."""

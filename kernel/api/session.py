@@ -147,28 +147,13 @@ def ensure_session() -> Runtime:
 
 def _start(given: InitOptions) -> Runtime:
     global _agent, _directory
-    from kernel.node.config import AgentConfig
     from kernel.node.launch import await_agent, start_agent
     from kernel.node.sessions import Session, make_session
     from kernel.transport.authentication import make_token
 
     token = make_token()
     directory = make_session(token, stays=False, given=given.temp_dir)
-    config = AgentConfig(
-        directory,
-        token,
-        os.urandom(8),
-        ephemeral=True,
-        resources=given.node_resources(),
-        labels=dict(given.labels or {}),
-        store_bytes=int(given.object_store_memory or 0),
-        store_directory=given.object_store_directory,
-        spill_directory=given.spill_directory,
-        plugins=given.chosen_plugins(),
-        head_services=given.head_services,
-        log_level=os.environ.get("KERNEL_LOG_LEVEL", "warning"),
-    )
-    agent = start_agent(config, stays=False)
+    agent = start_agent(given.agent_config(directory, token, ephemeral=True), stays=False)
     try:
         from kernel.api.joining import join  # half of the work of importing the runtime, done while the agent starts
 

@@ -99,7 +99,7 @@ def running_sessions(given: str | None = None) -> list[Session]:
     root = root_directory(given)
     found = []
     for name in sorted(os.listdir(root)):
-        session = _read(os.path.realpath(os.path.join(root, name)))
+        session = _read(_target(os.path.join(root, name)))
         if session is not None and is_alive(session.pid) and os.path.exists(f"{session.directory}/agent.sock"):
             found.append(session)
     return found
@@ -109,7 +109,7 @@ def sweep(root: str) -> None:
     """Remove the directories of sessions that nobody could clean up."""
     for name in os.listdir(root):
         link = os.path.join(root, name)
-        directory = os.path.realpath(link)
+        directory = _target(link)
         session = _read(directory)
         try:
             young = time.time() - os.stat(directory).st_mtime < _STARTING_SECONDS
@@ -121,11 +121,16 @@ def sweep(root: str) -> None:
 
 def remove(session: Session) -> None:
     """Remove the directory of a session that has ended, and what points there."""
-    shutil.rmtree(os.path.realpath(session.directory), ignore_errors=True)
+    shutil.rmtree(_target(session.directory), ignore_errors=True)
     for link in (session.directory, os.path.join(_root_path(), session.name)):
         if os.path.islink(link):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(link)
+
+
+def _target(path: str) -> str:
+    """Return where a session is: here, or where the link at `path` points."""
+    return os.readlink(path) if os.path.islink(path) else path
 
 
 def _register(directory: str) -> None:
@@ -134,7 +139,7 @@ def _register(directory: str) -> None:
     if link != directory:
         with contextlib.suppress(UsageError, OSError):
             root_directory()
-            os.symlink(os.path.realpath(directory), link)
+            os.symlink(os.path.abspath(directory), link)
 
 
 def _read(directory: str) -> Session | None:

@@ -1,0 +1,76 @@
+"""Ending a session from outside: by asking its agent, or by force."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from kernel.cli.client import SessionClient
+from kernel.cli.refusals import Failure
+from kernel.node.processes import descendants_of, is_alive, kill
+from kernel.node.sessions import Session, remove
+
+END_SECONDS = 15.0
+_POLL_SECONDS = 0.02
+_AGENT_MODULE = b"kernel.node.boot"
+
+
+def end_session(session: Session, waiting: Callable[[], None] = lambda: None) -> None:
+    """Ask the agent to end the session, wait until it is gone, and remove its directory.
+
+    `waiting` is called again and again meanwhile. Raises Failure when the agent does not answer or does not end.
+    """
+    if is_alive(session.pid):
+        with SessionClient(session) as client:
+            client.ask("stop")
+        if not _await_end([session.pid], END_SECONDS, waiting):
+            raise Failure(
+                f"session {session.name} has not ended within {END_SECONDS:g} s (agent pid {session.pid}); "
+                f"kill it with: kernel stop --force {session.name}"
+            )
+    remove(session)
+
+
+def kill_session(session: Session) -> int:
+    """Kill the agent and everything it started, remove the directory, and return how many processes there were."""
+    family = _stopped_family(session.pid) if _is_agent(session.pid) else []
+    for pid in family:
+        kill(pid)
+    if not _await_end(family, END_SECONDS, lambda: None):
+        left = ", ".join(str(pid) for pid in family if is_alive(pid))
+        raise Failure(f"processes of session {session.name} survived SIGKILL: {left} (waiting for a device or a disk?)")
+    remove(session)
+    return len(family)
+
+
+def _stopped_family(agent: int) -> list[int]:
+    """Stop an agent and its descendants, so that none of them can start another, and return their pids."""
+    family: list[int] = []
+    while True:
+        more = [pid for pid in [agent, *descendants_of(agent)] if pid not in family]
+        if not more:
+            return family
+        for pid in more:
+            kill(pid, signal.SIGSTOP)
+        family += more
+
+
+def _is_agent(pid: int) -> bool:
+    """Return whether `pid` is an agent of ours, and not something that got its number since."""
+    try:
+        return _AGENT_MODULE in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") and is_alive(pid)
+    except OSError:
+        return not os.path.isdir("/proc/self") and is_alive(pid)
+
+
+def _await_end(pids: list[int], seconds: float, waiting: Callable[[], None]) -> bool:
+    deadline = time.monotonic() + seconds
+    while any(is_alive(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        waiting()
+        time.sleep(_POLL_SECONDS)
+    return True

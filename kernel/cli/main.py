@@ -1,0 +1,139 @@
+"""`kernel`: the group of all commands, loaded one at a time, and what becomes of errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from kernel.cli.refusals import Refusal, nearest, one_line
+from kernel_spec.errors import KernelError, UsageError
+from kernel_spec.version import __version__
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "start": ("start_command:start", "Start a session that stays."),
+    "stop": ("stop_command:stop", "End sessions that `kernel start` started."),
+    "status": ("status_command:status", "Show what a session has, does and waits for."),
+    "memory": ("memory_command:memory", "Show who holds which object."),
+    "explain": ("explain_command:explain", "Say what an object or an actor waits for."),
+    "logs": ("logs_command:logs", "Show what workers wrote."),
+    "stack": ("stack_command:stack", "Show what every worker is doing, as Python stacks."),
+    "timeline": ("timeline_command:timeline", "Write what ran when, for chrome://tracing."),
+    "microbenchmark": ("microbenchmark_command:microbenchmark", "Measure how fast this machine is with kernel."),
+    "plugins": ("plugins_command:plugins", "See, check and write plugins."),
+}
+"""Command to module and attribute in this package, and its line in `kernel --help`."""
+
+_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""How newer clicks say that a group was called alone: its message is the help."""
+
+TRACEBACK_VARIABLE = "KERNEL_TRACEBACK"
+
+
+class LazyGroup(click.Group):
+    """Imports the module of a command when it is asked for, and looks for plugins only when it has to."""
+
+    _found: dict[str, click.Command] | None = None
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return our commands in their order, then those of plugins."""
+        return [*COMMANDS, *(name for name in sorted(self._from_plugins()) if name not in COMMANDS)]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return a command, or None."""
+        if name in COMMANDS:
+            module, _, attribute = COMMANDS[name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(f"kernel.cli.{module}"), attribute)
+            return command
+        return self._from_plugins().get(name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Answer an unknown command in one line."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = self.list_commands(ctx)
+            hint = nearest(name, known) or f"; there are {', '.join(known)}"
+            raise Refusal(f"there is no command {f'kernel {name}'!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        others = {name: command for name, command in self._from_plugins().items() if name not in COMMANDS}
+        if others:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl([(name, others[name].get_short_help_str(70)) for name in sorted(others)])
+
+    def _from_plugins(self) -> dict[str, click.Command]:
+        if self._found is None:
+            from kernel.plugins import PluginManager
+
+            self._found = {command.name or "": command for command in PluginManager.discover().all("cli_command")}
+        return self._found
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="kernel %(version)s")
+def cli() -> None:
+    """Ordinary Python functions and classes on all cores of this machine.
+
+    \b
+    Examples:
+      kernel start --head        start a session that stays
+      kernel status              see what it has and does
+      kernel stop                end it
+
+    Programs join a session with kernel.init(address="auto"), and need none that was started here: kernel.init()
+    alone starts one that ends with the program. `kernel COMMAND --help` shows examples of each command.
+    """
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code. Errors are one line on stderr."""
+    colour = False if os.environ.get("NO_COLOR") else None
+    try:
+        result = cli.main(arguments, prog_name="kernel", standalone_mode=False, color=colour)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except _NO_ARGUMENTS as error:
+        click.echo(error.format_message())
+        return 0
+    except click.UsageError as error:
+        return _say(_where(error) + one_line(error.format_message()), error.exit_code)
+    except click.ClickException as error:
+        return _say(one_line(error.format_message()), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; nothing more may be written, not even while exiting.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KernelError as error:
+        return _say(one_line(str(error)), 2 if isinstance(error, UsageError) else 1)
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        text = one_line(f"{type(error).__name__}: {error}")
+        return _say(f"{text} (unexpected; {TRACEBACK_VARIABLE}=1 shows where)", 1)
+
+
+def _where(error: click.UsageError) -> str:
+    path = error.ctx.command_path if error.ctx is not None else "kernel"
+    return f"{path}: " if path != "kernel" else ""
+
+
+def _say(text: str, code: int) -> int:
+    word = "kernel:"
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        word = click.style(word, fg="red", bold=True)
+    click.echo(f"{word} {text}", err=True, color=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Values of options: sizes such as 500MB, resources as JSON, labels."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import click
+
+_MULTIPLES = {"": 1} | {
+    prefix + unit: base ** (power + 1)
+    for base, infix in ((1000, ""), (1024, "i"))
+    for power, letter in enumerate("kmgtp")
+    for prefix in (letter + infix,)
+    for unit in ("", "b")
+}
+_MULTIPLES["b"] = 1
+
+
+def parse_size(text: str) -> int:
+    """Return bytes for `1000`, `500MB`, `1.5 GB`, `2GiB` (1 kB is 1000 bytes, 1 KiB 1024). Raises ValueError."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?(?:e[0-9]+)?)\s*([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in _MULTIPLES:
+        raise ValueError(f"{text!r} is not a size; write bytes, or a number with a unit such as 500MB or 2GiB")
+    return int(float(match[1]) * _MULTIPLES[match[2]])
+
+
+class Size(click.ParamType):
+    """Bytes."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return bytes."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Resources(click.ParamType):
+    """A JSON object of names and quantities."""
+
+    name = "JSON"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, float]:
+        """Return resource to quantity."""
+        try:
+            resources = json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            resources = None
+        right = isinstance(resources, dict) and all(
+            isinstance(q, (int, float)) and not isinstance(q, bool) for q in resources.values()
+        )
+        if not right:
+            self.fail(f"""{value!r} is no JSON object of quantities; write for example '{{"disk": 2, "tpu": 0.5}}'""")
+        return dict(resources)
+
+
+class Label(click.ParamType):
+    """`name=value`."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Return name and value."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not name or not equals:
+            self.fail(f"{value!r} is no label; write NAME=VALUE, for example zone=a", param, ctx)
+        return name, text
