@@ -83,7 +83,7 @@ class Agent:
             ATTACH_OPERATION: self._on_attach,
             op.REQUEST_LEASE: self._on_request_lease,
             op.CANCEL_LEASE: lambda c, m: self.desk.cancel(m[1]),
-            op.RETURN_LEASE: lambda c, m: self.desk.release(m[1], m[2]),
+            op.RETURN_LEASE: lambda c, m: self._on_return_lease(m[1], m[2]),
             op.BLOCKED: lambda c, m: self._on_blocked(c, True),
             op.UNBLOCKED: lambda c, m: self._on_blocked(c, False),
         }
@@ -477,6 +477,14 @@ class Agent:
         self.desk.request(id, job, connection.info.id, (wanted, more, key), name, connection)
 
     def _on_blocked(self, connection: Connection, blocked: bool) -> None:
+    def _on_return_lease(self, id: LeaseId, broken: bool) -> None:
+        """Take a lease back. What an unusable worker held (a device's memory, too) is free when its process is gone."""
+        if broken:
+            self.desk.drop_worker(id)
+            self.reactor.call_later(GRACE_SECONDS, lambda: self.desk.release(id, broken=True))
+        else:
+            self.desk.release(id, broken=False)
+
         worker = self.pool.workers.get(connection.info.id)
         if worker is not None and worker.lease is not None:
             self.desk.block(worker.lease, blocked)

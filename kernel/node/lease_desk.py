@@ -98,6 +98,12 @@ class LeaseDesk:
         else:
             self.handle(contract.LeaseReleased(id))
 
+    def drop_worker(self, id: LeaseId) -> None:
+        """The worker of a lease must not be used any more; its resources stay taken until `release`."""
+        record = self.leases.get(id)
+        if record is not None:
+            self._drop_worker(id, record, True)
+
     def block(self, id: LeaseId, blocked: bool) -> None:
         """A lease's worker waits inside get, or runs on."""
         if id in self.leases:

@@ -118,7 +118,7 @@ class CoreRuntime:
             blob, captured = self.serializer.dumps_function(target)
             definition.blob = blob
             definition.captured = list(captured)
-            definition.id = hashlib.blake2b(blob, digest_size=12).digest()
+            definition.id = hashlib.blake2b(blob + definition.name.encode(), digest_size=12).digest()
 
     def _finished(self, task: Task) -> None:
         place = task.place

@@ -63,6 +63,9 @@ class Executor:
         self._cancelled: set[bytes] = set()
         self._taken: dict[bytes, int] = {}
         self._taken_waiters: dict[bytes, Waiter] = {}
+        self._calls: dict[bytes, int] = {}
+        self.refuses_tasks = False
+        self.worn_out = False
         self.exit_reason: str | None = None
         self.on_exit_actor: Callable[[], None] = lambda: None
         self.on_system_exit: Callable[[Call, SystemExit, str], None] = lambda call, error, name: None
@@ -78,7 +81,9 @@ class Executor:
         """Take a call."""
         target = self.groups.get(group) or self.main
         target.queue.append((connection, message))
-        if target.with_main and self._work is not None:
+        if self.refuses_tasks:
+            self.give_back()
+        elif target.with_main and self._work is not None:
             work, self._work = self._work, None
             work.complete()
         elif target.limit > 1 or not target.with_main:
@@ -175,7 +180,10 @@ class Executor:
                 if count and message[0] == op.TASK:
                     self._report(last, function, count, clock() - started)
                 function, count, last, started = message[2], 0, connection, clock()
-            self._run_call(call)
+            if message[6] is None:
+                self._run_call(call)
+            else:
+                self._run_unusual_call(call, message[6])
             group.finished += 1
             count += 1
             if queue:
@@ -190,6 +198,23 @@ class Executor:
     def _report(self, connection: Connection | None, function: Any, count: int, seconds: float) -> None:
         if connection is not None and type(function) is bytes:
             self._io.send(connection, (op.TOOK, function, count, seconds))
+
+    def _run_unusual_call(self, call: Call, extra: dict[str, Any]) -> None:
+        alone = extra.get("alone")
+        if alone:
+            self._io.flush()
+        self._run_call(call)
+        if alone:
+            self._io.flush()
+        limit = extra.get("max_calls")
+        if limit:
+            connection, message = call
+            calls = self._calls[message[2]] = self._calls.get(message[2], 0) + 1
+            if calls >= limit:
+                with self._io.lock:
+                    self.worn_out = self.refuses_tasks = True
+                    self.give_back()
+                    self._io.send(connection, (op.WORN_OUT,))
 
     def _run_call(self, call: Call) -> None:
         connection, message = call
@@ -280,6 +305,8 @@ class Executor:
     def on_stream_taken(self, connection: Connection, message: Message) -> None:
         """The consumer of a stream has taken items (-1: it will take no more)."""
         _, task, count = message
+        if task not in self._running.values():
+            return
         self._taken[task] = count
         waiter = self._taken_waiters.pop(task, None)
         if waiter is not None:

@@ -27,7 +27,11 @@ _STALE_SECONDS = 0.02
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    """A worker that is ours for a while."""
+    """A worker that is ours for a while.
+
+    `stalled`: it gave tasks back that were queued behind one that waits or takes long, so it gets no others until
+    that one has ended. `worn_out`: the worker must end instead of being leased again.
+    """
 
     id: LeaseId
     pool: LeasePool
@@ -39,12 +43,15 @@ class Lease:
     idle_since: float = 0.0
     progress_at: float = 0.0
     asked_back: bool = False
+    stalled: bool = False
+    worn_out: bool = False
 
     @property
     def has_room(self) -> bool:
         """Whether another task may be sent now."""
         return (
-            not self.in_flight or (self.load < WINDOW_SECONDS and len(self.in_flight) < MAXIMUM_IN_FLIGHT)
+            not self.in_flight
+            or (self.load < WINDOW_SECONDS and len(self.in_flight) < MAXIMUM_IN_FLIGHT and not self.stalled)
         ) and not self.reclaimed
 
 
@@ -103,8 +110,23 @@ class LeasePool:
         if lease.in_flight.pop(task.id, None) is not None:
             lease.load = lease.load - task.estimate if lease.in_flight else 0.0
             lease.progress_at = now
+            lease.stalled = lease.asked_back = False
             if not lease.in_flight:
                 lease.idle_since = now
+
+    def returned(self, task: Task, now: float) -> None:
+        """Note that a lease gave a task back without starting it: queue it again, before the others."""
+        lease: Lease = task.place
+        self.finish(task, now)
+        lease.stalled = bool(lease.in_flight)
+        task.place = None
+        self.queue.appendleft(task)
+        self.queued_seconds += task.estimate
+
+    def lost(self, lease: Lease) -> list[Task]:
+        """Forget a lease whose worker is gone; return what it held, the one that ran first."""
+        self.leases.remove(lease)
+        return list(lease.in_flight.values())
 
     def to_return(self, now: float) -> list[Lease]:
         """Return the leases to give back: idle for long, or wanted by others."""

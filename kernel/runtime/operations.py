@@ -42,6 +42,8 @@ STREAM_ITEM = 21
 """worker -> owner: task id, index, result, carried."""
 STREAM_TAKEN = 22
 """owner -> worker: task id, how many items the consumer has taken."""
+WORN_OUT = 23
+"""worker -> owner: the worker has run a function as often as its `max_calls` says and takes no more tasks."""
 
 # -- objects and references: borrower <-> owner --------------------------------------------------------------------
 
@@ -85,11 +87,11 @@ ACTOR_READY = 50
 ACTOR_STATE = 51
 """agent -> subscribers: actor id, state, worker id, address, attempt, cause of death."""
 CREATE_ACTOR = 52
-"""process -> agent: request, actor id, description."""
+"""owner -> agent: actor id, description, creation (empty until its arguments are there)."""
 FORGET_ACTOR = 53
 """owner -> agent: actor id whose last handle is gone."""
-KILL_ACTOR = 54
-"""process -> agent: actor id, whether it may not restart."""
+ACTOR_ARGUMENTS = 54
+"""owner -> agent: actor id, creation, None or how an argument failed."""
 SUBSCRIBE_ACTOR = 55
 """process -> agent: actor id."""
 EXIT = 56

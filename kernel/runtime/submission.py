@@ -43,6 +43,7 @@ class TaskSubmitter:
         }
         process.on_peer_lost.append(self._on_peer_lost)
         process.after_batch.append(self.dispatch)
+            op.WORN_OUT: self._on_worn_out,
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -95,7 +96,7 @@ class TaskSubmitter:
                 self._start(pool, lease, task)
             self._ask(pool)
             for lease in [lease for lease in pool.leases if lease.reclaimed and not lease.in_flight]:
-                self._give_back(lease)
+                self._give_back(lease, broken=lease.worn_out)
 
     def _start(self, pool: LeasePool, lease: Lease, task: Task) -> None:
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
@@ -103,8 +104,9 @@ class TaskSubmitter:
         key = (lease.worker, definition.id)
         if key not in self._known:
             self._known[key] = True
-            description = {"name": definition.name, "max_calls": definition.max_calls}
-            self._process.send(connection, (op.FUNCTION, definition.id, definition.blob, description))
+            self._process.send(connection, (op.FUNCTION, definition.id, definition.blob, {"name": definition.name}))
+            if definition.max_calls:  # no use in sending more than the worker will run
+                self._least_estimates[definition.id] = WINDOW_SECONDS / definition.max_calls
         pool.start(lease, task, self._estimates.get(definition.id, WINDOW_SECONDS))
         if len(lease.in_flight) == 1:
             lease.progress_at = self._process.reactor.clock()
@@ -112,8 +114,8 @@ class TaskSubmitter:
         table.running[task.id] = task
         slots = table.slots_message(task) if task.slots is not None else ()
         extra: Any = None
-        if task.attempt or definition.backpressure:
-            extra = {"attempt": task.attempt, "backpressure": definition.backpressure}
+        if task.attempt or definition.backpressure or definition.max_calls or task.retries == 0:
+            extra = _extra_of(task, definition)
         self._process.send(
             connection, (op.TASK, task.id, definition.id, task.arguments, slots, definition.returns, extra)
         )
@@ -144,7 +146,7 @@ class TaskSubmitter:
             again = False
             for pool in self._pools.values():
                 for lease in pool.to_return(now):
-                    self._give_back(lease)
+                    self._give_back(lease, broken=lease.worn_out)
                 for lease in pool.to_rebalance(now):
                     self._process.send(lease.connection, (op.GIVE_BACK, len(lease.in_flight) // 2))
                 if not pool.queue and pool.requested:
@@ -153,6 +155,8 @@ class TaskSubmitter:
             if again:
                 self._timer = True
                 self._process.reactor.call_later(_HOUSEKEEPING_SECONDS, self._housekeeping)
+            for task in list(self._to_kill):
+                self._kill_when_running(task)
         self._process.flush()
 
     def _withdraw(self, pool: LeasePool) -> None:
@@ -216,19 +220,21 @@ class TaskSubmitter:
             task = self._table.running.pop(id, None)
             if task is None or not isinstance(task.place, Lease):
                 continue
-            lease = task.place
-            lease.asked_back = False
-            self.finished(task)
-            task.place = None
+            pool = task.place.pool
+            pool.returned(task, self._process.reactor.clock())
+            self._touched.add(pool)
             if task.cancelled:
                 self._table.fail_with(task, cancelled_error(task))
-                continue
-            lease.pool.queue.appendleft(task)
-            lease.pool.queued_seconds += task.estimate
+
+    def _on_worn_out(self, connection: Connection, message: Message) -> None:
+        lease = self._by_worker.get(connection.info.id)
+        if lease is not None:
+            lease.reclaimed = lease.worn_out = True
+            self._touched.add(lease.pool)
 
     def _on_took(self, connection: Connection, message: Message) -> None:
         _, function, count, seconds = message
-        average = seconds / count
+        average = max(seconds / count, self._least_estimates.get(function, 0.0))
         before = self._estimates.get(function)
         self._estimates[function] = average if before is None else (before + average) / 2
 
@@ -240,11 +246,10 @@ class TaskSubmitter:
             del self._known[key]
         if lease is None:
             return
-        lease.pool.leases.remove(lease)
+        tasks = lease.pool.lost(lease)
         self._leases.pop(lease.id, None)
         self._process.tell_agent((op.RETURN_LEASE, lease.id, True))
         self._touched.add(lease.pool)
-        tasks = list(lease.in_flight.values())
         if peer.id in self._deaths:
             self._recover(tasks, self._deaths.pop(peer.id))
         elif tasks:
@@ -278,8 +283,6 @@ class TaskSubmitter:
         lease: Lease | None = task.place
         if lease is None:
             self._table.fail_with(task, cancelled_error(task))
-        elif force:
-            self._process.request(self._process.agent, "kill_worker", lease.worker, f"{task.name}() was cancelled")  # type: ignore[arg-type]
         else:
             self._process.send(lease.connection, (op.CANCEL, task.id, recursive))
 
@@ -292,6 +295,20 @@ class TaskSubmitter:
         if isinstance(task.place, Lease):
             lease = task.place
             first = next(iter(lease.in_flight), None)
+            if force:
+                self._to_kill.add(task)
+                self._kill_when_running(task)
+
+    def _kill_when_running(self, task: Task) -> None:
+        """End the worker of a task that is cancelled by force, but not while it runs another one before it."""
+        lease = task.place
+        if not isinstance(lease, Lease) or task.id not in lease.in_flight:
+            self._to_kill.discard(task)
+        elif next(iter(lease.in_flight)) == task.id:
+            self._to_kill.discard(task)
+            agent = self._process.agent
+            if agent is not None:
+                self._process.request(agent, "kill_worker", lease.worker, f"{task.name}() was cancelled")
             where = f"worker {lease.worker.hex()[:8]}"
             if first == task.id:
                 return f"{task.name}() is running on {where}"
@@ -315,3 +332,17 @@ class TaskSubmitter:
 def describe_shape(shape: Shape) -> tuple[Any, ...]:
     """Return a shape as it travels to the agent."""
     return (shape.wanted, pickle.dumps((shape.strategy, dict(shape.hints))), shape.environment)
+def _extra_of(task: Task, definition: FunctionDefinition) -> dict[str, Any]:
+    """Return what a worker must know of an unusual task.
+
+    One that may not run twice is `alone`: results of others must not be lost with its worker, nor its own with
+    theirs, so that it is always known whether it had begun.
+    """
+    return {
+        "attempt": task.attempt,
+        "backpressure": definition.backpressure,
+        "max_calls": definition.max_calls,
+        "alone": task.retries == 0,
+    }
+
+

@@ -136,6 +136,7 @@ class Worker:
         if first:
             with self.runtime.io.lock:
                 if self._instance is None:
+                    executor.refuses_tasks = True
                     executor.give_back()
                 self.runtime.io.tell_agent((op.BLOCKED,))
 
@@ -148,6 +149,7 @@ class Worker:
             last = self._blocked == 0
         if last:
             with self.runtime.io.lock:
+                executor.refuses_tasks = executor.worn_out
                 self.runtime.io.tell_agent((op.UNBLOCKED,))
 
     # -- actors ----------------------------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ class Worker:
     def _on_exit(self, connection: Connection, message: Message) -> None:
         """The agent wants this process to end: at once, or after what is queued."""
         drain = message[2]
-        if drain and self.executor.is_running:
+        if drain and (self.executor.is_running or self._is_needed()):
             self.runtime.io.reactor.call_later(0.01, lambda: self._on_exit(connection, message))
             return
         threading.Thread(target=self._exit_now, daemon=True).start()
@@ -236,12 +238,15 @@ class Worker:
         finish(self._exit_code)
 
     def _on_retire(self, connection: Connection, message: Message) -> None:
-        borrowed = any(
+        if not self._is_needed() and not self.executor.is_running:
+            threading.Thread(target=self._exit_now, daemon=True).start()
+
+    def _is_needed(self) -> bool:
+        """Whether this process owns objects that somebody needs, or tasks that run."""
+        return any(
             entry.owner is None and (entry.needed or entry.state == 0)
             for entry in self.runtime.ownership.objects.values()
         )
-        if not borrowed and not self.executor.is_running:
-            threading.Thread(target=self._exit_now, daemon=True).start()
 
     def _system_exit(self, call: Call, error: SystemExit, name: str) -> None:
         code = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
