@@ -6,17 +6,19 @@ from typing import Any
 
 from kernel.runtime.current import get_runtime
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.streams import Stream
+from kernel.runtime.streams import Stream, abandoned
 
 
 class ObjectRefGenerator:
     """Yields the references of a generator's items, in order, each as soon as its item was yielded.
 
     Iterate over it, with `for` or `async for`. An error in the generator is raised by `get` of the last reference.
+    When it is collected before its end, the generator is closed where it runs, unless `completed()` was asked for.
     """
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self._completion_wanted = False
 
     def __iter__(self) -> ObjectRefGenerator:
         return self
@@ -46,6 +48,7 @@ class ObjectRefGenerator:
 
     def completed(self) -> ObjectRef:
         """Return a reference that is ready when the generator has ended."""
+        self._completion_wanted = True
         assert self._stream.completed is not None
         return self._stream.completed
 
@@ -58,8 +61,8 @@ class ObjectRefGenerator:
         get_runtime().close_stream(self._stream)
 
     def __del__(self) -> None:
-        if not self._stream.finished:
-            self._stream.abandoned = True
+        if not self._stream.finished and not self._completion_wanted:
+            abandoned.append(self._stream)
 
     def __repr__(self) -> str:
         return f"ObjectRefGenerator({self._stream.task.hex()})"

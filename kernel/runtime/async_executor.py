@@ -145,33 +145,46 @@ class AsyncExecutor:
     async def _run_generator(self, connection: Connection, task: bytes, value: Any, name: str, extra: Any) -> None:
         limit = extra["backpressure"] if extra else 0
         index = 0
-        if hasattr(value, "__aiter__"):
-            async for item in value:
-                index += 1
-                await self._yield_item(connection, task, index, item, name, limit)
-                if self._taken.get(task, 0) < 0:
-                    break
-        elif hasattr(value, "__iter__"):
-            for item in value:
-                index += 1
-                await self._yield_item(connection, task, index, item, name, limit)
-        else:
-            raise TypeError(f"{name}() must return a generator to be streamed, but returned a {type(value).__name__}")
-        self._taken.pop(task, None)
+        try:
+            if hasattr(value, "__aiter__"):
+                async for item in value:
+                    index += 1
+                    if not await self._yield_item(connection, task, index, item, name, limit):
+                        break
+            elif hasattr(value, "__iter__"):
+                for item in value:
+                    index += 1
+                    if not await self._yield_item(connection, task, index, item, name, limit):
+                        break
+            else:
+                raise TypeError(
+                    f"{name}() must return a generator to be streamed, but returned a {type(value).__name__}"
+                )
+        finally:
+            if inspect.isasyncgen(value):
+                await value.aclose()
+            elif inspect.isgenerator(value):
+                value.close()
+            self._taken.pop(task, None)
+            self._taken_events.pop(task, None)
         self._runner.send_end(connection, task)
 
     async def _yield_item(
         self, connection: Connection, task: bytes, index: int, item: Any, name: str, limit: int
-    ) -> None:
+    ) -> bool:
+        """Send an item; return, when the consumer is near enough, whether it wants more."""
         self._runner.send_item(connection, task, index, item, name)
         self._flush_later()
-        while limit and 0 <= self._taken.get(task, 0) < index - limit:
+        while limit and 0 <= self._taken.get(task, 0) <= index - limit:
             event = self._taken_events.setdefault(task, asyncio.Event())
             event.clear()
             await event.wait()
+        return self._taken.get(task, 0) >= 0
 
     def on_stream_taken(self, connection: Connection, message: Message) -> None:
         """The consumer of a stream has taken items."""
+        if message[1] not in self._tasks:
+            return
         self._taken[message[1]] = message[2]
         event = self._taken_events.get(message[1])
         if event is not None and self._loop is not None:

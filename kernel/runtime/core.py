@@ -12,6 +12,7 @@ from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.actor_calls import ActorCaller, Channel
+from kernel.runtime.actor_creation import ActorCreator
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
 from kernel.runtime.inspection import Inspection
@@ -35,7 +36,7 @@ from kernel_spec.errors import (
     SessionEndedError,
     UsageError,
 )
-from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId, object_id
+from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId, TaskId, object_id
 from kernel_spec.store import ObjectStore
 
 PATIENCE_SECONDS = 5.0
@@ -64,11 +65,13 @@ class CoreRuntime:
         self.tasks = TaskTable(self.io, self.ownership, self.store, serializer)
         self.submitter = TaskSubmitter(self.io, self.tasks)
         self.actors = ActorCaller(self.io, self.tasks)
+        self.creator = ActorCreator(self.io, self.tasks, self.actors, self.job)
         streams = StreamConsumer(self.io, lambda: self.ended)
         self.next_item = streams.next_item
         self.take_item = streams.take_item
         self.item_arrival = streams.item_arrival
         self.close_stream = streams.close
+        self._close_abandoned_streams = streams.close_abandoned
         self.tasks.on_finished = self._finished
         self.tasks.on_retry = self._retry
         self.io.handlers[op.PROCESS_DIED] = self._on_process_died
@@ -81,6 +84,7 @@ class CoreRuntime:
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())
         self.io.methods["calls_since"] = self.trace.calls_since
         self.io.methods["cancel"] = self._cancel_here
+        self.io.methods["ping"] = lambda: None
         self._export_lock = threading.Lock()
         self._forever: list[ObjectRef] = []
         self.ended: str | None = None
@@ -184,77 +188,10 @@ class CoreRuntime:
             self.export(definition)
         constructor = CallOptions(returns=1, name="__init__")
         task, ref = self.tasks.prepare(constructor, 0, args, kwargs, f"{definition.name}.__init__")
-        actor = ActorId(bytes(task.id))
-        if options.name:
-            namespace = options.namespace or self.namespace
-            found = self.io.call_agent("reserve_actor_name", namespace, options.name, actor, options.get_if_exists)
-            if found is not None:
-                return actor, None, pickle.loads(found)
-        with self.io.lock:
-            self._check_alive()
-            self.tasks.register(task)
-            entry: Entry = ref._entry
-            ready = self.tasks.resolve_slots(task, lambda t: self._send_creation(actor, definition, options, t))
-            channel = self.actors.channel(actor, definition.name, subscribe=False)
-            channel.subscribed = True
-            if not options.detached:
-                entry.more().on_free = lambda: self._forget(actor, channel)
-            if ready:
-                self._send_creation(actor, definition, options, task)
+        self._check_alive()
+        existing = self.creator.create(task, definition, options, options.namespace or self.namespace)
         self.io.flush_soon()
-        return actor, ref, None
-
-    def _send_creation(self, actor: ActorId, definition: ClassDefinition, options: ActorOptions, task: Task) -> None:
-        slots = self.tasks.slots_message(task)
-        description = {
-            "name": options.name,
-            "namespace": options.namespace or self.namespace,
-            "get_if_exists": options.get_if_exists,
-            "detached": options.detached,
-            "max_restarts": options.max_restarts,
-            "wanted": options.wanted,
-            "strategy": options.strategy,
-            "hints": dict(options.hints),
-            "environment": options.environment,
-            "class_name": definition.name,
-            "job": self.job,
-            "owner": self.process,
-            "owner_address": self.io.address,
-            "definition": (definition.name, definition.methods, definition.is_async, options.max_task_retries),
-            "max_pending_calls": options.max_pending_calls,
-        }
-        creation = {
-            "id": definition.id,
-            "blob": definition.blob,
-            "name": definition.name,
-            "is_async": definition.is_async,
-            "arguments": task.arguments,
-            "slots": slots,
-            "max_concurrency": options.max_concurrency,
-            "concurrency_groups": dict(options.concurrency_groups),
-            "namespace": description["namespace"],
-            "caller": (self.process, self.io.address),
-            "description": {
-                "id": bytes(actor),
-                "definition": description["definition"],
-                "max_pending_calls": options.max_pending_calls,
-                "owner": self.process,
-                "owner_address": self.io.address,
-                "detached": options.detached,
-                "name": options.name,
-            },
-        }
-        entry = task.all_entries()[0]
-        entry.resolve(INLINE, self.serializer.dumps(None)[0])
-        # Arguments stay alive as long as the actor may be constructed again.
-        held, task.holds = task.holds, None
-        if held:
-            entry.more().contained = held
-        self.io.tell_agent((op.CREATE_ACTOR, actor, pickle.dumps(description), pickle.dumps(creation)))
-
-    def _forget(self, actor: ActorId, channel: Channel) -> None:
-        channel.forgotten = True
-        self.actors.forget_if_quiet(channel)
+        return ActorId(bytes(task.id)), (ref if existing is None else None), existing
 
     def call_actor(
         self, actor: ActorId, method: str, options: CallOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -283,7 +220,10 @@ class CoreRuntime:
     def watch_actor(self, actor: ActorId, name: str = "") -> None:
         """See `Runtime.watch_actor`."""
         with self.io.lock:
-            self.actors.channel(actor, name)
+            channel = self.actors.channel(actor, name)
+            entry = self.ownership.objects.get(object_id(TaskId(actor), 0))
+            if entry is not None:
+                self.actors.count_handles(channel, entry)
         self.io.flush_soon()
 
     def find_actor(self, name: str, namespace: str | None) -> Mapping[str, Any] | None:
@@ -605,6 +545,7 @@ class CoreRuntime:
         with self.io.lock:
             self.ownership.drain()
         self.io.flush()
+            self._close_abandoned_streams()
 
 
 def failure_to_raise(kind: int, data: bytes) -> BaseException:

@@ -278,15 +278,15 @@ class Executor:
         flushed = 0.0
         try:
             for index, item in enumerate(value, 1):
-                if self._taken.get(task, 0) < 0:
-                    break
                 self._runner.send_item(connection, task, index, item, name)
                 now = time.perf_counter()
                 if now - flushed > _FLUSH_SECONDS:
                     flushed = now
                     self._io.flush()
                 if limit:
-                    self._await_consumer(task, index - limit)
+                    self._await_consumer(task, index - limit + 1)
+                if self._taken.get(task, 0) < 0:
+                    break
         finally:
             if inspect.isgenerator(value):
                 value.close()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from kernel.runtime import operations as op
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.process import Process
-from kernel.runtime.streams import Stream, resolve_future
+from kernel.runtime.streams import Stream, abandoned, resolve_future
 from kernel.runtime.waiting import Waiter
 from kernel_spec.errors import GetTimeoutError, SessionEndedError
 
@@ -20,6 +20,7 @@ class StreamConsumer:
     def __init__(self, process: Process, ended: Callable[[], str | None]) -> None:
         self._process = process
         self._ended = ended
+        process.after_batch.append(self.close_abandoned)
 
     def next_item(self, stream: Stream, timeout: float | None) -> ObjectRef:
         """Return the next reference, waiting for it; raises StopIteration at the end, GetTimeoutError too late."""
@@ -60,10 +61,18 @@ class StreamConsumer:
     def close(self, stream: Stream) -> None:
         """Take no more items, and tell the worker."""
         with self._process.lock:
-            stream.closed = True
-            stream.take_all()
-            self._report(stream, -1)
+            self._close(stream)
         self._process.flush_soon()
+
+    def close_abandoned(self) -> None:
+        """Close the streams that nobody can read any more. Under the lock."""
+        while abandoned:
+            self._close(abandoned.popleft())
+
+    def _close(self, stream: Stream) -> None:
+        stream.closed = True
+        stream.take_all()
+        self._report(stream, -1)
 
     def _take(self, stream: Stream) -> tuple[ObjectRef | None, bool]:
         ref = stream.take()

@@ -30,7 +30,6 @@ class Stream:
         self.taken = 0
         self.finished = False
         self.closed = False
-        self.abandoned = False
         self.sender: Any = None
         self._waiters: list[Waiter | Callable[[], None]] = []
 
@@ -69,6 +68,10 @@ class Stream:
                 waiter.complete()
             else:
                 waiter()
+
+
+abandoned: deque[Stream] = deque()
+"""Streams whose generator was collected before they ended. Filled by `__del__`, drained by the runtime."""
 
 
 class DynamicReturns:

@@ -352,10 +352,13 @@ class TaskTable:
         entry.holds = 1
         self.ownership.objects[key] = entry
         self.ownership.settle(entry, result, carried, sender, key)
+        if stream is not None and stream.sender is not connection:
+            stream.sender = connection
+            if stream.closed or stream.taken:  # said to nobody yet, or to a worker that has died
+                self.process.send(connection, (op.STREAM_TAKEN, id, -1 if stream.closed else stream.taken))
         if stream is None or stream.closed or index <= stream.received:
             self.ownership.release([entry])  # nobody listens, or a retried task repeats itself
             return
-        stream.sender = connection
         entry.local += 1
         entry.holds -= 1
         stream.append(ObjectRef(entry), index)

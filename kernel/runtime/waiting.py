@@ -18,6 +18,9 @@ from kernel.transport.reactor import Reactor
 LURK_SECONDS = 0.003
 """How often the background thread looks while others poll; also the longest a queued message waits for a flush."""
 
+IDLE_SECONDS = 0.25
+"""How often the background thread looks after what was dropped (references, streams) when nothing else happens."""
+
 
 class Waiter:
     """Counts down what a blocked thread waits for. `complete` is called under the process's lock."""
@@ -211,7 +214,7 @@ class Pump:
         try:
             while not self._wanted and not self._stopped and not self.lurking:
                 self._flush()
-                self._reactor.poll(60.0)
+                self._reactor.poll(IDLE_SECONDS)
                 self._tick()
         finally:
             self._in_background = False
