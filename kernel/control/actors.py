@@ -2,7 +2,11 @@
 
 PENDING_CREATION --lease granted--> STARTING --constructed--> ALIVE
 ALIVE --process died, restarts left--> RESTARTING --lease granted--> STARTING ...
-any --constructor raised | killed | out of scope | job ended | no restarts left--> DEAD
+any --constructor raised | killed | out of scope | owner ended | no restarts left--> DEAD
+
+An actor is known, and has its name, from the moment of its creation; it asks for a worker when the arguments of its
+constructor are there. One that is dead is so for everybody at once, though its process may still run exit handlers;
+what the process holds is free when it is gone.
 """
 
 from __future__ import annotations
@@ -27,13 +31,13 @@ KEPT_DEAD = 1000
 
 @dataclass(slots=True)
 class ActorRecord:
-    """One actor. `description` is what its creator said, `creation` what the worker needs (opaque bytes)."""
+    """One actor. `description` is what its creator said, `creation` what the worker needs (opaque, empty till then)."""
 
     id: ActorId
     job: JobId
     owner: ProcessId
     description: dict[str, Any]
-    creation: bytes
+    creation: bytes = b""
     state: str = PENDING
     worker: ProcessId = NOBODY
     lease: LeaseId | None = None
@@ -100,29 +104,6 @@ class ActorTable:
         self._by_lease: dict[LeaseId, ActorId] = {}
         self._dead: deque[ActorId] = deque()
         self._history: deque[str] = deque(maxlen=200)
-        self._reserved: dict[tuple[str, str], tuple[ActorId, ProcessId]] = {}
-
-    # -- names -----------------------------------------------------------------------------------------------------
-
-    def reserve(
-        self, namespace: str, name: str, actor: ActorId, owner: ProcessId, get_if_exists: bool
-    ) -> ActorRecord | None:
-        """Claim a name for an actor about to be created; return the living holder if `get_if_exists`.
-
-        Raises NameTakenError when it is taken otherwise.
-        """
-        key = (namespace, name)
-        holder = self.names.get(key)
-        reserved = self._reserved.get(key)
-        if holder is not None and get_if_exists:
-            return self.actors[holder]
-        if holder is not None or (reserved is not None and reserved[0] != actor):
-            raise NameTakenError(
-                f"an actor named {name!r} lives in namespace {namespace!r}; use get_actor({name!r}), "
-                "options(get_if_exists=True), or another name"
-            )
-        self._reserved[key] = (actor, owner)
-        return None
 
     def find(self, namespace: str, name: str) -> ActorRecord | None:
         """Return the living actor of that name."""
@@ -131,19 +112,32 @@ class ActorTable:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def create(self, record: ActorRecord) -> list[Instruction]:
-        """A process created an actor."""
+    def create(self, record: ActorRecord) -> None:
+        """A process created an actor. Raises NameTakenError when a living actor has its name."""
         if record.id in self.actors:
             raise InternalError(f"actor {record.id.hex()} was created twice")
+        name, namespace = record.description["name"], record.description["namespace"]
+        if (namespace, name) in self.names:
+            raise NameTakenError(
+                f"an actor named {name!r} lives in namespace {namespace!r}; use get_actor({name!r}), "
+                "options(get_if_exists=True), or another name"
+            )
         record.restarts_left = record.description["max_restarts"]
         self.actors[record.id] = record
-        name = record.description["name"]
         if name:
-            key = (record.description["namespace"], name)
-            self._reserved.pop(key, None)
-            self.names[key] = record.id
+            self.names[(namespace, name)] = record.id
         self._note(record, "created")
-        return [AskLease(record.id)]
+
+    def arguments_ready(self, actor: ActorId, creation: bytes, failure: tuple[int, bytes] | None) -> list[Instruction]:
+        """The arguments of the constructor are there, or one of them has failed."""
+        record = self.actors.get(actor)
+        if record is None or record.state != PENDING or record.creation:
+            return []
+        if failure is not None:
+            record.failure = failure
+            return self._die(record, "an argument of its constructor failed")
+        record.creation = creation
+        return [AskLease(actor)]
 
     def lease_asked(self, actor: ActorId, lease: LeaseId) -> None:
         """The shell asked the scheduler on the actor's behalf."""
@@ -167,8 +161,6 @@ class ActorTable:
         if record is None:
             return []
         record.failure = failure
-        self._by_lease.pop(lease, None)
-        record.lease = None
         return self._die(record, cause)
 
     def constructed(self, actor: ActorId, failure: tuple[int, bytes] | None) -> list[Instruction]:
@@ -195,6 +187,7 @@ class ActorTable:
         if record.state == DEAD:
             return []
         instructions = self._release(record)
+        record.worker = NOBODY
         record.cause = record.ending or cause
         if record.ending or record.restarts_left == 0:
             return [*instructions, *self._die(record, record.cause)]
@@ -202,77 +195,89 @@ class ActorTable:
             record.restarts_left -= 1
         record.attempt += 1
         record.state = RESTARTING
-        record.worker = ProcessId(b"")
         self._note(record, f"restarts: {cause}")
         return [*instructions, Publish(actor), AskLease(actor)]
 
     def out_of_scope(self, actor: ActorId) -> list[Instruction]:
-        """The last handle is gone: end it after the calls it has."""
-        return self._end(actor, "all handles to it went out of scope", drain=True)
+        """The last handle is gone, and with it the last call: end it, once it is constructed."""
+        record = self.actors.get(actor)
+        if record is None or record.state == DEAD or record.ending:
+            return []
+        reason = "all handles to it went out of scope"
+        if record.state == RESTARTING:
+            return self._die(record, reason)
+        record.ending = reason
+        self._free_name(record)
+        return [EndWorker(record.worker, reason, drain=True)] if record.state == ALIVE else []
 
     def kill(self, actor: ActorId, no_restart: bool) -> list[Instruction]:
-        """`kernel.kill`: end it now; without `no_restart` it may restart."""
+        """`kernel.kill`: end it now; without `no_restart` only its process, so that it may restart."""
         record = self.actors.get(actor)
         if record is None or record.state == DEAD:
             return []
-        if no_restart or record.state in (PENDING, RESTARTING):
-            return self._end(actor, "it was killed by kernel.kill(actor)", drain=False)
+        if no_restart:
+            return self._die(record, "it was killed by kernel.kill(actor)")
+        if record.state in (PENDING, RESTARTING):
+            return []
         return [EndWorker(record.worker, "it was killed by kernel.kill(actor, no_restart=False)", drain=False)]
 
     def ends_itself(self, worker: ProcessId, reason: str) -> None:
-        """An actor left by exit_actor: it must not restart."""
+        """An actor is about to leave by itself: it must not restart."""
         actor = self._by_worker.get(worker)
         if actor is not None:
             self.actors[actor].ending = reason
 
     def owner_died(self, owner: ProcessId) -> list[Instruction]:
         """A process is gone: so are the actors it owned, but for detached ones."""
-        self._reserved = {key: held for key, held in self._reserved.items() if held[1] != owner}
         instructions: list[Instruction] = []
         for record in list(self.actors.values()):
-            if record.owner == owner and not record.description["detached"] and record.state != DEAD:
-                instructions += self._end(record.id, "the process that created it ended", drain=False)
+            if record.owner != owner or record.state == DEAD:
+                continue
+            if not record.description["detached"]:
+                instructions += self._die(record, "the process that created it ended")
+            elif not record.creation:
+                instructions += self._die(record, "its creator ended before its constructor's arguments were there")
         return instructions
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _end(self, actor: ActorId, reason: str, drain: bool) -> list[Instruction]:
-        record = self.actors.get(actor)
-        if record is None or record.state == DEAD:
-            return []
-        if record.state in (PENDING, RESTARTING) and not drain:
-            return self._die(record, reason)
-        if record.state in (PENDING, RESTARTING, STARTING):
-            record.ending = reason
-            if record.state == STARTING and not drain:
-                return [EndWorker(record.worker, reason, drain)]
-            return []
-        record.ending = reason
-        return [EndWorker(record.worker, reason, drain)]
-
     def _die(self, record: ActorRecord, cause: str) -> list[Instruction]:
-        instructions = self._release(record)
-        if record.state == STARTING:
+        instructions: list[Instruction]
+        if record.worker:
+            # What the process holds is given back when it is gone, not before.
+            instructions = [EndWorker(record.worker, cause, drain=False)]
             self._by_worker.pop(record.worker, None)
+            self._forget_lease(record)
+            record.worker = NOBODY
+        else:
+            instructions = self._release(record)
         record.state = DEAD
         record.cause = cause
         record.creation = b""
-        name = record.description["name"]
-        key = (record.description["namespace"], name)
-        if name and self.names.get(key) == record.id:
-            del self.names[key]
+        self._free_name(record)
         self._dead.append(record.id)
-        while len(self._dead) > KEPT_DEAD:
-            del self.actors[self._dead.popleft()]
         self._note(record, f"is dead: {cause}")
         return [*instructions, Publish(record.id)]
 
+    def forget_dead(self) -> None:
+        """Let go of those that died longest ago. After the instructions about them were carried out."""
+        while len(self._dead) > KEPT_DEAD:
+            del self.actors[self._dead.popleft()]
+
+    def _free_name(self, record: ActorRecord) -> None:
+        key = (record.description["namespace"], record.description["name"])
+        if self.names.get(key) == record.id:
+            del self.names[key]
+
     def _release(self, record: ActorRecord) -> list[Instruction]:
+        lease = self._forget_lease(record)
+        return [DropLease(lease)] if lease is not None else []
+
+    def _forget_lease(self, record: ActorRecord) -> LeaseId | None:
         lease, record.lease = record.lease, None
-        if lease is None:
-            return []
-        self._by_lease.pop(lease, None)
-        return [DropLease(lease)]
+        if lease is not None:
+            self._by_lease.pop(lease, None)
+        return lease
 
     def _of_lease(self, lease: LeaseId) -> ActorRecord | None:
         actor = self._by_lease.get(lease)
@@ -285,7 +290,9 @@ class ActorTable:
         """Raise AssertionError, with the history, when an invariant is broken."""
         story = "\n".join(self._history)
         for key, actor in self.names.items():
-            assert self.actors[actor].state != DEAD, f"the name {key} belongs to a dead actor\n{story}"
+            record = self.actors[actor]
+            assert record.state != DEAD, f"the name {key} belongs to a dead actor\n{story}"
+            assert key == (record.description["namespace"], record.description["name"]), f"{key} is misfiled\n{story}"
         for worker, actor in self._by_worker.items():
             assert self.actors[actor].worker == worker, f"worker {worker.hex()} is not its actor's\n{story}"
         for lease, actor in self._by_lease.items():
@@ -293,5 +300,9 @@ class ActorTable:
         for record in self.actors.values():
             if record.state in (ALIVE, STARTING):
                 assert self._by_worker.get(record.worker) == record.id, f"{record.label} has no worker\n{story}"
+            else:
+                assert not record.worker, f"{record.label} is {record.state} and has a worker\n{story}"
             if record.state == DEAD:
                 assert record.lease is None, f"dead {record.label} holds a lease\n{story}"
+            elif record.creation:
+                assert record.lease is not None, f"{record.label} has neither lease nor request\n{story}"

@@ -10,7 +10,7 @@ from kernel.control import actors as control
 from kernel.node.lease_desk import LeaseRecord, request_shape
 from kernel.runtime import operations as op
 from kernel.transport.connection import Connection, Message
-from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
+from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId, process_of
 
 if TYPE_CHECKING:
     from kernel.node.agent import Agent
@@ -25,15 +25,17 @@ class ActorService:
         self._subscribers: dict[ActorId, set[Connection]] = {}
         agent.handlers |= {
             op.CREATE_ACTOR: self._on_create,
+            op.ACTOR_ARGUMENTS: lambda c, m: self.carry_out(self.table.arguments_ready(m[1], m[2], m[3])),
             op.FORGET_ACTOR: lambda c, m: self.carry_out(self.table.out_of_scope(m[1])),
             op.SUBSCRIBE_ACTOR: self._on_subscribe,
             op.ACTOR_READY: lambda c, m: self.carry_out(self.table.constructed(m[1], m[2])),
         }
         agent.methods |= {
-            "reserve_actor_name": self._reserve,
+            "create_named_actor": self._create_named,
             "find_actor": self._find,
             "named_actors": self._named,
             "kill_actor": self._kill,
+            "actor_leaves": lambda connection, reason: self.table.ends_itself(connection.info.id, reason),
             "explain_actor": lambda connection, actor: self.explain(actor),
             "actors": lambda connection: pickle.dumps(self.list()),
         }
@@ -41,26 +43,42 @@ class ActorService:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def _on_create(self, connection: Connection, message: Message) -> None:
-        _, actor, description, creation = message
+        self._create(connection, message[1], pickle.loads(message[2]))
+
+    def _create_named(self, connection: Connection, actor: ActorId, description: bytes) -> bytes | None:
+        """Create an actor, unless one of its name lives and that is fine: return that one's description."""
         said: dict[str, Any] = pickle.loads(description)
+        living = self.table.find(said["namespace"], said["name"])
+        if living is not None and said["get_if_exists"]:
+            return self._describe(living)
+        self._create(connection, actor, said)
+        return None
+
+    def _create(self, connection: Connection, actor: ActorId, said: dict[str, Any]) -> None:
         job = JobId(b"" if said["detached"] else said["job"])
-        record = control.ActorRecord(actor, job, said["owner"], said, creation)
+        self.table.create(control.ActorRecord(actor, job, said["owner"], said))
         self._subscribers.setdefault(actor, set()).add(connection)
-        self.carry_out(self.table.create(record))
 
     def _on_subscribe(self, connection: Connection, message: Message) -> None:
         actor = message[1]
-        self._subscribers.setdefault(actor, set()).add(connection)
-        record = self.table.actors.get(actor)
-        if record is not None:
-            connection.send(self._state_message(record))
+        owner = self._agent.connections.get(process_of(actor))
+        if actor not in self.table.actors and owner is not None:
+            # A handle may be faster than the news of its actor. What the owner answers comes after that news.
+            self._agent.ask(owner, "ping", lambda answer: self._subscribe(connection, actor))
         else:
-            connection.send((op.ACTOR_STATE, actor, control.DEAD, b"", "", 0, "it ended long ago", None))
-        connection.flush()
+            self._subscribe(connection, actor)
 
-    def _reserve(self, connection: Connection, namespace: str, name: str, actor: ActorId, get_if_exists: bool) -> Any:
-        record = self.table.reserve(namespace, name, actor, connection.info.id, get_if_exists)
-        return self._describe(record) if record is not None else None
+    def _subscribe(self, connection: Connection, actor: ActorId) -> None:
+        if connection.closed:
+            return
+        record = self.table.actors.get(actor)
+        if record is None:
+            connection.send((op.ACTOR_STATE, actor, control.DEAD, b"", "", 0, "it ended long ago", None))
+        else:
+            if record.state != control.DEAD:
+                self._subscribers.setdefault(actor, set()).add(connection)
+            connection.send(self._state_message(record))
+        connection.flush()
 
     def _find(self, connection: Connection, name: str, namespace: str) -> bytes | None:
         record = self.table.find(namespace, name)
@@ -118,6 +136,7 @@ class ActorService:
                 self._agent.end_worker(step.worker, step.reason, drain=step.drain)
             else:
                 self._publish(self.table.actors[step.actor])
+        self.table.forget_dead()
 
     def _ask_lease(self, record: control.ActorRecord) -> None:
         lease = LeaseId(os.urandom(8))
@@ -160,6 +179,8 @@ class ActorService:
             return "no such actor is known (any more)"
         if record.state in (control.PENDING, control.RESTARTING) and record.lease is not None:
             return f"actor {record.label} is {record.state}: {self._agent.desk.explain(record.lease)}"
+        if record.state == control.PENDING:
+            return f"actor {record.label} waits for the arguments of its constructor"
         if record.state == control.STARTING:
             return f"actor {record.label} is in its constructor on worker {record.worker.hex()[:8]}"
         if record.state == control.DEAD:

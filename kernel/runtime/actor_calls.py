@@ -12,6 +12,7 @@ from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.definitions import CallOptions
+from kernel.runtime.objects import Entry
 from kernel.runtime.process import Peer, Process
 from kernel.runtime.tasks import Task, TaskTable, cancelled_error
 from kernel.transport.connection import Connection, Message
@@ -29,7 +30,12 @@ _NOBODY = ProcessId(b"")
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """One actor, as its caller sees it. `name` is what errors call it."""
+    """One actor, as its caller sees it. `name` is what errors call it.
+
+    `entry` is the object whose references are the actor's handles, if they are counted; `owned`: by this process.
+    It is kept, and with it the actor, until the calls made here have ended, though the last handle is gone
+    (`forgotten`).
+    """
 
     id: ActorId
     name: str = "actor"
@@ -42,7 +48,9 @@ class Channel:
     queue: deque[Task] = field(default_factory=deque)
     in_flight: dict[bytes, Task] = field(default_factory=dict)
     subscribed: bool = False
-    broken: bool = False
+    entry: Entry | None = None
+    owned: bool = False
+    detached: bool = False
     forgotten: bool = False
 
 
@@ -98,26 +106,39 @@ class ActorCaller:
         channel: Channel = task.place
         channel.in_flight.pop(task.id, None)
         if channel.forgotten:
-            self.forget_if_quiet(channel)
+            self._ready.add(channel)
 
-    def forget_if_quiet(self, channel: Channel) -> None:
-        """Tell the agent that no handle is left, once the last call has ended."""
-        if not channel.queue and not channel.in_flight and channel.state != DEAD:
+    def count_handles(self, channel: Channel, entry: Entry) -> None:
+        """Let the actor live as long as `entry`, and `entry` as long as there are handles to it, or calls."""
+        details = entry.more()
+        if details.may_go is None:
+            channel.entry = entry
+            channel.owned = details.owner is None
+            details.may_go = lambda: self._let_go(channel)
+
+    def _let_go(self, channel: Channel) -> bool:
+        """The last handle is gone: tell the owner (the agent, if it is us), unless calls have not ended."""
+        if channel.queue or channel.in_flight:
+            channel.forgotten = True
+            return False
+        if channel.owned and (channel.state == PENDING or (channel.detached and channel.state != DEAD)):
+            channel.forgotten = True  # the entry also keeps the arguments that it is constructed with
+            return False
+        channel.forgotten = False
+        channel.entry = None
+        self.channels.pop(channel.id, None)
+        if channel.owned and channel.state != DEAD:
             self._process.tell_agent((op.FORGET_ACTOR, channel.id))
+        return True
 
     def dispatch(self) -> None:
-        """Send what became ready."""
+        """Send what became ready, and let go of actors that nobody needs any more."""
         while self._ready:
             channel = self._ready.pop()
-            while channel.queue and channel.connection is not None:
-                task = channel.queue[0]
-                if task.cancelled:
-                    channel.queue.popleft()
-                    continue
-                if task.waiting:
-                    break
-                channel.queue.popleft()
-                self._send(channel, task)
+            while channel.queue and channel.connection is not None and not channel.queue[0].waiting:
+                self._send(channel, channel.queue.popleft())
+            if channel.forgotten and channel.entry is not None:
+                self._table.ownership.free_unneeded(channel.entry)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -174,9 +195,9 @@ class ActorCaller:
             self._disconnect(channel)
             self._recover(channel, final=True)
             while channel.queue:
-                task = channel.queue.popleft()
-                if not task.cancelled:
-                    self._fail_dead(channel, task)
+                self._fail_dead(channel, channel.queue.popleft())
+        if channel.forgotten:
+            self._ready.add(channel)
 
     def _became_alive(self, channel: Channel, worker: ProcessId, address: str, attempt: int) -> None:
         self._disconnect(channel)
@@ -188,7 +209,6 @@ class ActorCaller:
         channel.worker = worker
         channel.attempt = attempt
         channel.connection = peer
-        channel.broken = False
         self._by_worker[worker] = channel
         self._ready.add(channel)
 
@@ -199,8 +219,7 @@ class ActorCaller:
     def _on_peer_lost(self, peer: Peer, reason: str) -> None:
         channel = self._by_worker.pop(peer.id, None)
         if channel is not None:
-            channel.connection = None
-            channel.broken = True  # the agent will say whether it restarts
+            channel.connection = None  # the agent will say whether it restarts
 
     def _recover(self, channel: Channel, final: bool) -> None:
         """Make again, or fail, the calls that were in flight when the process died."""
@@ -229,7 +248,10 @@ class ActorCaller:
             self._process.send(channel.connection, (op.CANCEL, task.id, recursive))
         elif not task.cancelled:
             task.cancelled = True
+            channel.queue.remove(task)
+            self._ready.add(channel)
             self._table.fail_with(task, cancelled_error(task))
+            self.dispatch()
 
     def explain(self, task: Task) -> str:
         """Say what a call is waiting for, as far as this process knows."""

@@ -512,6 +512,8 @@ class CoreRuntime:
                 self.ownership.drain()
         self._fail_everything("the session was shut down")
         self.io.stop()
+        with self.io.lock:
+            self.ownership.drop_idle_views()
         self.store.close()
 
     def _check_alive(self) -> None:
@@ -543,9 +545,9 @@ class CoreRuntime:
         if self.io.closing:
             return
         with self.io.lock:
+            self._close_abandoned_streams()
             self.ownership.drain()
         self.io.flush()
-            self._close_abandoned_streams()
 
 
 def failure_to_raise(kind: int, data: bytes) -> BaseException:

@@ -27,9 +27,9 @@ STATE_NAMES = ("pending", "inline", "stored", "failed")
 
 
 class Details:
-    """What few entries have."""
+    """What few entries have. `may_go` is asked before an entry is freed; after a no, somebody must ask again."""
 
-    __slots__ = ("address", "borrowers", "contained", "debt", "fetching", "on_free", "owner", "site", "view")
+    __slots__ = ("address", "borrowers", "contained", "debt", "fetching", "may_go", "owner", "site", "view")
 
     def __init__(self) -> None:
         self.owner: ProcessId | None = None
@@ -37,7 +37,7 @@ class Details:
         self.debt = 0
         self.borrowers: dict[ProcessId, int] | None = None
         self.contained: list[Entry] | None = None
-        self.on_free: Callable[[], None] | None = None
+        self.may_go: Callable[[], bool] | None = None
         self.fetching = False
         self.view: memoryview | None = None
         self.site: tuple[Any, int] | None = None

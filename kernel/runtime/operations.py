@@ -87,7 +87,7 @@ ACTOR_READY = 50
 ACTOR_STATE = 51
 """agent -> subscribers: actor id, state, worker id, address, attempt, cause of death."""
 CREATE_ACTOR = 52
-"""owner -> agent: actor id, description, creation (empty until its arguments are there)."""
+"""owner -> agent: actor id, description. One without a name; see also `create_named_actor`."""
 FORGET_ACTOR = 53
 """owner -> agent: actor id whose last handle is gone."""
 ACTOR_ARGUMENTS = 54

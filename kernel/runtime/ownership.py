@@ -113,9 +113,11 @@ class Ownership:
         """Free the entry if nobody needs it and no task is going to write it."""
         if entry.needed or (entry.state == PENDING and entry.task is not None):
             return
+        details = entry.details
+        if details is not None and details.may_go is not None and not details.may_go():
+            return
         if self.objects.pop(entry.id, None) is None:
             return
-        details = entry.details
         if details is None:
             if entry.state == STORED:
                 self._deletions.append(entry.id)
@@ -129,8 +131,6 @@ class Ownership:
             self._releases.setdefault(key, []).append((entry.id, details.debt))
         if details.contained:
             self.release(details.contained)
-        if details.on_free is not None:
-            details.on_free()
 
     def contain(self, entry: Entry, inner: Iterable[ObjectRef]) -> None:
         """Note that the value of `entry` holds the references `inner`."""

@@ -36,3 +36,8 @@ def task_of(object_id: ObjectId) -> TaskId:
 def index_of(object_id: ObjectId) -> int:
     """Return which of its task's results `object_id` is."""
     return int.from_bytes(object_id[TASK_ID_BYTES:], "little")
+
+
+def process_of(task: TaskId | ActorId) -> ProcessId:
+    """Return the id of the process that submitted `task` or created the actor: its owner."""
+    return ProcessId(task[:SHORT_ID_BYTES])
