@@ -44,6 +44,9 @@ def load(name: str) -> ModuleType:
     """
     if name.startswith("_"):
         raise AttributeError(f"module {HOST!r} has no attribute {name!r}")
+    module = sys.modules.get(f"{HOST}.{name}")
+    if module is not None:  # a module of the kernel's own that is being imported
+        return module
     if _package(name) is None:
         text = _missing(name) if name in KNOWN_LIBRARIES else f"module {HOST!r} has no attribute {name!r}"
         raise AttributeError(text)

@@ -5,7 +5,7 @@ written by its bare name in `pyproject.toml`, and becomes
 
 * in a checkout, the sibling's folder (`kernel-spec @ file:///.../spec`), so that pip finds it on no index;
 * in a release build (`KERNEL_BUILD_RELEASE=1`, what `tools/build_wheels.py` sets), an exact pin
-  (`kernel-spec==0.1.0`), because a released wheel must not know where it was built;
+  (`kernel-spec==2026.11.0`), because a released wheel must not know where it was built;
 * in a linked build (`KERNEL_BUILD_LINKED=1`, what `tools/dev_install.py` sets), the bare name, because all
   siblings are installed by the same command and editable.
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pluggy
 
+import kernel.plugins.messages as messages
 from kernel.entry_points import entry_points
-from kernel.plugins import messages
 from kernel.plugins.catalog import Catalog, CatalogEntry, PluginInfo
 from kernel.plugins.contracts import check_offer, check_versions, implemented_hooks, new_registry
 from kernel.plugins.kinds import KIND_OF_HOOK, KINDS, Kind

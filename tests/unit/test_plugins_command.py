@@ -72,8 +72,8 @@ def test_list_shows_what_there_is(kernel: Kernel, monkeypatch: pytest.MonkeyPatc
     result = kernel("list")
     assert result.exit_code == 0
     lines = {line.split()[0]: line.split(None, 1)[-1] for line in result.output.splitlines() if line}
-    assert lines["good"] == "3.2.1    scheduler/1 fifo*, observer/1"
-    assert lines["sad"] == "3.2.1    broken: OSError: out of luck"
+    assert lines["good"].split(None, 1) == ["3.2.1", "scheduler/1 fifo*, observer/1"]
+    assert lines["sad"].split(None, 1) == ["3.2.1", "broken: OSError: out of luck"]
     assert "scheduler/1 local," in lines["local"] and "spill_target/1 disk*" in lines["local"]
     assert lines["scheduler"].split() == ["fifo", "default"]
     assert lines["metadata_store"].split(None, 1) == [

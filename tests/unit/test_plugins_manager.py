@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernel.plugins import PluginManager
-from kernel_spec import CONTRACTS
+from kernel_spec import CONTRACTS, __version__
 from kernel_spec.errors import ContractError, OptionError, PluginError, PluginNotFoundError
 
 HEADER = "from kernel_spec import hookimpl\n"
@@ -238,7 +238,7 @@ def test_plugin_that_raises_in_a_hook_is_skipped(discover: Discover, write: Call
         ),
         (
             plugin_text({"kernel_schedulers": ["x"]}, {"sheduler": 1}),
-            "plugin 'p' was written for the contract 'sheduler', which kernel-spec 0.1.0 does not have, "
+            f"plugin 'p' was written for the contract 'sheduler', which kernel-spec {__version__} does not have, "
             "did you mean 'scheduler'?",
         ),
         (

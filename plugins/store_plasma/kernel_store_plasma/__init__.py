@@ -6,5 +6,4 @@
 
 from kernel_store_plasma.store import PlasmaStore
 
-__version__ = "0.1.0"
-__all__ = ["PlasmaStore", "__version__"]
+__all__ = ["PlasmaStore"]

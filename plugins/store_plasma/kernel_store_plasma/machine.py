@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import kernel_store_plasma.invariants as invariants
+import kernel_store_plasma.messages as messages
 from kernel_spec.errors import InternalError, ObjectStoreError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.store import (
@@ -32,7 +34,6 @@ from kernel_spec.store import (
     StoreUsage,
     Unpin,
 )
-from kernel_store_plasma import invariants, messages
 from kernel_store_plasma.allocator import Allocator
 from kernel_store_plasma.table import RESTORING, SEALED, SPILLED, SPILLING, WRITING, Client, Entry, ObjectTable
 from kernel_store_plasma.waiting import WaitingLine
