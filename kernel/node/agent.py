@@ -122,6 +122,7 @@ class Agent:
                 "directory": self.config.directory,
                 "token": self.config.token,
                 "ephemeral": self.config.ephemeral,
+                "agent": os.getpid(),
             }
         )
 
@@ -476,7 +477,6 @@ class Agent:
         key = self.environments.key_of(pickle.loads(environment)) if environment else ""
         self.desk.request(id, job, connection.info.id, (wanted, more, key), name, connection)
 
-    def _on_blocked(self, connection: Connection, blocked: bool) -> None:
     def _on_return_lease(self, id: LeaseId, broken: bool) -> None:
         """Take a lease back. What an unusable worker held (a device's memory, too) is free when its process is gone."""
         if broken:
@@ -485,6 +485,7 @@ class Agent:
         else:
             self.desk.release(id, broken=False)
 
+    def _on_blocked(self, connection: Connection, blocked: bool) -> None:
         worker = self.pool.workers.get(connection.info.id)
         if worker is not None and worker.lease is not None:
             self.desk.block(worker.lease, blocked)

@@ -70,6 +70,7 @@ class Template:
 
         self._session = pickle.loads(data)
         self._session["prepared"] = prepare(self._session)
+        self._session["template"] = os.getpid()
         gc.collect()
         gc.freeze()
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sys
+import time
 from typing import Any
 
 from kernel.logs import configure_for_people, configure_later
-from kernel.node.processes import set_title
+from kernel.node.processes import descendants_of, is_alive, kill, set_title
 from kernel.plugins import PluginManager
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.process import Identity
@@ -18,6 +20,9 @@ from kernel.runtime.worker_info import worker_info
 from kernel_spec.accelerators import Accelerator
 from kernel_spec.ids import ProcessId
 from kernel_spec.resources import UNIT
+
+_LAST_SECONDS = 1.0
+"""How long a worker that lost its agent waits for the template to end it."""
 
 _variables: dict[str, tuple[str, ...]] = {}
 """Resource to the variables that this worker's present lease has set."""
@@ -57,7 +62,22 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
         ProcessId(worker["id"]), "worker", session["node"], worker["job"], session["directory"], session["token"]
     )
     runtime = CoreRuntime(identity, ValueSerializer(prepared["serializers"]), prepared["store"], worker["namespace"])
-    return serve(runtime, {"worker": True})
+    return serve(runtime, {"worker": True}, lambda: leave_lost_session(session))
+
+
+def leave_lost_session(session: dict[str, Any]) -> None:
+    """End this process because the agent is gone. The template cleans up; if that is gone as well, we do."""
+    template, agent = session["template"], session["agent"]
+    deadline = time.monotonic() + _LAST_SECONDS
+    # A template that lives is about to kill us; an agent that closed its sockets may take a moment to be gone.
+    while (os.getppid() == template or is_alive(agent)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if os.getppid() != template and not is_alive(agent):
+        for child in descendants_of(os.getpid()):
+            kill(child)
+        if session["ephemeral"]:
+            shutil.rmtree(session["directory"], ignore_errors=True)
+    os._exit(1)
 
 
 def isolate(accelerators: list[Accelerator], devices: dict[str, dict[int, int]], environment: dict[str, str]) -> None:

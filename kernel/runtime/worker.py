@@ -26,7 +26,7 @@ from kernel_spec.ids import ProcessId
 class Worker:
     """Connects the runtime of this process with what executes calls."""
 
-    def __init__(self, runtime: CoreRuntime) -> None:
+    def __init__(self, runtime: CoreRuntime, on_session_lost: Callable[[], None]) -> None:
         self.runtime = runtime
         self.trace = runtime.trace
         self.runner = CallRunner(runtime)
@@ -51,7 +51,7 @@ class Worker:
             op.RETIRE: self._on_retire,
         }
         io.methods["stack"] = dump_stacks
-        io.on_agent_lost = lambda reason: os._exit(1)
+        io.on_agent_lost = lambda reason: on_session_lost()
         io.on_peer_lost.append(lambda peer, reason: self._on_caller_lost(peer.id))
         runtime.before_block = self._before_block
         runtime.after_block = self._after_block
@@ -277,10 +277,13 @@ def dump_stacks() -> str:
     return "\n".join(parts)
 
 
-def serve(runtime: CoreRuntime, details: dict[str, Any]) -> int:
-    """Join the session as a worker and serve until told to end; return the exit code."""
+def serve(runtime: CoreRuntime, details: dict[str, Any], on_session_lost: Callable[[], None]) -> int:
+    """Join the session as a worker and serve until told to end; return the exit code.
+
+    `on_session_lost()` is called when the node agent is gone; it must end this process.
+    """
     faulthandler.enable()
     set_runtime(runtime)
-    worker = Worker(runtime)
+    worker = Worker(runtime, on_session_lost)
     runtime.start(details)
     return worker.run()

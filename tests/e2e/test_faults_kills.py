@@ -1,0 +1,457 @@
+"""kill -9 under load: right results or the documented error, and nothing left."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernel
+from kernel.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    ObjectLostError,
+    OwnerDiedError,
+    SessionEndedError,
+    WorkerDiedError,
+)
+from kernel.node.processes import is_alive
+from kernel.testing.faults import agents_of, kill, paused, slowed, template_of, wait_until, workers_of
+from kernel.testing.leaks import MARK, no_leaks
+from kernel.testing.session import RunningSession, running_session, temporary_root
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@kernel.remote(max_retries=20)
+def square(x: int) -> int:
+    time.sleep(0.002)
+    return x * x
+
+
+@kernel.remote(max_retries=20)
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@kernel.remote(max_retries=20)
+def array(n: int) -> np.ndarray:
+    return np.full(100_000, n)
+
+
+@kernel.remote(max_retries=20)
+def total(a: np.ndarray) -> int:
+    return int(a.sum())
+
+
+@kernel.remote(max_retries=0)
+def nap(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@kernel.remote(max_retries=0)
+def pid() -> int:
+    return os.getpid()
+
+
+@kernel.remote
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, n: int = 1) -> int:
+        self.count += n
+        return self.count
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+@pytest.fixture
+def session() -> Iterator[RunningSession]:
+    with running_session() as found:
+        yield found
+
+
+@contextmanager
+def ended_session() -> Iterator[None]:
+    """Leave no session running, whatever happens in the block."""
+    try:
+        yield
+    finally:
+        kernel.shutdown()
+
+
+def keep_killing(victims: object, seed: int, stop: threading.Event, every: tuple[float, float]) -> threading.Thread:
+    """Kill a random one of `victims()` from time to time, until told to stop."""
+    chance = random.Random(seed)
+
+    def run() -> None:
+        while not stop.wait(chance.uniform(*every)):
+            pids = victims()  # type: ignore[operator]
+            if pids:
+                try:
+                    kill(chance.choice(pids))
+                except ProcessLookupError:
+                    continue
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def check_load(rounds: int) -> None:
+    """Run tasks with dependencies and large objects; every result must be right."""
+    for number in range(rounds):
+        squares = [square.remote(i) for i in range(40)]
+        sums = [add.remote(a, b) for a, b in zip(squares[::2], squares[1::2], strict=True)]
+        totals = [total.remote(array.remote(number + i)) for i in range(6)]
+        assert kernel.get(sums, timeout=60) == [(2 * i) ** 2 + (2 * i + 1) ** 2 for i in range(20)]
+        assert kernel.get(totals, timeout=60) == [100_000 * (number + i) for i in range(6)]
+
+
+# -- workers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_workers_killed_at_random_cost_no_result(session: RunningSession, seed: int) -> None:
+    stop = threading.Event()
+    killer = keep_killing(session.workers, seed, stop, (0.05, 0.25))
+    try:
+        check_load(12)
+    finally:
+        stop.set()
+        killer.join()
+    check_load(1)
+
+
+def test_a_killed_worker_is_named_with_its_signal(session: RunningSession) -> None:
+    ref = nap.remote(60)
+    wait_until(session.workers, 10, "the worker's start")
+    busy = wait_for_busy(session)
+    kill(busy)
+    with pytest.raises(WorkerDiedError, match=rf"nap\(\) .*signal 9 \(SIGKILL\).*pid {busy}"):
+        kernel.get(ref, timeout=10)
+
+
+def wait_for_busy(session: RunningSession) -> int:
+    """Return the pid of the worker that runs a task."""
+    from kernel.runtime.current import get_runtime
+
+    def busy() -> list[int]:
+        return [w["pid"] for w in get_runtime().query("workers") if w["state"] == "leased" and w["pid"]]
+
+    wait_until(busy, 10, "a leased worker")
+    return busy()[0]
+
+
+def test_tasks_behind_a_killed_one_lose_no_retry(session: RunningSession) -> None:
+    pids = {kernel.get(pid.remote()) for _ in range(3)}
+    for worker in pids:
+        kill(worker)
+    assert kernel.get([square.remote(i) for i in range(50)], timeout=20) == [i * i for i in range(50)]
+
+
+def test_a_killed_actor_is_dead_and_says_how(session: RunningSession) -> None:
+    counter = Counter.remote()
+    victim = kernel.get(counter.pid.remote())
+    kill(victim)
+    with pytest.raises(ActorDiedError, match="SIGKILL"):
+        kernel.get(counter.add.remote(), timeout=10)
+    with pytest.raises(ActorDiedError, match="SIGKILL"):
+        kernel.get(counter.add.remote(), timeout=10)
+
+
+def test_a_killed_actor_restarts_with_calls_made_again(session: RunningSession) -> None:
+    counter = Counter.options(max_restarts=-1, max_task_retries=-1).remote()
+    for _ in range(4):
+        kill(kernel.get(counter.pid.remote(), timeout=20))
+        assert kernel.get([counter.add.remote() for _ in range(20)], timeout=20)[-1] >= 20
+
+
+def test_calls_of_a_restarting_actor_without_retries_fail_or_run(session: RunningSession) -> None:
+    counter = Counter.options(max_restarts=-1).remote()
+    outcomes = []
+    for _ in range(4):
+        victim = kernel.get(counter.pid.remote(), timeout=20)
+        refs = [counter.add.remote() for _ in range(200)]
+        kill(victim)
+        for ref in refs:
+            try:
+                outcomes.append(kernel.get(ref, timeout=20))
+            except ActorUnavailableError as error:
+                outcomes.append(error)
+        wait_until(lambda: can_call(counter), 10, "the actor's restart")
+    assert any(isinstance(outcome, int) for outcome in outcomes)
+
+
+def can_call(counter: object) -> bool:
+    try:
+        return kernel.get(counter.add.remote(), timeout=10) > 0  # type: ignore[attr-defined,no-any-return]
+    except ActorUnavailableError:
+        return False
+
+
+def test_objects_of_a_dead_owner_are_lost_and_the_error_says_so(session: RunningSession) -> None:
+    @kernel.remote
+    class Maker:
+        def make(self) -> list[kernel.ObjectRef]:
+            return [kernel.put(np.ones(50_000)), kernel.put(7), nap.remote(60)]
+
+        def pid(self) -> int:
+            return os.getpid()
+
+    maker = Maker.remote()
+    refs = kernel.get(maker.make.remote(), timeout=10)
+    kill(kernel.get(maker.pid.remote()))
+    for ref in refs:
+        with pytest.raises((OwnerDiedError, ObjectLostError)):
+            kernel.get(ref, timeout=10)
+
+
+def test_what_a_worker_started_ends_with_it(session: RunningSession) -> None:
+    @kernel.remote(max_retries=0)
+    def start_and_hang() -> None:
+        subprocess.Popen(["sleep", "1234.5"])
+        subprocess.Popen(["sh", "-c", "sleep 1234.5 & wait"])
+        time.sleep(60)
+
+    ref = start_and_hang.remote()
+    wait_until(lambda: len(sleepers(1234.5)) >= 2, 10, "the start of two subprocesses")
+    kill(wait_for_busy(session))
+    with pytest.raises(WorkerDiedError):
+        kernel.get(ref, timeout=10)
+    wait_until(lambda: not sleepers(1234.5), 5, "the end of the subprocesses")
+
+
+def sleepers(seconds: float) -> list[int]:
+    """Return the processes that run `sleep` with this argument."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and Path("/proc", name, "cmdline").read_bytes() == b"sleep\0%b\0" % str(seconds).encode():
+                found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
+# -- the template --------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_template_costs_nothing_but_time(session: RunningSession) -> None:
+    counter = Counter.remote()
+    assert kernel.get(counter.add.remote()) == 1
+    stop = threading.Event()
+    killer = keep_killing(lambda: templates(session), 3, stop, (0.3, 0.6))
+    try:
+        check_load(10)
+    finally:
+        stop.set()
+        killer.join()
+    assert kernel.get(counter.add.remote()) == 2
+    more = [Counter.remote() for _ in range(3)]
+    assert kernel.get([c.add.remote() for c in more], timeout=20) == [1, 1, 1]
+
+
+def templates(session: RunningSession) -> list[int]:
+    try:
+        return [session.template]
+    except AssertionError:
+        return []  # the next one starts
+
+
+def test_workers_and_template_killed_together(session: RunningSession) -> None:
+    kernel.get([square.remote(i) for i in range(20)])
+    for _ in range(3):
+        refs = [square.remote(i) for i in range(100)]
+        for victim in [*session.workers(), *templates(session)]:
+            kill(victim)
+        assert kernel.get(refs, timeout=30) == [i * i for i in range(100)]
+
+
+# -- the agent -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.3])
+def test_a_killed_agent_ends_the_session_and_another_can_begin(delay: float) -> None:
+    with temporary_root() as root, no_leaks(root), ended_session():
+        kernel.init(num_cpus=2, temp_dir=root)
+        kept = kernel.put(np.ones(200_000))
+        view = kernel.get(kept)
+        counter = Counter.remote()
+        refs = [
+            nap.remote(30),
+            counter.add.remote(),
+            *(total.remote(array.remote(i)) for i in range(5)),
+            nap.remote(30),
+        ]
+        killed: list[float] = []
+
+        def strike() -> None:
+            kill(agents_of()[0])
+            killed.append(time.monotonic())
+
+        threading.Timer(delay, strike).start()
+        with pytest.raises(SessionEndedError, match=r"init\(\)"):
+            kernel.get(refs, timeout=30)
+        assert time.monotonic() - killed[0] < 1
+        for use in (
+            lambda: kernel.get(pid.remote()),
+            lambda: kernel.put(np.ones(200_000)),
+            Counter.remote,
+            kernel.nodes,
+        ):
+            begun = time.monotonic()
+            with pytest.raises(SessionEndedError):
+                use()
+            assert time.monotonic() - begun < 1
+        assert view.sum() == 200_000, "what was read before stays readable"
+        kernel.shutdown()
+        kernel.init(num_cpus=2, temp_dir=root)
+        assert kernel.get([square.remote(i) for i in range(10)], timeout=20) == [i * i for i in range(10)]
+        kernel.shutdown()
+        del view, kept, refs, counter
+
+
+# -- the driver ----------------------------------------------------------------------------------------------------
+
+DRIVER = """
+    import subprocess, sys, threading, time
+    import numpy as np
+    import kernel
+
+    kernel.init(num_cpus=2, object_store_memory=64 << 20)
+
+    @kernel.remote
+    def work(x):
+        return np.full(50_000, x)
+
+    @kernel.remote
+    def daemonise():
+        subprocess.Popen(["sleep", "4321.5"], start_new_session=True)
+        subprocess.Popen(["sh", "-c", "(setsid sleep 4321.5 &) &"])
+        time.sleep(60)
+
+    @kernel.remote
+    class Actor:
+        def work(self, a):
+            return float(a.sum())
+
+    daemons = daemonise.remote()
+    kept = [kernel.put(np.ones(1_000_000)) for _ in range(20)]
+    actor = Actor.remote()
+    kernel.get(actor.work.remote(work.remote(1)))
+    print("ready", flush=True)
+    while True:
+        kernel.get([actor.work.remote(work.remote(i)) for i in range(20)])
+"""
+
+
+def start_driver(root: str, mark: str, source: str = DRIVER) -> subprocess.Popen[str]:
+    """Start a program of its own that uses the kernel, and wait until it prints "ready"."""
+    environment = {**os.environ, "KERNEL_TMPDIR": root, MARK: mark, "PYTHONPATH": os.pathsep.join(sys.path)}
+    driver = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(source)], env=environment, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == "ready\n"
+    return driver
+
+
+@pytest.mark.parametrize("victims", ["driver", "driver and agent", "driver, agent and template"])
+def test_a_killed_program_leaves_nothing(victims: str) -> None:
+    with temporary_root() as root, no_leaks(root) as mark:
+        with_daemons = "template" not in victims
+        driver = start_driver(root, mark, DRIVER if with_daemons else DRIVER.replace("daemonise.remote()", "None"))
+        if with_daemons:
+            wait_until(lambda: len(sleepers(4321.5)) == 2, 10, "the start of the daemons")
+        agent = agents_of(driver.pid)[0]
+        kill_together({"driver": driver.pid, "agent": agent, "template": template_of(agent)}, victims)
+        driver.wait()
+        driver.stdout.close()  # type: ignore[union-attr]
+
+
+def kill_together(processes: dict[str, int], victims: str) -> None:
+    """Kill those whose names are in `victims`, none of which can react to the end of another."""
+    targets = [pid for name, pid in processes.items() if name in victims]
+    for target in targets:
+        os.kill(target, signal.SIGSTOP)
+    for target in targets:
+        kill(target)
+    wait_until(lambda: not any(map(is_alive, targets)), 5, "the end of the killed processes")
+
+
+def test_what_is_left_when_everything_is_killed_goes_with_the_next_session() -> None:
+    with temporary_root() as root, no_leaks(root) as mark:
+        driver = start_driver(root, mark, DRIVER.replace("daemonise.remote()", "None"))
+        agent = agents_of(driver.pid)[0]
+        everyone = [driver.pid, agent, template_of(agent), *workers_of(agent)]
+        kill_together({str(pid): pid for pid in everyone}, " ".join(map(str, everyone)))
+        driver.wait()
+        driver.stdout.close()  # type: ignore[union-attr]
+        assert len(os.listdir(os.path.join(root, f"kernel-{os.getuid()}"))) == 1
+        with ended_session():
+            kernel.init(num_cpus=1, temp_dir=root)
+            assert len(os.listdir(os.path.join(root, f"kernel-{os.getuid()}"))) == 1
+
+
+def test_a_killed_driver_takes_only_its_own_work_along() -> None:
+    with temporary_root() as root, no_leaks(root) as mark:
+        with pytest.MonkeyPatch.context() as patch, ended_session():
+            patch.setenv("KERNEL_TMPDIR", root)
+            kernel.init(num_cpus=4)
+            mine = Counter.remote()
+            assert kernel.get(mine.add.remote()) == 1
+            source = DRIVER.replace("kernel.init(num_cpus=2, object_store_memory=64 << 20)", 'kernel.init("auto")')
+            other = start_driver(root, mark, source)
+            wait_until(lambda: len(sleepers(4321.5)) == 2, 10, "the start of the daemons")
+            kill(other.pid)
+            other.wait()
+            other.stdout.close()  # type: ignore[union-attr]
+            assert kernel.get(mine.add.remote(), timeout=10) == 2
+            wait_until(lambda: workers_of(agents_of()[0]) == [kernel.get(mine.pid.remote())], 5, "the other's end")
+            from kernel.runtime.current import get_runtime
+
+            status = get_runtime().query("status")
+            assert status["store"]["used"] == 0
+
+
+# -- slow and stopped processes ------------------------------------------------------------------------------------
+
+
+def test_a_stopped_worker_holds_up_only_what_it_has(session: RunningSession) -> None:
+    assert kernel.get([square.remote(i) for i in range(20)]) == [i * i for i in range(20)]
+    with paused(session.workers()[0]):
+        counter = Counter.remote()
+        assert kernel.get(counter.add.remote(), timeout=20) == 1
+    check_load(1)
+
+
+def test_slow_processes_give_right_results(session: RunningSession) -> None:
+    kernel.get([square.remote(i) for i in range(20)])
+    with slowed(session.agent, 0.5), slowed(session.template, 0.5), slowed(session.workers()[0], 0.3):
+        check_load(3)
+
+
+def test_a_stopped_template_delays_new_workers_and_nothing_else(session: RunningSession) -> None:
+    counter = Counter.remote()
+    assert kernel.get(counter.add.remote()) == 1
+    with paused(session.template):
+        assert kernel.get([counter.add.remote() for _ in range(10)], timeout=10) == list(range(2, 12))
+        late = Counter.remote()
+        call = late.add.remote()
+        assert kernel.wait([call], timeout=0.3)[0] == []
+    assert kernel.get(call, timeout=20) == 1
