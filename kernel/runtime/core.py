@@ -106,6 +106,8 @@ class CoreRuntime:
         with io.lock:
             self._check_alive()
             self.submitter.accept(task)
+        if io.pending_interrupt is not None:
+            io.raise_interrupt()
         pump = io.pump
         if not pump.lurking:
             pump.nudge()
@@ -203,6 +205,8 @@ class CoreRuntime:
             channel = self.actors.channels.get(actor) or self.actors.channel(actor)
             task.method = f"{channel.name}.{method}"
             self.actors.accept(channel, task)
+        if io.pending_interrupt is not None:
+            io.raise_interrupt()
         pump = io.pump
         if not pump.lurking:
             pump.nudge()

@@ -69,6 +69,7 @@ class Process:
         self.reactor = Reactor()
         self.log = Logger("kernel.runtime", process=identity.id.hex()[:8])
         self.pump = Pump(self.reactor, self.flush, identity.role)
+        self.pump.check_interrupt = self.raise_interrupt
         self.address = identity.socket_path(identity.id)
         self.agent_address = os.path.join(identity.directory, "agent.sock")
         self.agent: Connection | None = None
@@ -84,7 +85,7 @@ class Process:
         self._requests: dict[int, _Request] = {}
         self._request_numbers = itertools.count(1)
         self._listener: Listener | None = None
-        self._interrupt: BaseException | None = None
+        self.pending_interrupt: BaseException | None = None
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ class Process:
                     self.log.exception("a message could not be handled", operation=message[0])
             for function in self.after_batch:
                 function()
-        if self._interrupt is not None:
+        if self.pending_interrupt is not None:
             self.raise_interrupt()
 
     def _hello(self, connection: Connection, message: Message) -> None:
@@ -293,20 +294,20 @@ class Process:
             signal.signal(signal.SIGINT, lambda number, frame: self.interrupt(KeyboardInterrupt()))
 
     def interrupt(self, error: BaseException) -> None:
-        """Raise `error` in this (the main) thread, now or as soon as it gives the lock back."""
-        if self.lock._is_owned():  # type: ignore[attr-defined]
-            self._interrupt = error
+        """Raise `error` in this (the main) thread, now or as soon as it is not in the middle of something."""
+        if self.lock._is_owned() or not self.pump.may_interrupt():  # type: ignore[attr-defined]
+            self.pending_interrupt = error
             return
         raise error
 
     def raise_interrupt(self) -> None:
         """Raise what was kept back, if this is the main thread and the lock is free."""
         if (
-            self._interrupt is not None
+            self.pending_interrupt is not None
             and threading.current_thread() is threading.main_thread()
             and not self.lock._is_owned()  # type: ignore[attr-defined]
         ):
-            error, self._interrupt = self._interrupt, None
+            error, self.pending_interrupt = self.pending_interrupt, None
             raise error
 
 

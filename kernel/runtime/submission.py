@@ -33,6 +33,9 @@ class TaskSubmitter:
         self._touched: set[LeasePool] = set()
         self._lost: dict[ProcessId, list[Task]] = {}
         self._deaths: dict[ProcessId, str] = {}
+        self._least_estimates: dict[bytes, float] = {}
+        self._to_kill: set[Task] = set()
+        self._reclaimed_early: set[LeaseId] = set()
         self._timer = False
         process.handlers |= {
             op.LEASE_GRANTED: self._on_granted,
@@ -40,10 +43,10 @@ class TaskSubmitter:
             op.RECLAIM_LEASE: self._on_reclaim,
             op.RETURNED: self._on_returned,
             op.TOOK: self._on_took,
+            op.WORN_OUT: self._on_worn_out,
         }
         process.on_peer_lost.append(self._on_peer_lost)
         process.after_batch.append(self.dispatch)
-            op.WORN_OUT: self._on_worn_out,
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -152,11 +155,11 @@ class TaskSubmitter:
                 if not pool.queue and pool.requested:
                     self._withdraw(pool)
                 again = again or bool(pool.leases or pool.requested)
+            for task in list(self._to_kill):
+                self._kill_when_running(task)
             if again:
                 self._timer = True
                 self._process.reactor.call_later(_HOUSEKEEPING_SECONDS, self._housekeeping)
-            for task in list(self._to_kill):
-                self._kill_when_running(task)
         self._process.flush()
 
     def _withdraw(self, pool: LeasePool) -> None:
@@ -164,6 +167,7 @@ class TaskSubmitter:
             self._process.tell_agent((op.CANCEL_LEASE, id))
             del pool.requested[id]
             self._pool_of_request.pop(id, None)
+            self._reclaimed_early.discard(id)
 
     # -- the agent's answers ---------------------------------------------------------------------------------------
 
@@ -183,6 +187,9 @@ class TaskSubmitter:
             return
         now = self._process.reactor.clock()
         lease = Lease(id, pool, worker, peer, idle_since=now, progress_at=now)
+        if id in self._reclaimed_early:
+            self._reclaimed_early.discard(id)
+            lease.reclaimed = True
         pool.leases.append(lease)
         self._leases[id] = lease
         self._by_worker[worker] = lease
@@ -191,6 +198,7 @@ class TaskSubmitter:
 
     def _on_lease_failed(self, connection: Connection, message: Message) -> None:
         _, id, data = message
+        self._reclaimed_early.discard(id)
         pool = self._pool_of_request.pop(id, None)
         if pool is None:
             return
@@ -201,6 +209,8 @@ class TaskSubmitter:
 
     def _on_reclaim(self, connection: Connection, message: Message) -> None:
         lease = self._leases.get(message[1])
+        if lease is None and message[1] in self._pool_of_request:
+            self._reclaimed_early.add(message[1])  # granted, but its worker is still starting
         if lease is not None:
             lease.reclaimed = True
             self._touched.add(lease.pool)
@@ -285,16 +295,6 @@ class TaskSubmitter:
             self._table.fail_with(task, cancelled_error(task))
         else:
             self._process.send(lease.connection, (op.CANCEL, task.id, recursive))
-
-    def explain(self, task: Task) -> str:
-        """Say what a task is waiting for, as far as this process knows; ends with a lease id to ask the agent about."""
-        waiting = [entry for _, entry in task.slots or () if entry.state == 0]
-        if task.place is None and waiting:
-            names = ", ".join(f"{e.task.name}() ({e.id.hex()[:12]})" if e.task else e.id.hex() for e in waiting[:3])
-            return f"{task.name}() waits for {len(waiting)} of its arguments: {names}"
-        if isinstance(task.place, Lease):
-            lease = task.place
-            first = next(iter(lease.in_flight), None)
             if force:
                 self._to_kill.add(task)
                 self._kill_when_running(task)
@@ -309,6 +309,16 @@ class TaskSubmitter:
             agent = self._process.agent
             if agent is not None:
                 self._process.request(agent, "kill_worker", lease.worker, f"{task.name}() was cancelled")
+
+    def explain(self, task: Task) -> str:
+        """Say what a task is waiting for, as far as this process knows; ends with a lease id to ask the agent about."""
+        waiting = [entry for _, entry in task.slots or () if entry.state == 0]
+        if task.place is None and waiting:
+            names = ", ".join(f"{e.task.name}() ({e.id.hex()[:12]})" if e.task else e.id.hex() for e in waiting[:3])
+            return f"{task.name}() waits for {len(waiting)} of its arguments: {names}"
+        if isinstance(task.place, Lease):
+            lease = task.place
+            first = next(iter(lease.in_flight), None)
             where = f"worker {lease.worker.hex()[:8]}"
             if first == task.id:
                 return f"{task.name}() is running on {where}"
@@ -329,9 +339,6 @@ class TaskSubmitter:
             self._withdraw(pool)
 
 
-def describe_shape(shape: Shape) -> tuple[Any, ...]:
-    """Return a shape as it travels to the agent."""
-    return (shape.wanted, pickle.dumps((shape.strategy, dict(shape.hints))), shape.environment)
 def _extra_of(task: Task, definition: FunctionDefinition) -> dict[str, Any]:
     """Return what a worker must know of an unusual task.
 
@@ -346,3 +353,6 @@ def _extra_of(task: Task, definition: FunctionDefinition) -> dict[str, Any]:
     }
 
 
+def describe_shape(shape: Shape) -> tuple[Any, ...]:
+    """Return a shape as it travels to the agent."""
+    return (shape.wanted, pickle.dumps((shape.strategy, dict(shape.hints))), shape.environment)

@@ -65,6 +65,10 @@ class Pump:
         self.lurking = False
         self._thread = threading.Thread(target=self._background, name=f"{name}-io", daemon=True)
         self.on_tick: Callable[[], None] | None = None
+        self.check_interrupt: Callable[[], None] = lambda: None
+        self._main = threading.main_thread().ident
+        self._main_inside = 0
+        self._main_parked = False
 
     def start(self) -> None:
         """Start the background thread."""
@@ -80,6 +84,19 @@ class Pump:
 
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
         """Poll or park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
+        if threading.get_ident() != self._main:
+            return self._wait(waiter, deadline)
+        self._main_inside += 1
+        try:
+            return self._wait(waiter, deadline)
+        finally:
+            self._main_inside -= 1
+
+    def may_interrupt(self) -> bool:
+        """Return whether a signal handler may raise in the main thread: outside of here, or where it only waits."""
+        return not self._main_inside or self._main_parked or self._reactor.waiting_thread == self._main
+
+    def _wait(self, waiter: Waiter, deadline: float | None) -> bool:
         while waiter.remaining > 0:
             remaining = None if deadline is None else deadline - time.monotonic()
             if remaining is not None and remaining <= 0:
@@ -91,6 +108,7 @@ class Pump:
                     self._leave_seat()
             else:
                 self._park(waiter, remaining)
+                self.check_interrupt()
         return True
 
     def nudge(self) -> None:
@@ -132,6 +150,7 @@ class Pump:
         poll = self._reactor.poll
         while waiter.remaining > 0:
             self._flush()
+            self.check_interrupt()
             self._foreground += 1
             if deadline is None:
                 poll(-1.0)
@@ -162,7 +181,12 @@ class Pump:
         self._parked.append(waiter)
         # The seat may have been freed, or the wait ended, just before we were in line.
         if waiter.remaining > 0 and self._seat.locked():
-            signal.acquire(timeout=min(timeout, 0.5) if timeout is not None else 0.5)
+            is_main = threading.get_ident() == self._main
+            try:
+                self._main_parked = self._main_parked or is_main
+                signal.acquire(timeout=min(timeout, 0.5) if timeout is not None else 0.5)
+            finally:
+                self._main_parked = self._main_parked and not is_main
         waiter.signal = None
         if waiter in self._parked:
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
+import threading
 import time
 from collections.abc import Callable
 
@@ -40,6 +41,8 @@ class Reactor:
         self._handlers: dict[int, Handler] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
+        self.waiting_thread = 0
+        """The thread that waits for the machine right now (0: none). Only there may a signal handler raise."""
         self._wake_reader, self._wake_writer = _wake_descriptors()
         self.register(self._wake_reader, self._on_wake)
 
@@ -87,7 +90,11 @@ class Reactor:
             due = self.next_timer()
             if due >= 0 and (timeout < 0 or due < timeout):
                 timeout = due
-        ready = self._poller.poll(timeout)
+        self.waiting_thread = threading.get_ident()
+        try:
+            ready = self._poller.poll(timeout)
+        finally:
+            self.waiting_thread = 0
         handlers = self._handlers
         for fd, events in ready:
             handler = handlers.get(fd)
