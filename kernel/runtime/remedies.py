@@ -20,6 +20,7 @@ _POINTER = "Copy the data out (bytes, numpy.array) and send the copy."
 _MODULE = "Import the module inside the function."
 _CUDA = "Move it to the host first: tensor.cpu()."
 _CONTEXT = "Read its value with .get() and send that."
+_STREAM = "Send the references that it yields, list(stream), or their values."
 _MATCH = "Send .group(), .groupdict() or .span() of the match."
 
 # By full name, so that nothing is imported. Bases count: an SSL socket is a socket.
@@ -47,6 +48,7 @@ _REMEDIES = {
     "redis.client.Redis": _DATABASE,
     "builtins.generator": _GENERATOR,
     "builtins.async_generator": _GENERATOR,
+    "kernel.api.generators.ObjectRefGenerator": _STREAM,
     "builtins.coroutine": _COROUTINE,
     "_asyncio.Task": _COROUTINE,
     "_asyncio.Future": _COROUTINE,

@@ -38,8 +38,10 @@ def session() -> Iterator[Any]:
 
 
 @pytest.fixture
-def fresh_session() -> Iterator[Callable[..., Any]]:
+def fresh_session(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """`fresh_session(**options)` starts a session for one test; it ends with the test."""
     kernel.shutdown()
     yield lambda **options: kernel.init(**{"num_cpus": 2, **options})
     kernel.shutdown()
+    if "session" in request.fixturenames:
+        kernel.init(num_cpus=2)

@@ -1,0 +1,230 @@
+"""Cancelling tasks: waiting ones, running ones, children, by force."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+import kernel
+from kernel import exceptions
+
+pytestmark = pytest.mark.usefixtures("session")
+
+
+@kernel.remote
+def sleep(path=None, seconds=30.0):
+    if path is not None:
+        path.write_text("begun")
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        time.sleep(0.02)
+    return "slept"
+
+
+@kernel.remote
+def identity(value):
+    return value
+
+
+def assert_cancelled(ref, name="sleep"):
+    with pytest.raises(exceptions.TaskCancelledError, match=rf"task {name}\(\) \({ref.hex()[:32]}\) was cancelled"):
+        kernel.get(ref, timeout=10)
+
+
+def test_a_running_task_is_interrupted(tmp_path, eventually):
+    ref = sleep.remote(tmp_path / "begun")
+    eventually((tmp_path / "begun").exists)
+    kernel.cancel(ref)
+    assert_cancelled(ref)
+
+
+def test_the_task_sees_a_keyboard_interrupt(tmp_path, eventually):
+    @kernel.remote
+    def careful(path):
+        try:
+            path.write_text("begun")
+            time.sleep(30)
+        except KeyboardInterrupt:
+            path.write_text("interrupted")
+            raise
+
+    ref = careful.remote(tmp_path / "log")
+    eventually((tmp_path / "log").exists)
+    kernel.cancel(ref)
+    assert_cancelled(ref, "careful")
+    eventually(lambda: (tmp_path / "log").read_text() == "interrupted")
+
+
+def test_a_queued_task_never_runs(tmp_path):
+    blockers = [sleep.remote() for _ in range(2)]
+    queued = sleep.options(num_cpus=2).remote(tmp_path / "ran")
+    kernel.cancel(queued)
+    assert_cancelled(queued)
+    for blocker in blockers:
+        kernel.cancel(blocker)
+        assert_cancelled(blocker)
+    assert kernel.get(identity.remote(1)) == 1
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_task_that_waits_for_arguments_never_runs(tmp_path, eventually):
+    slow = sleep.remote(tmp_path / "begun")
+    waiting = identity.remote(slow)
+    kernel.cancel(waiting)
+    assert_cancelled(waiting, "identity")
+    eventually((tmp_path / "begun").exists)
+    kernel.cancel(slow)
+    assert_cancelled(slow)
+
+
+def test_what_depends_on_a_cancelled_task_is_cancelled_too():
+    slow = sleep.remote()
+    dependent = identity.remote(slow)
+    kernel.cancel(slow)
+    with pytest.raises(exceptions.TaskCancelledError, match=r"task sleep\(\)"):
+        kernel.get(dependent, timeout=10)
+
+
+def test_a_finished_task_is_left_alone():
+    ref = identity.remote(3)
+    assert kernel.get(ref) == 3
+    kernel.cancel(ref)
+    kernel.cancel(ref, force=True)
+    assert kernel.get(ref) == 3
+
+
+def test_a_put_object_is_left_alone():
+    ref = kernel.put(1)
+    kernel.cancel(ref)
+    assert kernel.get(ref) == 1
+
+
+def test_cancelling_twice_is_the_same_as_once():
+    ref = sleep.remote()
+    kernel.cancel(ref)
+    kernel.cancel(ref)
+    assert_cancelled(ref)
+
+
+def test_force_ends_a_task_that_will_not_listen(tmp_path, eventually):
+    @kernel.remote(max_retries=5)
+    def stubborn(path):
+        path.write_text(str(os.getpid()))
+        while True:
+            try:
+                time.sleep(30)
+            except KeyboardInterrupt:
+                path.with_suffix(".again").write_text("still here")
+
+    ref = stubborn.remote(tmp_path / "pid")
+    eventually((tmp_path / "pid").exists)
+    kernel.cancel(ref)
+    eventually((tmp_path / "pid.again").exists)
+    kernel.cancel(ref, force=True)
+    assert_cancelled(ref, "stubborn")
+    eventually(lambda: not os.path.exists(f"/proc/{int((tmp_path / 'pid').read_text())}"))
+
+
+def test_force_on_a_task_that_waits_in_line_spares_the_one_that_runs(fresh_session, tmp_path, eventually):
+    fresh_session(num_cpus=1)
+
+    @kernel.remote(max_retries=0)
+    def work(path, seconds):
+        with open(path, "a") as file:
+            file.write("x")
+        time.sleep(seconds)
+        return seconds
+
+    kernel.get([work.remote(tmp_path / "warm", 0) for _ in range(100)])
+    running = work.remote(tmp_path / "log", 0.4)
+    behind = work.remote(tmp_path / "behind", 0.3)
+    eventually((tmp_path / "log").exists)
+    kernel.cancel(behind, force=True)
+    with pytest.raises(exceptions.TaskCancelledError):
+        kernel.get(behind, timeout=10)
+    assert kernel.get(running, timeout=10) == 0.4
+    assert (tmp_path / "log").read_text() == "x"
+
+
+def test_children_are_cancelled_with_their_parent(tmp_path, eventually):
+    @kernel.remote
+    def parent():
+        return kernel.get(sleep.remote(tmp_path / "child"))
+
+    ref = parent.remote()
+    eventually((tmp_path / "child").exists)
+    kernel.cancel(ref)
+    assert_cancelled(ref, "parent")
+    runtime = kernel.api.session.ensure_session()
+    eventually(lambda: runtime.query("status")["available"].get("CPU") == 2)
+
+
+def test_children_may_be_spared(tmp_path, eventually):
+    @kernel.remote
+    def child(path):
+        path.write_text("begun")
+        time.sleep(0.5)
+        path.write_text("finished")
+
+    @kernel.remote
+    def parent():
+        return kernel.get(child.remote(tmp_path / "child"))
+
+    ref = parent.remote()
+    eventually((tmp_path / "child").exists)
+    kernel.cancel(ref, recursive=False)
+    assert_cancelled(ref, "parent")
+    eventually(lambda: (tmp_path / "child").read_text() == "finished")
+
+
+def test_a_borrower_can_cancel(tmp_path, eventually):
+    @kernel.remote
+    def end(refs):
+        kernel.cancel(refs[0])
+
+    ref = sleep.remote(tmp_path / "begun")
+    eventually((tmp_path / "begun").exists)
+    kernel.get(end.remote([ref]))
+    assert_cancelled(ref)
+
+
+def test_cancelled_tasks_are_not_retried(tmp_path, eventually):
+    @kernel.remote(max_retries=5, retry_exceptions=True)
+    def attempts(path):
+        with open(path, "a") as file:
+            file.write("x")
+        time.sleep(30)
+
+    ref = attempts.remote(tmp_path / "log")
+    eventually((tmp_path / "log").exists)
+    kernel.cancel(ref)
+    assert_cancelled(ref, "attempts")
+    kernel.get(identity.remote(1))
+    assert (tmp_path / "log").read_text() == "x"
+
+
+def test_a_worker_works_on_after_an_interrupt(tmp_path, eventually):
+    for i in range(5):
+        ref = sleep.remote(tmp_path / f"begun{i}")
+        eventually((tmp_path / f"begun{i}").exists)
+        kernel.cancel(ref)
+        assert_cancelled(ref)
+        assert kernel.get([identity.remote(i) for i in range(20)]) == list(range(20))
+
+
+def test_cancelling_many_quick_tasks_leaves_each_either_done_or_cancelled():
+    refs = [identity.remote(i) for i in range(300)]
+    for ref in refs:
+        kernel.cancel(ref)
+    for i, ref in enumerate(refs):
+        try:
+            assert kernel.get(ref, timeout=10) == i
+        except exceptions.TaskCancelledError:
+            continue
+
+
+def test_only_references_can_be_cancelled():
+    with pytest.raises(exceptions.UsageError, match="takes an ObjectRef, not a int"):
+        kernel.cancel(3)
