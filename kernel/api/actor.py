@@ -17,16 +17,19 @@ from kernel.api.options import (
     wanted_resources,
 )
 from kernel.api.runtime_env import prepare_environment
+from kernel.api.session import ensure_session
 from kernel.runtime.current import get_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import Stream
-from kernel.runtime.worker_info import worker_info
+from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import OptionError, UsageError
 from kernel_spec.ids import ActorId
 
 _METHOD_OPTIONS = "__kernel_method_options__"
+_RESOURCES = ("num_gpus", "memory", "object_store_memory", "resources", "accelerator_type")
+"""An actor that names none of these (nor num_cpus) holds nothing while it lives; one that does also holds a CPU."""
 
 
 def method(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -41,11 +44,12 @@ def method(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def exit_actor() -> None:
-    """Leave the method that runs and end this actor; calls queued behind it fail, exit handlers run.
+    """Leave the method that runs and end this actor for good; its call fails with ActorDiedError when that is done.
 
+    Calls that run beside it finish first, calls queued behind it fail, exit handlers run.
     Raises UsageError outside of an actor.
     """
-    if not worker_info.actor and not getattr(get_runtime(), "local_mode", False):
+    if not current_worker().actor:
         raise UsageError("exit_actor() works only inside a method of an actor")
     raise ExitActor
 
@@ -65,6 +69,10 @@ class ActorClass:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"actor class {self.__name__} can't be instantiated directly; use {self.__name__}.remote(...)")
 
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
+        """Let a class inherit from the plain class, as in `class Child(Parent)` with a remote `Parent`."""
+        return (self._cls,)
+
     def options(self, **options: Any) -> ActorClass:
         """Return the same class with other options; this one stays as it is."""
         resets = {name: None for name, value in options.items() if value is None}
@@ -72,12 +80,13 @@ class ActorClass:
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Start an actor and return a handle at once. Raises NameTakenError when its name is taken."""
-        runtime = get_runtime()
+        runtime = ensure_session()
         if self._session is not runtime or self._definition is None:
             self._definition = define_class(self._cls)
             self._session = runtime
         definition = self._definition
         options = self._actor_options()
+        _check_groups(definition, options.concurrency_groups)
         _check_arguments(self._cls, args, kwargs)
         actor, ref, existing = runtime.create_actor(definition, options, args, kwargs)
         if existing is not None:
@@ -102,7 +111,7 @@ class ActorClass:
             raise OptionError("get_if_exists=True needs a name to look for")
         environment = given.get("runtime_env")
         return ActorOptions(
-            wanted_resources(given, 0),
+            wanted_resources(given, 1 if any(name in given for name in _RESOURCES) else 0),
             strategy_of(given),
             dict(given.get("scheduling_hints", {})),
             prepare_environment(environment) if environment else None,
@@ -149,11 +158,12 @@ class ActorHandle:
         self._ref = ref
 
     def __getattr__(self, name: str) -> ActorMethod:
-        if name.startswith("__") and name != "__kernel_terminate__":
-            raise AttributeError(name)
-        options = self._methods.get(name)
+        methods = self.__dict__.get("_methods", {})
+        options = methods.get(name)
         if options is None and name != "__kernel_terminate__":
-            raise AttributeError(f"actor {self._class_name} has no method {name!r}{_nearest(name, self._methods)}")
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AttributeError(f"actor {self._class_name} has no method {name!r}{_nearest(name, methods)}")
         method = ActorMethod(self, name, options or {})
         self.__dict__[name] = method
         return method
@@ -261,6 +271,17 @@ def _check_arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{cls.__name__}.remote(): {error}") from None
+
+
+def _check_groups(definition: ClassDefinition, groups: Mapping[str, int]) -> None:
+    """Raise OptionError when a method names a concurrency group that the actor does not have."""
+    for name, options in definition.methods.items():
+        group = options.get("concurrency_group")
+        if group and group not in groups:
+            raise OptionError(
+                f"{definition.name}.{name}() belongs to concurrency group {group!r}, which the actor does not have"
+                f"{_nearest(group, groups)}; give it as in concurrency_groups={{{group!r}: 2}}"
+            )
 
 
 def _defines(cls: type, name: str) -> bool:

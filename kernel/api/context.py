@@ -8,7 +8,7 @@ from typing import Any
 from kernel.api.actor import handle_from_description
 from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
-from kernel.runtime.worker_info import worker_info
+from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import UsageError
 from kernel_spec.resources import quantities
 
@@ -48,7 +48,7 @@ class RuntimeContext:
 
     def get_actor_name(self) -> str | None:
         """Return the class name of the actor this code runs in, or None."""
-        return worker_info.actor_name or None
+        return current_worker().actor_name or None
 
     @property
     def current_actor(self) -> Any:
@@ -66,15 +66,15 @@ class RuntimeContext:
     @property
     def was_current_actor_reconstructed(self) -> bool:
         """Return whether this actor was restarted."""
-        return worker_info.restarts > 0
+        return current_worker().restarts > 0
 
     def get_assigned_resources(self) -> dict[str, float]:
         """Return what the task's lease (or the actor) holds."""
-        return quantities(worker_info.resources)
+        return quantities(current_worker().resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """Return resource to the devices this code may use."""
-        return {name: [str(i) for i in sorted(shares)] for name, shares in worker_info.devices.items()}
+        return {name: [str(i) for i in sorted(shares)] for name, shares in current_worker().devices.items()}
 
     def get(self) -> dict[str, Any]:
         """Return all of it as a dict."""
@@ -100,13 +100,13 @@ def get_runtime_context() -> RuntimeContext:
 
 def get_gpu_ids() -> list[int]:
     """Return the indexes of the GPUs that the running task or actor may use."""
-    return sorted(worker_info.devices.get("GPU", {}))
+    return sorted(current_worker().devices.get("GPU", {}))
 
 
 def get_resource_ids() -> dict[str, list[tuple[int, float]]]:
     """Return resource to (device index, share) for devices, and to (0, quantity) for the rest."""
     shown: dict[str, list[tuple[int, float]]] = {}
-    for name, quantity in quantities(worker_info.resources).items():
-        devices = worker_info.devices.get(name)
+    for name, quantity in quantities(current_worker().resources).items():
+        devices = current_worker().devices.get(name)
         shown[name] = [(i, u / 10_000) for i, u in sorted(devices.items())] if devices else [(0, quantity)]
     return shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import sys
 import warnings
@@ -12,6 +13,7 @@ from kernel.api.actor import ActorClass, ActorHandle, handle_from_description
 from kernel.api.remote_function import RemoteFunction
 from kernel.api.session import ensure_session
 from kernel.runtime.current import get_runtime
+from kernel.runtime.execution_context import current_execution
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.task_error import hide_internal_frames
 from kernel_spec.errors import ActorNotFoundError, KernelError, OptionError, UsageError
@@ -124,10 +126,20 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     found = runtime.find_actor(name, namespace)
     if found is None:
         where = namespace or runtime.namespace
-        names = [row["name"] for row in runtime.list_named_actors(True) if row["namespace"] == where]
-        known = f"; it has {', '.join(sorted(names)[:5])}" if names else ""
-        raise ActorNotFoundError(f"no actor named {name!r} lives in namespace {where!r}{known}")
+        raise ActorNotFoundError(f"no actor named {name!r} lives in namespace {where!r}{_near_actors(name, where)}")
     return handle_from_description(found)
+
+
+def _near_actors(name: str, namespace: str) -> str:
+    rows = get_runtime().list_named_actors(True)
+    elsewhere = [row["namespace"] for row in rows if row["name"] == name]
+    if elsewhere:
+        return f"; one of that name lives in namespace {elsewhere[0]!r}"
+    names = sorted(row["name"] for row in rows if row["namespace"] == namespace)
+    close = difflib.get_close_matches(name, names, 1, 0.5)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; it has {', '.join(names[:5])}" if names else ""
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[Any]:
@@ -149,7 +161,7 @@ def _describe(value: Any) -> str:
 
 def _warn_in_coroutine(verb: str) -> None:
     asyncio = sys.modules.get("asyncio")
-    if asyncio is not None and asyncio._get_running_loop() is not None:
+    if asyncio is not None and asyncio._get_running_loop() is not None and not current_execution.get().constructs:
         better = "await ref, or asyncio.gather(*refs)" if verb == "get" else "asyncio.wait"
         warnings.warn(
             f"kernel.{verb}() in a coroutine blocks its event loop; use {better}", RuntimeWarning, stacklevel=3

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from kernel.api.actor import ActorHandle
 from kernel.api.session import ensure_session
 from kernel.runtime.current import find_runtime
 from kernel.runtime.object_ref import ObjectRef
@@ -38,9 +39,12 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     return None
 
 
-def explain(ref: ObjectRef) -> str:
-    """Say what a reference is waiting for: which resource, which argument, which process."""
-    return ensure_session().explain(ref)
+def explain(what: ObjectRef | ActorHandle) -> str:
+    """Say what a reference or an actor is waiting for: which resource, which argument, which process."""
+    runtime = ensure_session()
+    if isinstance(what, ActorHandle):
+        return str(runtime.query("explain_actor", what._actor_id))
+    return runtime.explain(what)
 
 
 def set_resource(name: str, capacity: float) -> None:

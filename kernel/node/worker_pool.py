@@ -79,10 +79,11 @@ class WorkerPool:
 
     def want(self, lease: LeaseId, key: Key) -> list[Instruction]:
         """A lease was granted: give it an idle worker, or start one."""
-        idle = self._idle.get(key)
-        while idle:
-            worker = self.workers.get(idle.pop())
-            if worker is not None and worker.state == IDLE and not worker.retiring:
+        idle = self._idle.get(key, ())
+        for id in reversed(idle):
+            worker = self.workers[id]
+            if not worker.retiring:
+                idle.remove(id)  # type: ignore[union-attr]
                 return [self._assign(worker, lease)]
         waiting = self._waiting.setdefault(key, deque())
         waiting.append(lease)
@@ -100,6 +101,8 @@ class WorkerPool:
         """A worker is up."""
         worker = self.workers[id]
         worker.peer = peer
+        if worker.state != STARTING:
+            return []  # it was told to end before it came up
         self._starting[worker.key] -= 1
         return self._free(worker, now)
 
@@ -119,10 +122,7 @@ class WorkerPool:
         """A worker was told to end; it takes no more work."""
         worker = self.workers.get(id)
         if worker is not None:
-            if worker.state == IDLE and id in self._idle.get(worker.key, ()):
-                self._idle[worker.key].remove(id)
-            if worker.state == STARTING:
-                self._starting[worker.key] -= 1
+            self._leave_state(worker)
             worker.state = ENDING
             worker.cause = worker.cause or cause
         return worker
@@ -132,10 +132,7 @@ class WorkerPool:
         worker = self.workers.pop(id, None)
         if worker is None:
             return None, []
-        if worker.state == STARTING:
-            self._starting[worker.key] -= 1
-        if worker.state == IDLE and id in self._idle.get(worker.key, ()):
-            self._idle[worker.key].remove(id)
+        self._leave_state(worker)
         missing = len(self._waiting.get(worker.key, ())) - self._starting.get(worker.key, 0)
         return worker, [self._start(worker.key) for _ in range(max(0, missing))]
 
@@ -162,10 +159,20 @@ class WorkerPool:
         for key, count in self._starting.items():
             actual = sum(1 for w in self.workers.values() if w.key == key and w.state == STARTING)
             assert count == actual, f"{count} workers said to be starting, {actual} are"
-        for idle in self._idle.values():
-            assert all(self.workers[id].state == IDLE for id in idle)
+        listed = [id for idle in self._idle.values() for id in idle]
+        assert len(set(listed)) == len(listed), "a worker is listed as idle twice"
+        assert set(listed) == {w.id for w in self.workers.values() if w.state == IDLE}, "idle workers are not listed"
+        for key, waiting in self._waiting.items():
+            ending = sum(1 for w in self.workers.values() if w.key == key and w.state == ENDING)
+            assert len(waiting) <= self._starting.get(key, 0) + ending, "more leases wait than workers start"
         for worker in self.workers.values():
             assert (worker.lease is not None) == (worker.state in (LEASED, ACTOR)) or worker.state == ENDING
+
+    def _leave_state(self, worker: WorkerRecord) -> None:
+        if worker.state == STARTING:
+            self._starting[worker.key] -= 1
+        elif worker.state == IDLE:
+            self._idle[worker.key].remove(worker.id)
 
     def _start(self, key: Key) -> StartWorker:
         id = ProcessId(self._new_id())

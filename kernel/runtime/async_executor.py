@@ -16,9 +16,9 @@ from kernel.runtime.execution_context import Execution, ExitActor, current_execu
 from kernel.runtime.executor import Call, Lookup
 from kernel.runtime.tracing import Trace
 from kernel.transport.connection import Connection, Message
-from kernel_spec.errors import ActorDiedError
 
 DEFAULT_CONCURRENCY = 1000
+_END = object()
 
 
 class AsyncGroup:
@@ -42,7 +42,7 @@ class AsyncExecutor:
         self._lookup = lookup
         self._trace = trace
         limit = limit or DEFAULT_CONCURRENCY
-        self._groups = {"": AsyncGroup(limit), **{name: AsyncGroup(size) for name, size in groups.items()}}
+        self.groups = {"": AsyncGroup(limit), **{name: AsyncGroup(size) for name, size in groups.items()}}
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
         self._taken: dict[bytes, int] = {}
         self._taken_events: dict[bytes, asyncio.Event] = {}
@@ -51,7 +51,8 @@ class AsyncExecutor:
         self._flush_planned = False
         self._threads = ThreadPoolExecutor(min(limit, 64), thread_name_prefix="kernel-call")
         self.exit_reason: str | None = None
-        self.on_exit_actor: Callable[[], None] = lambda: None
+        self.on_exit_actor: Callable[[str], None] = lambda name: None
+        self.on_system_exit: Callable[[Call, SystemExit, str], None] = lambda call, error, name: None
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -69,6 +70,8 @@ class AsyncExecutor:
             if construct():
                 self._io.pump.poll_now()
                 await self._ended.wait()
+                if self._tasks:
+                    await asyncio.wait(self._tasks.values())
         finally:
             loop.remove_reader(self._io.reactor.fileno())
             self._io.pump.yield_to_loop(False)
@@ -83,7 +86,7 @@ class AsyncExecutor:
 
     def enqueue(self, connection: Connection, message: Message, group: str = "") -> None:
         """Take a call."""
-        target = self._groups.get(group) or self._groups[""]
+        target = self.groups.get(group) or self.groups[""]
         target.queue.append((connection, message))
         loop = self._loop
         if loop is None:
@@ -95,7 +98,7 @@ class AsyncExecutor:
 
     def _start_more(self, group: AsyncGroup) -> None:
         assert self._loop is not None
-        while group.queue and group.active < group.limit:
+        while group.queue and group.active < group.limit and self.exit_reason is None:
             call = group.queue.popleft()
             group.active += 1
             task = self._loop.create_task(self._run_call(call, group))
@@ -115,9 +118,7 @@ class AsyncExecutor:
             elif inspect.isasyncgenfunction(function):
                 value = function(*args, **kwargs)
             else:
-                assert self._loop is not None
-                context = current_execution.get()
-                value = await self._loop.run_in_executor(self._threads, _in_context, context, function, args, kwargs)
+                value = await self._in_thread(function, args, kwargs)
                 if inspect.isawaitable(value):
                     value = await value
             if arrival is not None and arrival.unsettled.remaining:
@@ -129,9 +130,9 @@ class AsyncExecutor:
         except asyncio.CancelledError:
             runner.send_cancelled(connection, task, name)
         except ExitActor:
-            error = ActorDiedError(f"the actor ended itself: {name}() called exit_actor()")
-            runner.send_failure(connection, task, name, error)
-            self.on_exit_actor()
+            self.on_exit_actor(name)
+        except SystemExit as error:
+            self.on_system_exit(call, error, name)
         except BaseException as error:
             runner.send_failure(connection, task, name, error)
         finally:
@@ -141,6 +142,12 @@ class AsyncExecutor:
             if group.queue:
                 self._start_more(group)
             self._flush_later()
+
+    async def _in_thread(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run a plain function beside the loop."""
+        assert self._loop is not None
+        context = current_execution.get()
+        return await self._loop.run_in_executor(self._threads, _in_context, context, function, args, kwargs)
 
     async def _run_generator(self, connection: Connection, task: bytes, value: Any, name: str, extra: Any) -> None:
         limit = extra["backpressure"] if extra else 0
@@ -152,7 +159,8 @@ class AsyncExecutor:
                     if not await self._yield_item(connection, task, index, item, name, limit):
                         break
             elif hasattr(value, "__iter__"):
-                for item in value:
+                items = iter(value)
+                while (item := await self._in_thread(next, (items, _END), {})) is not _END:
                     index += 1
                     if not await self._yield_item(connection, task, index, item, name, limit):
                         break
@@ -201,7 +209,7 @@ class AsyncExecutor:
 
     def cancel(self, connection: Connection, task: bytes) -> bool:
         """Cancel a call; return whether it was found."""
-        for group in self._groups.values():
+        for group in self.groups.values():
             for call in group.queue:
                 if call[1][1] == task:
                     group.queue.remove(call)
@@ -216,7 +224,7 @@ class AsyncExecutor:
     @property
     def is_running(self) -> bool:
         """Whether any call runs or waits."""
-        return bool(self._tasks) or any(group.queue for group in self._groups.values())
+        return bool(self._tasks) or any(group.queue for group in self.groups.values())
 
     def give_back(self, count: int | None = None, only: Connection | None = None) -> None:
         """Actor calls are never given back."""

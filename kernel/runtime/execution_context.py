@@ -7,11 +7,15 @@ from typing import NamedTuple
 
 
 class Execution(NamedTuple):
-    """The task or actor call that runs here; `task` is empty outside of one."""
+    """The task or actor call that runs here; `task` is empty outside of one.
+
+    `constructs`: it is an actor's constructor, which may block though an event loop runs its thread.
+    """
 
     task: bytes = b""
     name: str = ""
     attempt: int = 0
+    constructs: bool = False
 
 
 class ExitActor(BaseException):

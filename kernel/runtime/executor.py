@@ -42,6 +42,7 @@ class CallGroup:
         self.finished = 0
         self.helpers = 0
         self.idle_helpers = 0
+        self.threads: list[threading.Thread] = []
         self.wakeup = threading.Semaphore(0)
         self.watched = False
 
@@ -67,7 +68,7 @@ class Executor:
         self.refuses_tasks = False
         self.worn_out = False
         self.exit_reason: str | None = None
-        self.on_exit_actor: Callable[[], None] = lambda: None
+        self.on_exit_actor: Callable[[str], None] = lambda name: None
         self.on_system_exit: Callable[[Call, SystemExit, str], None] = lambda call, error, name: None
         signal.signal(signal.SIGINT, self._on_interrupt)
 
@@ -107,7 +108,9 @@ class Executor:
             return
         if group.finished == finished:
             busy = group.helpers - group.idle_helpers + (1 if group.with_main else 0)
-            for _ in range(max(0, min(len(group.queue), group.limit - busy, max(1, busy)))):
+            if busy >= group.limit:
+                return  # each takes the next call when it is done
+            for _ in range(min(len(group.queue), group.limit - busy, max(1, busy))):
                 if group.idle_helpers:
                     group.wakeup.release()
                 elif group.helpers + (1 if group.with_main else 0) < group.limit:
@@ -122,16 +125,27 @@ class Executor:
 
     def _start_helper(self, group: CallGroup) -> None:
         group.helpers += 1
-        threading.Thread(
-            target=self._help, args=(group,), name=f"kernel-call-{group.name or group.helpers}", daemon=True
-        ).start()
+        name = f"kernel-call-{group.name or group.helpers}"
+        thread = threading.Thread(target=self._help, args=(group,), name=name, daemon=True)
+        group.threads.append(thread)
+        thread.start()
 
     def _help(self, group: CallGroup) -> None:
         while self.exit_reason is None:
-            self._drain(group)
+            try:
+                self._drain(group)
+            except KeyboardInterrupt:
+                continue  # a cancellation that came too late for its call
             group.idle_helpers += 1
-            group.wakeup.acquire()
+            if not group.queue and self.exit_reason is None:
+                group.wakeup.acquire()
             group.idle_helpers -= 1
+
+    def finish_calls(self) -> None:
+        """After `exit_reason` was set: wait for the calls that run in other threads."""
+        for group in self.groups.values():
+            for thread in group.threads:
+                thread.join()
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -254,8 +268,7 @@ class Executor:
         connection, message = call
         task = message[1]
         if isinstance(error, ExitActor):
-            self._runner.send_failure(connection, task, name, _exit_error(name))
-            self.on_exit_actor()
+            self.on_exit_actor(name)
         elif isinstance(error, KeyboardInterrupt) and task in self._cancelled:
             self._cancelled.discard(task)
             self._runner.send_cancelled(connection, task, name)
@@ -366,9 +379,3 @@ class Executor:
     def in_call(self) -> bool:
         """Whether the calling thread runs a call."""
         return current_execution.get() is not NO_EXECUTION
-
-
-def _exit_error(name: str) -> Exception:
-    from kernel_spec.errors import ActorDiedError
-
-    return ActorDiedError(f"the actor ended itself: {name}() called exit_actor()")

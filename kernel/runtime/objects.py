@@ -46,12 +46,13 @@ class Details:
 class Entry:
     """One object, as this process sees it. Changed only under the process's lock (`local` as its users say)."""
 
-    __slots__ = ("details", "holds", "id", "local", "state", "task", "value", "waiters")
+    __slots__ = ("details", "holds", "id", "local", "site", "state", "task", "value", "waiters")
 
     def __init__(self, id: ObjectId, local: int, task: Any = None) -> None:
         self.id = id
         self.local = local
         self.task = task
+        """The task that makes it, while it does; from then on `site` is what is left, where it was called."""
         self.state = PENDING
         self.value: Any = None
         self.holds = 0
@@ -74,7 +75,10 @@ class Entry:
         """The value is there (or has failed): remember it and tell who waits."""
         self.state = state
         self.value = value
-        self.task = None
+        task = self.task
+        if task is not None:
+            self.site = task.site
+            self.task = None
         waiters = self.waiters
         if waiters is not None:
             self.waiters = None
@@ -103,8 +107,12 @@ class Entry:
     @property
     def needed(self) -> bool:
         """Whether anybody still needs it."""
-        details = self.details
-        return self.local > 0 or self.holds > 0 or (details is not None and bool(details.borrowers))
+        return self.local > 0 or self.holds > 0 or self.borrowed
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether another process holds a reference to it."""
+        return self.details is not None and bool(self.details.borrowers)
 
 
 dropped: deque[Entry] = deque()

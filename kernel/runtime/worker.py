@@ -16,10 +16,11 @@ from kernel.runtime.async_executor import AsyncExecutor
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import set_runtime
+from kernel.runtime.execution_context import Execution, ExitActor, current_execution
 from kernel.runtime.executor import Call, Executor
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
-from kernel_spec.errors import InternalError, WorkerDiedError
+from kernel_spec.errors import ActorDiedError, InternalError, OptionError, WorkerDiedError
 from kernel_spec.ids import ProcessId
 
 
@@ -37,6 +38,7 @@ class Worker:
         self._class_name = ""
         self._creation: tuple[Any, ...] | None = None
         self._exit_code = 0
+        self._exiting = False
         io = runtime.io
         io.handlers |= {
             op.FUNCTION: self._on_function,
@@ -50,7 +52,6 @@ class Worker:
             op.EXIT: self._on_exit,
             op.RETIRE: self._on_retire,
         }
-        io.methods["stack"] = dump_stacks
         io.on_agent_lost = lambda reason: on_session_lost()
         io.on_peer_lost.append(lambda peer, reason: self._on_caller_lost(peer.id))
         runtime.before_block = self._before_block
@@ -62,7 +63,7 @@ class Worker:
         """Serve until told to end; return the exit code."""
         main = self._main
         assert isinstance(main, Executor)
-        main.on_exit_actor = lambda: self._begin_exit("exit_actor() was called")
+        main.on_exit_actor = self._exit_actor
         main.on_system_exit = self._system_exit
         while main.exit_reason is None or self._creation is not None:
             if self._creation is not None:
@@ -70,6 +71,7 @@ class Worker:
                 main.exit_reason = None
                 self._be_actor(*creation)
             main.run()
+        main.finish_calls()
         self.runtime.io.flush()
         return self._exit_code
 
@@ -103,7 +105,17 @@ class Worker:
 
     def _on_actor_call(self, connection: Connection, message: Message) -> None:
         extra = message[6]
-        self.executor.enqueue(connection, message, extra["group"] if extra else "")
+        group = extra["group"] if extra else ""
+        if group and group not in self.executor.groups:
+            self._refuse_group(connection, message, group)
+        else:
+            self.executor.enqueue(connection, message, group)
+
+    def _refuse_group(self, connection: Connection, message: Message, group: str) -> None:
+        known = ", ".join(name for name in self.executor.groups if name) or "none"
+        name = f"{self._class_name}.{message[2]}"
+        error = OptionError(f"{name}() was called in concurrency group {group!r}; {self._class_name} has {known}")
+        self.runner.send_failure(connection, message[1], name, error)
 
     def _on_activate(self, connection: Connection, message: Message) -> None:
         worker_info.assign(message[2], message[3])
@@ -178,9 +190,10 @@ class Worker:
                 creation["max_concurrency"],
                 creation["concurrency_groups"],
             )
-            executor.on_exit_actor = lambda: self._begin_exit("exit_actor() was called")
+            executor.on_exit_actor = self._exit_actor
+            executor.on_system_exit = self._system_exit
             self.executor = executor
-            executor.run(lambda: self._construct(actor, creation))
+            executor.run(lambda: self._construct(actor, creation, attempt))
             assert isinstance(self._main, Executor)
             self._main.exit_reason = executor.exit_reason or "ended"
             return
@@ -189,33 +202,47 @@ class Worker:
         main.main.limit = max(1, creation["max_concurrency"])
         for name, limit in creation["concurrency_groups"].items():
             main.add_group(name, limit)
-        self._construct(actor, creation)
+        self._construct(actor, creation, attempt)
 
-    def _construct(self, actor: bytes, creation: dict[str, Any]) -> bool:
+    def _construct(self, actor: bytes, creation: dict[str, Any], attempt: int) -> bool:
         """Run the constructor and tell the agent; return whether it succeeded."""
         name = f"{creation['name']}.__init__"
         owner, _ = creation["caller"]
+        token = current_execution.set(Execution(actor, name, attempt, constructs=True))
         try:
             cls = self.runner.load_definition(creation["blob"], owner)
             args, kwargs, arrival = self.runner.arguments_from(owner, creation["arguments"], creation["slots"])
             self._instance = cls(*args, **kwargs)
             self.runner.settle(arrival)
         except BaseException as error:
+            if isinstance(error, ExitActor):
+                error = ActorDiedError(f"{name}() called exit_actor()")
             failure = self.runner.describe_failure(name, error)
             with self.runtime.io.lock:
                 self.runtime.io.tell_agent((op.ACTOR_READY, actor, failure))
-            self.runtime.io.flush()
             self._begin_exit("its constructor failed")
             return False
+        finally:
+            current_execution.reset(token)
         with self.runtime.io.lock:
             self.runtime.io.tell_agent((op.ACTOR_READY, actor, None))
         self.runtime.io.flush()
         return True
 
-    def _terminate(self) -> None:
-        self._begin_exit("it was terminated")
-
     # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _terminate(self) -> None:
+        self._leave("its __kernel_terminate__() was called")
+
+    def _exit_actor(self, method: str) -> None:
+        self._leave(f"it ended itself: {method}() called exit_actor()")
+
+    def _leave(self, reason: str) -> None:
+        """End this actor for good, after the calls that run now."""
+        io = self.runtime.io
+        if io.agent is not None:
+            io.request(io.agent, "actor_leaves", reason)
+        self._begin_exit(reason)
 
     def _begin_exit(self, reason: str) -> None:
         """End after the call that runs now."""
@@ -234,6 +261,10 @@ class Worker:
 
     def _exit_now(self) -> None:
         """Run exit handlers though the main thread may be in the middle of a call."""
+        with self.runtime.io.lock:
+            if self._exiting:
+                return
+            self._exiting = True
         self.runtime.io.flush()
         finish(self._exit_code)
 
@@ -242,9 +273,13 @@ class Worker:
             threading.Thread(target=self._exit_now, daemon=True).start()
 
     def _is_needed(self) -> bool:
-        """Whether this process owns objects that somebody needs, or tasks that run."""
+        """Whether this process owns objects that somebody needs, or tasks that run.
+
+        What an actor holds in its own state goes with it: there, only what others hold counts.
+        """
+        actor = self._instance is not None
         return any(
-            entry.owner is None and (entry.needed or entry.state == 0)
+            entry.owner is None and (entry.borrowed if actor else (entry.needed or entry.state == 0))
             for entry in self.runtime.ownership.objects.values()
         )
 
@@ -252,6 +287,13 @@ class Worker:
         code = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
         self._exit_code = code
         message = f"{name}() called sys.exit({error.code!r}), which ended worker process {os.getpid()}"
+        if worker_info.actor:
+            # The callers learn of it when the process is gone; one that ends in order is not restarted.
+            if code == 0:
+                self._leave(message)
+            else:
+                self._begin_exit(message)
+            return
         self.runner.send_failure(call[0], call[1][1], name, WorkerDiedError(message))
         self._begin_exit(message)
 
@@ -264,17 +306,6 @@ def finish(code: int) -> None:
         sys.stderr.flush()
     finally:
         os._exit(code)
-
-
-def dump_stacks() -> str:
-    """Return the Python stacks of all threads of this process."""
-    import traceback
-
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    parts = []
-    for ident, frame in sys._current_frames().items():
-        parts.append(f"thread {names.get(ident, ident)}\n" + "".join(traceback.format_stack(frame)))
-    return "\n".join(parts)
 
 
 def serve(runtime: CoreRuntime, details: dict[str, Any], on_session_lost: Callable[[], None]) -> int:

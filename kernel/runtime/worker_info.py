@@ -1,13 +1,17 @@
-"""What this process was given: resources and devices of its lease, and which actor it is."""
+"""What this process was given: resources and devices of its lease, and which actor it is.
+
+In local mode one process is many workers: each call then has a `WorkerInfo` of its own, set in its context.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 
 class WorkerInfo:
-    """One per process. `isolate` is set by the node's worker start-up; it hides other devices from user code."""
+    """One per worker. `isolate` is set by the node's worker start-up; it hides other devices from user code."""
 
     def __init__(self) -> None:
         self.resources: dict[str, int] = {}
@@ -28,3 +32,11 @@ class WorkerInfo:
 
 
 worker_info = WorkerInfo()
+
+local_worker: ContextVar[WorkerInfo | None] = ContextVar("kernel_local_worker", default=None)
+"""What the running call was given, in local mode."""
+
+
+def current_worker() -> WorkerInfo:
+    """Return what the calling code was given."""
+    return local_worker.get() or worker_info
