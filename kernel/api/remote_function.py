@@ -18,8 +18,8 @@ from kernel.api.options import (
     wanted_resources,
 )
 from kernel.api.runtime_env import prepare_environment
+from kernel.api.session import ensure_session
 from kernel.runtime import current
-from kernel.runtime.current import get_runtime
 from kernel.runtime.definitions import FunctionDefinition, Shape
 from kernel.runtime.streams import Stream
 
@@ -57,7 +57,7 @@ class RemoteFunction(Generic[P, R]):
         """
         runtime = current._runtime
         if runtime is not self._session or runtime is None:
-            runtime = get_runtime()
+            runtime = ensure_session()
             self._definition = self._define()
             self._session = runtime
         result = runtime.submit(self._definition, args, kwargs)  # type: ignore[arg-type]
