@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from kernel.cli.display import Waiting
 from kernel.cli.refusals import Failure, Refusal, nearest
 from kernel.node.sessions import Session, running_sessions
 from kernel.runtime import operations as op
@@ -87,7 +88,9 @@ class SessionClient:
     def __enter__(self) -> SessionClient:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -105,6 +108,14 @@ class SessionClient:
         number = self._number
         self._connection.send((op.CALL, number, method, arguments))
         self._connection.flush()
+        with Waiting(f"asking {self.session.name}") as waiting:
+            self._await_answer(number, waiting)
+        answer = self._answers.pop(number)
+        if answer[0] == op.REPLY_ERROR:
+            raise pickle.loads(answer[2])
+        return pickle.loads(answer[2]) if isinstance(answer[2], bytes) else answer[2]
+
+    def _await_answer(self, number: int, waiting: Waiting) -> None:
         deadline = time.monotonic() + self._seconds
         while number not in self._answers:
             left = deadline - time.monotonic()
@@ -115,11 +126,8 @@ class SessionClient:
                     f"session {self.session.name} does not answer within {self._seconds:g} s (agent pid "
                     f"{self.session.pid}); end it with: kernel stop --force {self.session.name}"
                 )
-            self._reactor.poll(left)
-        answer = self._answers.pop(number)
-        if answer[0] == op.REPLY_ERROR:
-            raise pickle.loads(answer[2])
-        return pickle.loads(answer[2]) if isinstance(answer[2], bytes) else answer[2]
+            waiting.show()
+            self._reactor.poll(min(left, 0.25))
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:

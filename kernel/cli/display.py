@@ -5,12 +5,37 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+class Waiting:
+    """A line on a terminal that says what is waited for, once it takes more than a moment. Gone afterwards."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._begun = time.monotonic()
+        self._shown = 0
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._shown:
+            click.echo("\r" + " " * self._shown + "\r", err=True, nl=False)
+
+    def show(self) -> None:
+        """Show how long it has taken so far. Called again and again."""
+        seconds = time.monotonic() - self._begun
+        if seconds > 0.5 and sys.stderr.isatty():
+            text = f"{self._what} ... {seconds:.0f} s"
+            self._shown = len(text)
+            click.echo("\r" + text, err=True, nl=False)
 
 
 def echo_json(value: Any) -> None:

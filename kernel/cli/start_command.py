@@ -40,7 +40,9 @@ NO_HEAD = "say --head to start a session on this machine: kernel start --head"
 @click.option("--object-store-directory", metavar="DIR", help="Where the object store lies (default: shared memory).")
 @click.option("--spill-directory", metavar="DIR", help="Where objects go that don't fit (default: the session's).")
 @click.option("--labels", type=Label(), multiple=True, help="A label of this node; may be repeated.")
-@click.option("--temp-dir", metavar="DIR", help="Where the session's directory is made (default: KERNEL_TMPDIR or /tmp).")
+@click.option(
+    "--temp-dir", metavar="DIR", help="Where the session's directory is made (default: KERNEL_TMPDIR or /tmp)."
+)
 @click.option("--scheduler", metavar="NAME", help="Scheduler plugin.")
 @click.option("--object-store", metavar="NAME", help="Object store plugin.")
 @click.option("--serializer", metavar="NAME", multiple=True, help="Serializer plugin; may be repeated.")

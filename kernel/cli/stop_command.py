@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -65,9 +64,8 @@ def _end(session: Session) -> dict[str, Any]:
     begun = time.monotonic()
     with SessionClient(session, _ANSWER_SECONDS) as client:
         found = client.ask("status")
-    progress = _Progress(session, begun)
-    end_session(session, progress.show)
-    progress.clear()
+    with display.Waiting(f"ending {session.name}") as waiting:
+        end_session(session, waiting.show)
     actors = [actor for actor in found["actors"] if actor["state"] != "DEAD"]
     return {
         "session": session.name,
@@ -108,24 +106,3 @@ def _nothing(running: list[Session]) -> str:
         return "Nothing to stop: no session of yours is running."
     names = ", ".join(one.name for one in running)
     return f"Nothing to stop: what is running belongs to programs (--all ends that too): {names}"
-
-
-class _Progress:
-    """A line that says what is waited for, on a terminal, when it takes more than a moment."""
-
-    def __init__(self, session: Session, begun: float) -> None:
-        self._session = session
-        self._begun = begun
-        self._shown = ""
-
-    def show(self) -> None:
-        """Show how long it has taken so far."""
-        seconds = time.monotonic() - self._begun
-        if seconds > 0.5 and sys.stderr.isatty():
-            self._shown = f"\rending {self._session.name} ... {seconds:.0f} s"
-            click.echo(self._shown, err=True, nl=False)
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            click.echo("\r" + " " * len(self._shown) + "\r", err=True, nl=False)

@@ -185,7 +185,8 @@ class ActorService:
             return f"actor {record.label} is in its constructor on worker {record.worker.hex()[:8]}"
         if record.state == control.DEAD:
             return f"actor {record.label} is dead: {record.cause}"
-        return f"actor {record.label} is alive on worker {record.worker.hex()[:8]}"
+        worker = self._agent.pool.workers.get(record.worker)
+        return f"actor {record.label} is alive, pid {worker.pid if worker is not None else 0}"
 
     def list(self) -> list[dict[str, Any]]:
         """Return a row per actor."""

@@ -199,17 +199,17 @@ class Answers:
         return self._gather("trace", put_together)
 
     def stacks(self, connection: Connection) -> Any:
-        """Return Python stacks of every worker, as text by pid."""
+        """Return the Python stacks of every process that answers, by pid (see `kernel.runtime.stacks`)."""
 
         def put_together(answers: dict[ProcessId, Any]) -> bytes:
             found = {}
-            for process, text in answers.items():
+            for process, threads in answers.items():
                 peer = self._agent.connections.get(process)
-                if peer is not None and text:
-                    found[peer.info.pid] = text
+                if peer is not None and threads:
+                    found[peer.info.pid] = threads
             return pickle.dumps(found)
 
-        return self._gather("stack", put_together)
+        return self._gather("stacks", put_together)
 
     # -- key-value and packages ------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from kernel.runtime.objects import FAILED, INLINE, PENDING, STORED, Entry
 from kernel.runtime.ownership import Arrival, Ownership
 from kernel.runtime.process import Identity, Process
 from kernel.runtime.serialization import ValueSerializer, current_load
+from kernel.runtime.stacks import thread_stacks
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.submission import TaskSubmitter
@@ -81,6 +82,7 @@ class CoreRuntime:
         self.before_block: Callable[[], None] = lambda: None
         self.after_block: Callable[[], None] = lambda: None
         self.trace = Trace()
+        self.io.methods["stacks"] = thread_stacks
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())
         self.io.methods["calls_since"] = self.trace.calls_since
         self.io.methods["cancel"] = self._cancel_here

@@ -108,12 +108,10 @@ class Inspection:
         site = details.site if details is not None else None
         task = entry.task
         kind = "put object"
-        if site is None and task is not None:
-            site, kind = task.site, "task call"
-        elif details is not None and details.owner is not None:
+        if details is not None and details.owner is not None:
             kind = "borrowed"
         elif site is None:
-            kind = "task call"
+            site, kind = task.site if task is not None else getattr(entry, "site", None), "task call"
         where = f"({kind}) {site[0].co_filename}:{site[0].co_name}:{site[1]}" if site is not None else f"({kind})"
         return (
             entry.id,

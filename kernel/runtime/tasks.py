@@ -349,6 +349,7 @@ class TaskTable:
         key = object_id(TaskId(id), index)
         stream = task.stream if task is not None else None
         entry = Entry(key, 0)
+        entry.site = task.site if task is not None else None
         entry.holds = 1
         self.ownership.objects[key] = entry
         self.ownership.settle(entry, result, carried, sender, key)
@@ -378,6 +379,7 @@ class TaskTable:
         assert stream is not None
         index = stream.received + 1
         entry = Entry(object_id(task.id, index), 1)
+        entry.site = task.site
         self.ownership.objects[entry.id] = entry
         entry.resolve(FAILED, failure)
         stream.append(ObjectRef(entry), index)

@@ -1,0 +1,145 @@
+"""`kernel logs`: what workers wrote, of one or all, so far and from now on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import click
+
+from kernel.cli import display, log_files
+from kernel.cli.client import SessionClient, address_option, find_session
+from kernel.cli.log_files import Line
+from kernel.cli.refusals import Refusal, nearest
+from kernel.node.processes import is_alive
+from kernel.node.sessions import Session
+
+
+@click.command("logs")
+@click.option("--follow", "-f", is_flag=True, help="Go on showing lines as they are written, until Ctrl-C.")
+@click.option(
+    "--lines", "-n", type=click.IntRange(min=0), default=100, show_default=True, help="How many to show first."
+)
+@click.option("--worker", metavar="ID", help="Only this worker (the first characters of its id).")
+@click.option("--pid", type=int, help="Only the worker with this process id, also after its end.")
+@click.option("--actor", metavar="ID|NAME", help="Only this actor: its id, its name or its class.")
+@click.option("--agent", is_flag=True, help="The node agent's own log instead.")
+@address_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+def logs(
+    follow: bool,
+    lines: int,
+    worker: str | None,
+    pid: int | None,
+    actor: str | None,
+    agent: bool,
+    address: str | None,
+    as_json: bool,
+) -> None:
+    """Show what the workers of a session wrote, with time, task or actor, and process.
+
+    \b
+    Examples:
+      kernel logs
+      kernel logs --follow
+      kernel logs --pid 4242 -n 1000
+      kernel logs --actor counter --follow
+    """
+    session = find_session(address)
+    if agent:
+        _show_agent(session, lines)
+        return
+    wanted = _Wanted(session, worker, pid, actor)
+    folder = os.path.join(session.directory, "logs")
+    follower = log_files.Follower(folder)  # before the tail is read, so that nothing falls between
+    shown = log_files.tail(folder, lines, wanted, follower.position)
+    for line in shown:
+        _show(line, as_json)
+    if not follow:
+        if not shown and pid is not None:
+            wanted.check_pid(pid)
+        return
+    for line in _followed(follower, session):
+        if wanted(line):
+            _show(line, as_json)
+    click.echo(f"session {session.name} has ended", err=True)
+
+
+class _Wanted:
+    """Whether a line is asked for."""
+
+    def __init__(self, session: Session, worker: str | None, pid: int | None, actor: str | None) -> None:
+        self._session = session
+        self._pid = pid
+        self._worker = worker.lower() if worker else None
+        if self._worker is not None and not re.fullmatch("[0-9a-f]+", self._worker):
+            raise Refusal(f"--worker {worker!r} is no id; ids are hexadecimal (kernel status --json lists them)")
+        self._actors = None if actor is None else self._workers_of(actor)
+
+    def __call__(self, line: Line) -> bool:
+        if self._pid is not None and line.pid != self._pid:
+            return False
+        if self._worker is not None and not (
+            line.worker.startswith(self._worker) or self._worker.startswith(line.worker)
+        ):
+            return False
+        return self._actors is None or line.worker in self._actors
+
+    def check_pid(self, pid: int) -> None:
+        """Refuse a pid that no worker has."""
+        with SessionClient(self._session) as client:
+            pids = sorted(worker["pid"] for worker in client.ask("workers") if worker["pid"])
+        if pid not in pids:
+            known = ", ".join(map(str, pids)) or "none"
+            raise Refusal(f"nothing was written by a process {pid}; workers of {self._session.name}: {known}")
+
+    def _workers_of(self, actor: str) -> set[str]:
+        with SessionClient(self._session) as client:
+            actors = client.ask("actors")
+        text = re.sub(r"^\w+\((.*)\)$", r"\1", actor.strip())
+        for fits in (
+            lambda row: row["name"] == text,
+            lambda row: row["class_name"] == text,
+            lambda row: len(text) >= 4 and row["actor_id"].startswith(text.lower()),
+        ):
+            found = {row["worker_id"][:8] for row in actors if fits(row)}
+            if found:
+                return found
+        names = sorted({row["name"] for row in actors} | {row["class_name"] for row in actors})
+        raise Refusal(f"session {self._session.name} has no actor {actor!r}{nearest(text, filter(None, names))}")
+
+
+def _followed(follower: log_files.Follower, session: Session) -> Iterator[Line]:
+    """Yield new lines until the session is over."""
+    while True:
+        alive = is_alive(session.pid)
+        yield from follower.new_lines()
+        if not alive:
+            return
+        follower.wait()
+
+
+def _show(line: Line, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(line._asdict()))
+        return
+    time = datetime.fromtimestamp(line.time).strftime("%H:%M:%S.%f")[:-3]
+    origin = f"({line.name or 'worker'} pid={line.pid})"
+    colour = "yellow" if line.stream == "err" else "cyan"
+    click.echo(f"{display.dim(time)} {click.style(origin, fg=colour)} {line.text}")
+
+
+def _show_agent(session: Session, lines: int) -> None:
+    said: list[Any] = []
+    for name in ("agent.log", "agent.err"):
+        try:
+            with open(os.path.join(session.directory, "logs", name), encoding="utf-8", errors="replace") as file:
+                said += file.read().splitlines()
+        except OSError:
+            continue
+    for line in said[max(0, len(said) - lines) :]:
+        click.echo(line)
