@@ -15,6 +15,7 @@ from kernel import mounts as _mounts
 from kernel_spec.version import __version__
 
 if _TYPE_CHECKING:
+    from kernel import exceptions as exceptions
     from kernel.api.actor import ActorClass, ActorHandle, exit_actor, method
     from kernel.api.context import RuntimeContext, get_gpu_ids, get_resource_ids, get_runtime_context
     from kernel.api.generators import ObjectRefGenerator
@@ -68,6 +69,7 @@ __all__ = [
     "cancel",
     "cluster_resources",
     "deregister_serializer",
+    "exceptions",
     "exit_actor",
     "explain",
     "get",
@@ -96,11 +98,13 @@ _mounts.install()
 
 def __getattr__(name: str) -> _Any:
     """Import what is exported here when it is first used: `import kernel` itself costs a few milliseconds."""
+    import importlib
+
+    if name == "exceptions":
+        return importlib.import_module("kernel.exceptions")
     module = _MODULES.get(name)
     if module is None:
         return _mounts.load(name)
-    import importlib
-
     value = globals()[name] = getattr(importlib.import_module(module), name)
     return value
 
