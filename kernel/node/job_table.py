@@ -11,7 +11,6 @@ from kernel.runtime.process import Peer
 from kernel.transport.connection import Connection
 from kernel_spec.ids import JobId, ProcessId
 
-
 _NOBODY = ProcessId(b"")
 
 
