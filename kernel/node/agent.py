@@ -19,6 +19,7 @@ from kernel.node.detection import choose_store_bytes, detect_devices, total_reso
 from kernel.node.environments import Environments
 from kernel.node.head_service_host import HeadServiceHost
 from kernel.node.job_table import JobTable
+from kernel.node.last_words import last_words
 from kernel.node.later import Later
 from kernel.node.lease_desk import LeaseDesk, LeaseRecord, grant_message
 from kernel.node.log_service import LogService
@@ -444,9 +445,9 @@ class Agent:
         if worker.cause:
             return worker.cause
         text = f"{describe_status(status)} (pid {worker.pid}, node {self.node.hex()[:8]})"
-        tail = [line for line in self.logs.tail(worker.id) if line.strip()]
+        tail = last_words(self.logs.tail(worker.id))
         if tail and status:
-            text += "; the last it wrote to stderr:\n  " + "\n  ".join(tail[-8:])
+            text += "; the last it wrote to stderr:\n  " + "\n  ".join(tail)
         return text
 
     def _gone(self, id: ProcessId, cause: str) -> None:

@@ -14,7 +14,7 @@ FILE_BYTES = 16 << 20
 FILES = 4
 """The newest file and its predecessors: what a session may write in all is FILE_BYTES x FILES."""
 _LINE_LIMIT = 16 << 10
-_TAIL_LINES = 20
+_TAIL_LINES = 60
 
 
 @dataclass(slots=True)

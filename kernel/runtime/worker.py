@@ -313,7 +313,7 @@ def serve(runtime: CoreRuntime, details: dict[str, Any], on_session_lost: Callab
 
     `on_session_lost()` is called when the node agent is gone; it must end this process.
     """
-    faulthandler.enable()
+    faulthandler.enable(all_threads=False)
     set_runtime(runtime)
     worker = Worker(runtime, on_session_lost)
     runtime.start(details)

@@ -1,0 +1,29 @@
+"""What a dead worker wrote to its standard error at the end, cut down to what tells why it died."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from kernel import runtime
+
+LINES = 8
+"""How many lines are shown, and how many before a fatal error of the interpreter."""
+_FRAMES = 12
+_FATAL = "Fatal Python error"
+_INSIDE = os.path.join(os.path.dirname(runtime.__file__), "")
+
+
+def last_words(lines: Sequence[str]) -> list[str]:
+    """Return the lines to show of the end of a standard error.
+
+    Usually the last ones. Where the interpreter reported a fatal error with the stack, innermost call first, the
+    lines before it and the user's part of the stack: what comes after are our own frames and lists of modules.
+    """
+    written = [line for line in lines if line.strip()]
+    fatal = next((i for i, line in enumerate(written) if line.startswith(_FATAL)), None)
+    if fatal is None:
+        return written[-LINES:]
+    stack = written[fatal : fatal + 2 + _FRAMES]
+    ours = next((i for i, line in enumerate(stack) if _INSIDE in line or line.startswith("Extension modules")), None)
+    return written[max(0, fatal - LINES) : fatal] + stack[:ours]

@@ -1,0 +1,298 @@
+"""Where and when tasks run: resources, nesting, blocking, and what is said about tasks that can't run."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy
+import pytest
+
+import kernel
+from kernel import exceptions
+
+pytestmark = pytest.mark.usefixtures("session")
+
+
+@kernel.remote
+def nap(seconds=0.0):
+    begun = time.monotonic()
+    time.sleep(seconds)
+    return begun, time.monotonic()
+
+
+@kernel.remote
+def identity(value):
+    return value
+
+
+def overlap(spans):
+    """Return how many of the spans run at once at most."""
+    edges = sorted([(begun, 1) for begun, _ in spans] + [(ended, -1) for _, ended in spans])
+    most = now = 0
+    for _, change in edges:
+        now += change
+        most = max(most, now)
+    return most
+
+
+def test_no_more_runs_at_once_than_there_are_cpus():
+    spans = kernel.get([nap.remote(0.1) for _ in range(6)])
+    assert overlap(spans) == 2
+
+
+def test_a_task_may_take_several_cpus_or_a_share():
+    assert overlap(kernel.get([nap.options(num_cpus=2).remote(0.1) for _ in range(3)])) == 1
+    assert overlap(kernel.get([nap.options(num_cpus=0.5).remote(0.2) for _ in range(8)])) == 4
+
+
+def test_custom_resources_limit_what_runs(fresh_session):
+    fresh_session(num_cpus=4, resources={"slot": 2, "half": 1})
+    assert kernel.cluster_resources()["slot"] == 2
+    assert overlap(kernel.get([nap.options(resources={"slot": 1}, num_cpus=0).remote(0.15) for _ in range(4)])) == 2
+    assert overlap(kernel.get([nap.options(resources={"half": 0.25}, num_cpus=0).remote(0.3) for _ in range(8)])) == 4
+
+
+def test_declared_gpus_are_counted_and_shared(fresh_session):
+    fresh_session(num_cpus=4, num_gpus=2)
+
+    @kernel.remote(num_gpus=1)
+    def whole():
+        time.sleep(0.15)
+        return kernel.get_gpu_ids(), os.environ.get("CUDA_VISIBLE_DEVICES")
+
+    @kernel.remote(num_gpus=0.5, num_cpus=0)
+    def half():
+        time.sleep(0.3)
+        return kernel.get_gpu_ids()
+
+    found = kernel.get([whole.remote(), whole.remote()])
+    assert sorted(ids for ids, _ in found) == [[0], [1]]
+    assert sorted(variable for _, variable in found) == ["0", "1"]
+    assert sorted(kernel.get([half.remote() for _ in range(4)])) == [[0], [0], [1], [1]]
+    assert kernel.get_gpu_ids() == []
+
+
+def test_memory_is_a_resource_like_others(fresh_session):
+    fresh_session(num_cpus=4, memory=1 << 30)
+    assert overlap(kernel.get([nap.options(memory=600 << 20).remote(0.1) for _ in range(3)])) == 1
+
+
+def test_what_a_task_holds_can_be_asked():
+    @kernel.remote(num_cpus=1.5)
+    def held():
+        return kernel.get_runtime_context().get_assigned_resources(), kernel.get_resource_ids()
+
+    resources, ids = kernel.get(held.remote())
+    assert resources == {"CPU": 1.5}
+    assert ids == {"CPU": [(0, 1.5)]}
+
+
+def test_what_is_free_can_be_asked(eventually):
+    eventually(lambda: kernel.available_resources().get("CPU") == 2)
+    ref = nap.remote(0.5)
+    eventually(lambda: kernel.available_resources().get("CPU") == 1)
+    kernel.get(ref)
+    eventually(lambda: kernel.available_resources().get("CPU") == 2)
+
+
+def test_custom_resources_can_come_and_go(eventually):
+    wanted = identity.options(resources={"sudden": 1}).remote(1)
+    assert kernel.wait([wanted], timeout=0.2) == ([], [wanted])
+    kernel.set_resource("sudden", 1)
+    assert kernel.get(wanted, timeout=10) == 1
+    kernel.set_resource("sudden", 0)
+    eventually(lambda: "sudden" not in kernel.cluster_resources())
+    with pytest.raises(ValueError, match="must be zero or more"):
+        kernel.set_resource("sudden", -1)
+
+
+def test_what_can_never_run_waits_and_is_explained():
+    ref = identity.options(resources={"unicorn": 1}).remote(1)
+    assert kernel.wait([ref], timeout=0.3) == ([], [ref])
+    explanation = kernel.explain(ref)
+    assert "identity() waits for a worker" in explanation
+    assert "unicorn" in explanation
+    with pytest.raises(exceptions.GetTimeoutError, match="unicorn"):
+        kernel.get(ref, timeout=0.1)
+    assert kernel.get(identity.remote(2), timeout=10) == 2
+    kernel.cancel(ref)
+
+
+def test_a_get_that_times_out_says_what_it_waits_for():
+    @kernel.remote
+    def slow():
+        time.sleep(1.5)
+
+    running = slow.remote()
+    dependent = identity.remote(running)
+    with pytest.raises(TimeoutError, match=r"no result within 0.5 s: slow\(\) is running on worker"):
+        kernel.get(running, timeout=0.5)
+    with pytest.raises(exceptions.GetTimeoutError, match=r"identity\(\) waits for 1 of its arguments: slow\(\)"):
+        kernel.get(dependent, timeout=0)
+    kernel.get(dependent)
+
+
+def test_what_cannot_run_now_does_not_hold_up_the_rest(tmp_path):
+    @kernel.remote
+    def hold(path):
+        deadline = time.monotonic() + 10
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    holder = hold.remote(tmp_path / "go")
+    wide = identity.options(num_cpus=2).remote("wide")
+    assert kernel.get([identity.remote(i) for i in range(20)], timeout=10) == list(range(20))
+    (tmp_path / "go").write_text("")
+    kernel.get(holder)
+    assert kernel.get(wide, timeout=10) == "wide"
+
+
+def test_a_long_task_does_not_hold_up_quick_ones_that_were_sent_behind_it():
+    @kernel.remote
+    def work(seconds):
+        time.sleep(seconds)
+        return time.monotonic()
+
+    kernel.get([work.remote(0) for _ in range(200)])
+    begun = time.monotonic()
+    long, *quick = [work.remote(1.0), *[work.remote(0) for _ in range(100)]]
+    assert max(kernel.get(quick, timeout=10)) - begun < 0.7
+    kernel.get(long)
+
+
+# -- nesting -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_nested_gets_deeper_than_there_are_cpus(fresh_session, cpus):
+    fresh_session(num_cpus=cpus)
+
+    @kernel.remote
+    def deep(n):
+        return 0 if n == 0 else 1 + kernel.get(deep.remote(n - 1))
+
+    assert kernel.get(deep.remote(8), timeout=30) == 8
+
+
+def test_a_blocked_task_is_not_in_the_way_of_what_it_waits_for(fresh_session):
+    fresh_session(num_cpus=1)
+
+    @kernel.remote
+    def wait_for(refs):
+        return kernel.get(refs[0])
+
+    @kernel.remote
+    def after(value):
+        return value + 1
+
+    @kernel.remote
+    def slow():
+        time.sleep(0.3)
+        return 1
+
+    kernel.get([wait_for.remote([kernel.put(1)]) for _ in range(100)])
+    kernel.get([after.remote(1) for _ in range(100)])
+    late = after.remote(slow.remote())
+    assert kernel.get([wait_for.remote([late]) for _ in range(3)], timeout=20) == [2, 2, 2]
+
+
+def test_wait_and_await_give_the_cpu_back_too(fresh_session):
+    fresh_session(num_cpus=1)
+
+    @kernel.remote
+    def waits():
+        ready, _ = kernel.wait([identity.remote(i) for i in range(3)], num_returns=3)
+        return sorted(kernel.get(ready))
+
+    @kernel.remote
+    def streams():
+        @kernel.remote
+        def numbers():
+            yield from range(3)
+
+        return [kernel.get(ref) for ref in numbers.remote()]
+
+    assert kernel.get(waits.remote(), timeout=15) == [0, 1, 2]
+    assert kernel.get(streams.remote(), timeout=15) == [0, 1, 2]
+
+
+def test_a_blocked_task_keeps_its_gpu(fresh_session):
+    fresh_session(num_cpus=2, num_gpus=1)
+
+    @kernel.remote(num_gpus=1)
+    def holder():
+        child = identity.options(num_gpus=1).remote("child")
+        ready, _ = kernel.wait([child], timeout=0.3)
+        return len(ready), kernel.get_gpu_ids()
+
+    assert kernel.get(holder.remote(), timeout=15) == (0, [0])
+
+
+def test_tasks_return_references_of_their_own_tasks():
+    @kernel.remote
+    def start(n):
+        return [identity.remote(i) for i in range(n)]
+
+    assert kernel.get(kernel.get(start.remote(10))) == list(range(10))
+
+
+def test_fan_out_of_fan_out():
+    @kernel.remote
+    def leaf(x):
+        return x
+
+    @kernel.remote
+    def branch(n):
+        return sum(kernel.get([leaf.remote(i) for i in range(n)]))
+
+    assert kernel.get([branch.remote(20) for _ in range(20)], timeout=60) == [190] * 20
+
+
+def test_recursive_fibonacci():
+    @kernel.remote
+    def fibonacci(n):
+        if n < 2:
+            return n
+        return sum(kernel.get([fibonacci.remote(n - 1), fibonacci.remote(n - 2)]))
+
+    assert kernel.get(fibonacci.remote(7), timeout=60) == 13
+
+
+# -- strategies and hints ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scheduling_strategy": "DEFAULT"},
+        {"scheduling_strategy": "SPREAD"},
+        {"scheduling_hints": {"priority": 3}},
+        {"scheduling_strategy": None},
+    ],
+)
+def test_strategies_and_hints_are_accepted(options):
+    assert kernel.get(identity.options(**options).remote(1)) == 1
+
+
+def test_a_task_can_be_bound_to_a_node():
+    node = kernel.nodes()[0]["NodeID"]
+    strategy = {"type": "node_affinity", "node": node, "soft": False}
+    ref = identity.options(scheduling_strategy=strategy).remote(1)
+    assert kernel.get(ref, timeout=10) == 1
+
+
+def test_an_unknown_strategy_is_refused_by_name():
+    with pytest.raises(exceptions.OptionError, match="scheduling_strategy must be"):
+        identity.options(scheduling_strategy="FASTEST")
+
+
+def test_the_node_is_a_resource():
+    address = kernel.nodes()[0]["NodeManagerAddress"]
+    assert kernel.get(identity.options(resources={f"node:{address}": 0.01}).remote(3)) == 3
+
+
+def test_results_that_are_dropped_do_not_disturb():
+    for _ in range(200):
+        identity.remote(numpy.zeros(10))
+    assert kernel.get(identity.remote(1)) == 1
