@@ -1,0 +1,395 @@
+"""The life of actors as the head decides it: named cases, then random lives checked against a plain model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+
+from kernel.control import actors as control
+from kernel.control.actors import (
+    ALIVE,
+    DEAD,
+    PENDING,
+    RESTARTING,
+    STARTING,
+    ActorRecord,
+    ActorTable,
+    AskLease,
+    Construct,
+    DropLease,
+    EndWorker,
+    Publish,
+)
+from kernel_spec.errors import InternalError, NameTakenError
+from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
+
+OWNER = ProcessId(b"owner")
+WORKER = ProcessId(b"worker")
+LEASE = LeaseId(b"lease")
+ACTOR = ActorId(b"actor")
+FAILURE = (0, b"failure")
+
+
+def record(
+    id: bytes = ACTOR,
+    owner: bytes = OWNER,
+    name: str = "",
+    namespace: str = "space",
+    detached: bool = False,
+    max_restarts: int = 0,
+) -> ActorRecord:
+    description = {
+        "class_name": "Counter",
+        "name": name,
+        "namespace": namespace,
+        "detached": detached,
+        "max_restarts": max_restarts,
+    }
+    return ActorRecord(ActorId(id), JobId(b"job"), ProcessId(owner), description)
+
+
+def alive(table: ActorTable, **description: Any) -> ActorRecord:
+    """Bring an actor to life."""
+    made = record(**description)
+    table.create(made)
+    table.arguments_ready(made.id, b"creation", None)
+    table.lease_asked(made.id, LEASE)
+    table.lease_granted(LEASE, WORKER)
+    table.constructed(made.id, None)
+    table.validate()
+    return made
+
+
+def test_life_from_creation_to_death() -> None:
+    table = ActorTable()
+    actor = record()
+    table.create(actor)
+    assert actor.state == PENDING
+    assert table.arguments_ready(ACTOR, b"creation", None) == [AskLease(ACTOR)]
+    table.lease_asked(ACTOR, LEASE)
+    assert table.lease_granted(LEASE, WORKER) == [Construct(ACTOR)]
+    assert actor.state == STARTING
+    assert table.constructed(ACTOR, None) == [Publish(ACTOR)]
+    assert actor.state == ALIVE
+    assert table.worker_died(WORKER, "signal 9") == [DropLease(LEASE), Publish(ACTOR)]
+    assert (actor.state, actor.cause) == (DEAD, "signal 9")
+    table.validate()
+
+
+def test_creating_an_actor_twice_is_our_bug() -> None:
+    table = ActorTable()
+    table.create(record())
+    with pytest.raises(InternalError):
+        table.create(record())
+
+
+def test_name_is_taken_from_creation_to_death() -> None:
+    table = ActorTable()
+    table.create(record(b"one", name="x"))
+    with pytest.raises(NameTakenError, match=r"'x' lives in namespace 'space'.*get_if_exists"):
+        table.create(record(b"two", name="x"))
+    table.create(record(b"three", name="x", namespace="other"))
+    found = table.find("space", "x")
+    assert found is not None and found.id == b"one"
+    table.kill(ActorId(b"one"), no_restart=True)
+    assert table.find("space", "x") is None
+    table.create(record(b"four", name="x"))
+    table.validate()
+
+
+def test_name_is_free_as_soon_as_the_actor_is_killed() -> None:
+    table = ActorTable()
+    alive(table, name="x")
+    steps = table.kill(ACTOR, no_restart=True)
+    assert steps == [EndWorker(WORKER, "it was killed by kernel.kill(actor)", drain=False), Publish(ACTOR)]
+    table.create(record(b"next", name="x"))
+    assert table.worker_died(WORKER, "exit") == []
+    table.validate()
+
+
+def test_failed_argument_kills_with_its_failure() -> None:
+    table = ActorTable()
+    actor = record(name="x")
+    table.create(actor)
+    assert table.arguments_ready(ACTOR, b"", FAILURE) == [Publish(ACTOR)]
+    assert (actor.state, actor.failure) == (DEAD, FAILURE)
+    assert table.find("space", "x") is None
+
+
+def test_failed_constructor_ends_the_worker_and_never_restarts() -> None:
+    table = ActorTable()
+    actor = record(max_restarts=-1)
+    table.create(actor)
+    table.arguments_ready(ACTOR, b"creation", None)
+    table.lease_asked(ACTOR, LEASE)
+    table.lease_granted(LEASE, WORKER)
+    assert table.constructed(ACTOR, FAILURE) == [
+        EndWorker(WORKER, "its constructor raised", drain=False),
+        Publish(ACTOR),
+    ]
+    assert actor.failure == FAILURE
+    assert table.worker_died(WORKER, "exit") == []
+    table.validate()
+
+
+@pytest.mark.parametrize("restarts", [0, 1, 3])
+def test_restarts_are_counted(restarts: int) -> None:
+    table = ActorTable()
+    actor = alive(table, max_restarts=restarts)
+    for attempt in range(1, restarts + 1):
+        assert table.worker_died(actor.worker, "signal 11")[-2:] == [Publish(ACTOR), AskLease(ACTOR)]
+        assert (actor.state, actor.attempt) == (RESTARTING, attempt)
+        lease, worker = LeaseId(b"lease%d" % attempt), ProcessId(b"worker%d" % attempt)
+        table.lease_asked(ACTOR, lease)
+        table.lease_granted(lease, worker)
+        table.constructed(ACTOR, None)
+        table.validate()
+    table.worker_died(actor.worker, "signal 11")
+    assert actor.state == DEAD
+
+
+def test_kill_that_allows_restarts_only_ends_the_process() -> None:
+    table = ActorTable()
+    actor = alive(table, max_restarts=1)
+    steps = table.kill(ACTOR, no_restart=False)
+    assert [type(step) for step in steps] == [EndWorker]
+    assert actor.state == ALIVE
+    table.worker_died(WORKER, "killed")
+    assert actor.state == RESTARTING
+    assert table.kill(ACTOR, no_restart=False) == []
+
+
+def test_actor_that_leaves_by_itself_is_not_restarted() -> None:
+    table = ActorTable()
+    actor = alive(table, max_restarts=-1)
+    table.ends_itself(WORKER, "exit_actor() was called")
+    table.worker_died(WORKER, "exit code 0")
+    assert (actor.state, actor.cause) == (DEAD, "exit_actor() was called")
+
+
+def test_out_of_scope_drains_once() -> None:
+    table = ActorTable()
+    actor = alive(table, name="x")
+    assert table.out_of_scope(ACTOR) == [EndWorker(WORKER, "all handles to it went out of scope", drain=True)]
+    assert table.out_of_scope(ACTOR) == []
+    assert actor.state == ALIVE
+    assert table.find("space", "x") is None, "nobody may get a handle to an actor that ends"
+    table.worker_died(WORKER, "exit code 0")
+    assert (actor.state, actor.cause) == (DEAD, "all handles to it went out of scope")
+
+
+def test_out_of_scope_before_its_time_still_constructs() -> None:
+    table = ActorTable()
+    actor = record()
+    table.create(actor)
+    table.arguments_ready(ACTOR, b"creation", None)
+    table.lease_asked(ACTOR, LEASE)
+    assert table.out_of_scope(ACTOR) == []
+    assert table.lease_granted(LEASE, WORKER) == [Construct(ACTOR)]
+    assert table.constructed(ACTOR, None) == [Publish(ACTOR), EndWorker(WORKER, actor.ending, drain=True)]
+
+
+def test_out_of_scope_while_it_restarts_is_the_end() -> None:
+    table = ActorTable()
+    actor = alive(table, max_restarts=-1)
+    table.worker_died(WORKER, "signal 9")
+    table.lease_asked(ACTOR, LeaseId(b"second"))
+    assert table.out_of_scope(ACTOR) == [DropLease(LeaseId(b"second")), Publish(ACTOR)]
+    assert actor.state == DEAD
+
+
+def test_owner_takes_its_actors_along_but_for_detached_ones() -> None:
+    table = ActorTable()
+    mine = alive(table)
+    detached, early, other = (
+        record(b"detached", detached=True, name="d"),
+        record(b"early", detached=True, name="e"),
+        record(b"other", owner=b"else"),
+    )
+    for made in (detached, early, other):
+        table.create(made)
+    table.arguments_ready(detached.id, b"creation", None)
+    table.lease_asked(detached.id, LeaseId(b"for detached"))
+    table.owner_died(OWNER)
+    assert mine.state == DEAD
+    assert detached.state == PENDING
+    assert early.state == DEAD, "its arguments will never come"
+    assert other.state == PENDING
+    table.validate()
+
+
+def test_lease_for_a_dead_actor_is_given_back() -> None:
+    table = ActorTable()
+    actor = record()
+    table.create(actor)
+    table.arguments_ready(ACTOR, b"creation", None)
+    table.lease_asked(ACTOR, LEASE)
+    assert table.kill(ACTOR, no_restart=True) == [DropLease(LEASE), Publish(ACTOR)]
+    assert table.lease_granted(LEASE, WORKER) == [DropLease(LEASE)]
+
+
+def test_lease_that_fails_says_why() -> None:
+    table = ActorTable()
+    actor = record()
+    table.create(actor)
+    table.arguments_ready(ACTOR, b"creation", None)
+    table.lease_asked(ACTOR, LEASE)
+    table.lease_failed(LEASE, FAILURE, "no such package")
+    assert (actor.state, actor.cause, actor.failure) == (DEAD, "no such package", FAILURE)
+
+
+def test_only_the_last_dead_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "KEPT_DEAD", 3)
+    table = ActorTable()
+    for index in range(5):
+        table.create(record(b"%d" % index))
+    steps = table.owner_died(OWNER)
+    assert all(step.actor in table.actors for step in steps if isinstance(step, Publish))
+    table.forget_dead()
+    assert list(table.actors) == [b"2", b"3", b"4"]
+    table.validate()
+
+
+class ActorLives(RuleBasedStateMachine):
+    """Any order of events; the shell's side (leases, workers) is modelled, and must always get a use for both."""
+
+    actors = Bundle("actors")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = ActorTable()
+        self.count = 0
+        self.asked: dict[LeaseId, ActorId] = {}
+        self.granted: dict[LeaseId, ProcessId] = {}
+        self.living: set[ProcessId] = set()
+        self.ending: set[ProcessId] = set()
+        self.constructing: dict[ActorId, ProcessId] = {}
+        self.published: dict[ActorId, list[str]] = {}
+        self.killed: set[ActorId] = set()
+
+    def new(self, kind: str) -> bytes:
+        self.count += 1
+        return f"{kind}{self.count}".encode()
+
+    def carry_out(self, steps: list[control.Instruction]) -> None:
+        for step in steps:
+            if isinstance(step, AskLease):
+                lease = LeaseId(self.new("lease"))
+                self.asked[lease] = step.actor
+                self.table.lease_asked(step.actor, lease)
+            elif isinstance(step, DropLease):
+                assert step.lease in self.asked or step.lease in self.granted
+                self.asked.pop(step.lease, None)
+                self.granted.pop(step.lease, None)
+            elif isinstance(step, Construct):
+                self.constructing[step.actor] = self.table.actors[step.actor].worker
+            elif isinstance(step, EndWorker):
+                assert step.worker in self.living
+                self.ending.add(step.worker)
+            else:
+                self.published.setdefault(step.actor, []).append(self.table.actors[step.actor].state)
+
+    @rule(
+        target=actors,
+        name=st.sampled_from(["", "x", "y"]),
+        owner=st.sampled_from([b"p", b"q"]),
+        detached=st.booleans(),
+        restarts=st.sampled_from([-1, 0, 1]),
+    )
+    def create(self, name: str, owner: bytes, detached: bool, restarts: int) -> ActorId:
+        made = record(self.new("actor"), owner, name, detached=detached, max_restarts=restarts)
+        holder = self.table.find("space", name) if name else None
+        if holder is None:
+            self.table.create(made)
+        else:
+            with pytest.raises(NameTakenError):
+                self.table.create(made)
+        return made.id
+
+    @rule(actor=actors, fails=st.booleans())
+    def arguments(self, actor: ActorId, fails: bool) -> None:
+        self.carry_out(self.table.arguments_ready(actor, b"" if fails else b"creation", FAILURE if fails else None))
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def grant(self, data: st.DataObject) -> None:
+        lease = data.draw(st.sampled_from(sorted(self.asked)))
+        worker = ProcessId(self.new("worker"))
+        del self.asked[lease]
+        self.granted[lease] = worker
+        self.living.add(worker)
+        self.carry_out(self.table.lease_granted(lease, worker))
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def lease_fails(self, data: st.DataObject) -> None:
+        lease = data.draw(st.sampled_from(sorted(self.asked)))
+        self.carry_out(self.table.lease_failed(lease, FAILURE, "no environment"))
+        self.asked.pop(lease, None)
+
+    @precondition(lambda self: self.constructing)
+    @rule(data=st.data(), fails=st.booleans())
+    def constructor_ends(self, data: st.DataObject, fails: bool) -> None:
+        actor = data.draw(st.sampled_from(sorted(self.constructing)))
+        worker = self.constructing.pop(actor)
+        if worker in self.living:
+            self.carry_out(self.table.constructed(actor, FAILURE if fails else None))
+
+    @precondition(lambda self: self.living)
+    @rule(data=st.data())
+    def process_ends(self, data: st.DataObject) -> None:
+        worker = data.draw(st.sampled_from(sorted(self.living)))
+        self.living.discard(worker)
+        self.constructing = {actor: w for actor, w in self.constructing.items() if w != worker}
+        self.carry_out(self.table.worker_died(worker, "signal 9"))
+        for lease in [lease for lease, w in self.granted.items() if w == worker]:
+            del self.granted[lease]  # the agent gives back what a process held
+
+    @rule(actor=actors)
+    def out_of_scope(self, actor: ActorId) -> None:
+        self.carry_out(self.table.out_of_scope(actor))
+
+    @rule(actor=actors, no_restart=st.booleans())
+    def kill(self, actor: ActorId, no_restart: bool) -> None:
+        self.carry_out(self.table.kill(actor, no_restart))
+        if no_restart and actor in self.table.actors:
+            self.killed.add(actor)
+
+    @precondition(lambda self: self.living)
+    @rule(data=st.data())
+    def leaves(self, data: st.DataObject) -> None:
+        self.table.ends_itself(data.draw(st.sampled_from(sorted(self.living))), "exit_actor()")
+
+    @rule(owner=st.sampled_from([b"p", b"q"]))
+    def owner_ends(self, owner: bytes) -> None:
+        self.carry_out(self.table.owner_died(ProcessId(owner)))
+
+    @invariant()
+    def books_add_up(self) -> None:
+        self.table.validate()
+
+    @invariant()
+    def every_lease_and_worker_has_a_use(self) -> None:
+        for lease, actor in self.asked.items():
+            assert self.table.actors[actor].lease == lease, "a request is waiting for nobody"
+        for lease, worker in self.granted.items():
+            used = any(made.lease == lease for made in self.table.actors.values())
+            assert used or worker in self.ending, "a worker does nothing and was not told to end"
+
+    @invariant()
+    def the_dead_stay_dead_and_everybody_knows(self) -> None:
+        for actor in self.killed:
+            assert self.table.actors[actor].state == DEAD
+        for actor, made in self.table.actors.items():
+            told = self.published.get(actor, [PENDING])
+            assert told.count(DEAD) == (made.state == DEAD), "death is told exactly once"
+            if made.state != STARTING:
+                assert told[-1] == made.state or made.state == PENDING
+
+
+ActorLives.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestActorLives = ActorLives.TestCase
