@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernel.runtime import operations as op
@@ -26,7 +26,7 @@ from kernel.runtime.streams import DynamicReturns, Stream
 from kernel.runtime.task_error import rebuild
 from kernel.runtime.unpicklable import explain_call
 from kernel.transport.connection import Connection, Message
-from kernel_spec.errors import FaultError, KernelError, TaskCancelledError
+from kernel_spec.errors import FaultError, KernelError, SerializationError, TaskCancelledError
 from kernel_spec.ids import ObjectId, TaskId, object_id
 
 INLINE_BYTES = 100 * 1024
@@ -175,9 +175,13 @@ class TaskTable:
         self, task: Task, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[Entry]
     ) -> None:
         value: Any = (args, kwargs) if kwargs else args
-        head, buffers, refs = self.serializer.dumps(
-            value, lambda error: explain_call(task.name, args, kwargs, error, serializer=self.serializer)
-        )
+
+        def describe(error: Exception) -> SerializationError:
+            name = task.name or task.definition.name
+            names = _parameters(task.definition)
+            return explain_call(name, args, kwargs, error, parameters=names, serializer=self.serializer)
+
+        head, buffers, refs = self.serializer.dumps(value, describe)
         held.extend(ref._entry for ref in refs)
         flags = (WITH_KEYWORDS if kwargs else 0) | (WITH_REFERENCES if refs else 0)
         size = len(head) + sum(memoryview(b).nbytes for b in buffers) if buffers else len(head)
@@ -384,6 +388,12 @@ class TaskTable:
         entry.resolve(FAILED, failure)
         stream.append(ObjectRef(entry), index)
         stream.finish()
+
+
+def _parameters(definition: FunctionDefinition | CallOptions) -> Sequence[str]:
+    """Return the names of a function's positional parameters, where they can be known."""
+    code = getattr(getattr(definition, "function", None), "__code__", None)
+    return code.co_varnames[: code.co_argcount] if code is not None else ()
 
 
 def cancelled_error(task: Task) -> TaskCancelledError:
