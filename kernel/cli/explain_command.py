@@ -11,6 +11,7 @@ import click
 from kernel.cli import display
 from kernel.cli.client import SessionClient, address_option, find_session, json_option
 from kernel.cli.refusals import Refusal, nearest
+from kernel.cli.values import id_of
 
 _SHORTEST = 4
 """How many characters of an id are asked for at least."""
@@ -31,7 +32,7 @@ def explain(what: str, address: str | None, as_json: bool) -> None:
       kernel explain "ObjectRef(5f0c91d2a3b4e5f6010000000000000000000000)"
       kernel explain counter
     """
-    text = re.sub(r"^\w+\((.*)\)$", r"\1", what.strip())
+    text = id_of(what)
     session = find_session(address)
     with SessionClient(session) as client:
         actors = client.ask("actors")

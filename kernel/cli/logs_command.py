@@ -15,6 +15,7 @@ from kernel.cli import display, log_files
 from kernel.cli.client import SessionClient, address_option, find_session
 from kernel.cli.log_files import Line
 from kernel.cli.refusals import Refusal, nearest
+from kernel.cli.values import id_of
 from kernel.node.processes import is_alive
 from kernel.node.sessions import Session
 
@@ -100,7 +101,7 @@ class _Wanted:
     def _workers_of(self, actor: str) -> set[str]:
         with SessionClient(self._session) as client:
             actors = client.ask("actors")
-        text = re.sub(r"^\w+\((.*)\)$", r"\1", actor.strip())
+        text = id_of(actor)
         for fits in (
             lambda row: row["name"] == text,
             lambda row: row["class_name"] == text,

@@ -77,7 +77,7 @@ class LazyGroup(click.Group):
         return self._found
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="kernel %(version)s")
 def cli() -> None:
     """Ordinary Python functions and classes on all cores of this machine.
@@ -112,7 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read our output has seen enough; nothing more may be written, not even while exiting.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return 1
     except KernelError as error:
         return _say(one_line(str(error)), 2 if isinstance(error, UsageError) else 1)
     except Exception as error:

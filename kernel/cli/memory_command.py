@@ -29,7 +29,7 @@ def memory(address: str | None, sort: str, limit: int, as_json: bool) -> None:
     \b
     Kinds of reference:
       LOCAL_REFERENCE        a Python reference in that process
-      PINNED_IN_MEMORY       a value that lies in the object store's memory is in use
+      PINNED_IN_MEMORY       a value in the object store's memory is in use
       USED_BY_PENDING_TASK   an argument of a task that has not finished
       CAPTURED_IN_OBJECT     inside of another object, or held by another process
 

@@ -26,6 +26,7 @@ ONE_MACHINE = (
     "this release runs on one machine; joining the head of another comes with the cluster release "
     "(here: kernel start --head)"
 )
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 NO_HEAD = "say --head to start a session on this machine: kernel start --head"
 
 
@@ -58,7 +59,7 @@ def start(head: bool, address: str | None, block: bool, as_json: bool, **given: 
     Examples:
       kernel start --head
       kernel start --head --num-cpus 4 --object-store-memory 2GiB
-      kernel start --head --resources '{"disk": 2}' --labels zone=a --labels fast=yes
+      kernel start --head --resources '{"disk": 2}' --labels zone=a
       kernel start --head --scheduler fifo --metadata-store sqlite
       kernel start --head --block
     """
@@ -70,7 +71,9 @@ def start(head: bool, address: str | None, block: bool, as_json: bool, **given: 
     check_init(options)
     if block:
         # From here on, so that a signal while the session starts ends it as well.
-        signal.signal(signal.SIGTERM, _terminated)
+        for number in _ENDING:
+            if signal.getsignal(number) is signal.SIG_DFL:  # nohup leaves SIGHUP ignored, and so do we
+                signal.signal(number, _terminated)
     begun = time.monotonic()
     session, agent = _start(options)
     try:
@@ -80,7 +83,7 @@ def start(head: bool, address: str | None, block: bool, as_json: bool, **given: 
     except KeyboardInterrupt:
         if not block:
             raise
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, *_ENDING):
             signal.signal(number, signal.SIG_IGN)
         end_session(session)
         click.echo(f"Ended {session.name}.", err=as_json)

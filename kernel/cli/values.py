@@ -26,6 +26,12 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * _MULTIPLES[match[2]])
 
 
+def id_of(text: str) -> str:
+    """Return the id in `ObjectRef(id)` or `Actor(Class, id)`, as programs print them, and any other text as it is."""
+    match = re.fullmatch(r"\w+\((?:.*,\s*)?([0-9a-fA-F]+)\)", text.strip())
+    return match[1] if match is not None else text.strip()
+
+
 class Size(click.ParamType):
     """Bytes."""
 

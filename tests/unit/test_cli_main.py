@@ -1,0 +1,195 @@
+"""The command line itself: help, the one-line answers, options. No session runs here."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kernel.cli.main import COMMANDS, main
+from kernel_spec.version import __version__
+
+
+@pytest.fixture(autouse=True)
+def no_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A place for sessions in which there is none."""
+    monkeypatch.setenv("KERNEL_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("KERNEL_ADDRESS", raising=False)
+    yield tmp_path
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
+    assert main(list(arguments)) == code
+    output, errors = capsys.readouterr()
+    assert output == "" and errors.count("\n") == 1, (output, errors)
+    return errors.strip()
+
+
+# -- help ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_lists_every_command_and_shows_the_first_to_type(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert shown.index("kernel start --head") < shown.index("Commands:")
+    for name, (_, line) in COMMANDS.items():
+        assert f"  {name} " in shown and line in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_says_in_its_help_what_to_type(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: kernel {name}")
+    assert f"\n    kernel {name}" in shown.split("Examples:")[1]
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_of_commands_is_right(name: str) -> None:
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command = getattr(importlib.import_module(f"kernel.cli.{module}"), attribute)
+    assert isinstance(command, click.Command) and command.name == name
+
+
+def test_the_version_is_the_distribution_s(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"kernel {__version__}\n"
+
+
+def test_help_is_quick_and_loads_no_command() -> None:
+    program = (
+        "import sys, time; begun = time.perf_counter()\n"
+        "from kernel.cli.main import main; main(['--help'])\n"
+        "print(time.perf_counter() - begun, [n for n in sys.modules if n.endswith('_command')], file=sys.stderr)"
+    )
+    times = []
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        seconds, loaded = done.stderr.split(" ", 1)
+        times.append(float(seconds))
+        assert loaded.strip() == "[]"
+        if times[-1] < 0.3:  # the fastest counts: others may be using the machine
+            break
+    assert min(times) < 0.3
+
+
+# -- commands of plugins -------------------------------------------------------------------------------------------
+
+
+class _Plugins:
+    """Stands for the plugin manager."""
+
+    problems: dict[str, Exception] = {}
+
+    @classmethod
+    def discover(cls) -> _Plugins:
+        return cls()
+
+    def all(self, kind: str) -> list[click.Command]:
+        assert kind == "cli_command"
+
+        @click.command("greet")
+        def greet() -> None:
+            """Greet somebody."""
+            click.echo("hello")
+
+        @click.command("stop")
+        def stop() -> None:
+            """Take a name that is ours."""
+            click.echo("not ours")
+
+        return [greet, stop]
+
+
+def test_plugins_add_commands_and_replace_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernel.plugins.PluginManager", _Plugins)
+    monkeypatch.setattr("kernel.cli.main.cli._found", None)
+    assert main(["--help"]) == 0
+    assert "Commands of plugins:\n  greet  Greet somebody." in capsys.readouterr().out
+    assert main(["greet"]) == 0
+    assert main(["stop"]) == 0
+    assert capsys.readouterr().out == "hello\nNothing to stop: no session of yours is running.\n"
+    assert "did you mean 'greet'?" in refused(capsys, "gret")
+
+
+# -- answers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["stat"], "kernel: there is no command 'kernel stat', did you mean 'status'?"),
+        (["memroy"], "kernel: there is no command 'kernel memroy', did you mean 'memory'?"),
+        (["plugins", "lst"], "kernel: there is no command 'kernel plugins lst', did you mean 'list'?"),
+        (["status", "--jsn"], "kernel: kernel status: No such option '--jsn'. Did you mean '--json'?"),
+        (["start"], "kernel: say --head to start a session on this machine: kernel start --head"),
+        (["status", "--address", "x"], "kernel: there is no session 'x': no session of yours is running;"),
+        (["stop", "x"], "kernel: there is no session 'x': no session of yours is running;"),
+        (["start", "--address=10.0.0.1:6379"], "joining the head of another comes with the cluster release"),
+        (["start", "--head", "--num-cpus", "many"], "'many' is not a valid float"),
+        (["start", "--head", "--num-cpus", "-1"], "-1.0 is not in the range x>=0"),
+        (["start", "--head", "--memory", "5parsecs"], "'5parsecs' is not a size; write bytes, or a number with"),
+        (["start", "--head", "--resources", "{disk: 1}"], "is no JSON object of quantities"),
+        (["start", "--head", "--resources", '{"disk": "two"}'], "is no JSON object of quantities"),
+        (["start", "--head", "--resources", '{"CPU": 1}'], "must be given by init's own argument"),
+        (["start", "--head", "--labels", "fast"], "'fast' is no label; write NAME=VALUE"),
+        (["start", "--head", "--object-store-memory", "5B"], "object_store_memory must be at least 1 MB"),
+        (["memory", "--sort", "age"], "'age' is not one of 'size', 'id', 'site'"),
+        (["explain"], "Missing argument 'REF|ACTOR'"),
+    ],
+)
+def test_what_is_unknown_or_wrong_is_answered_in_one_line(
+    capsys: pytest.CaptureFixture[str], no_sessions: Path, arguments: list[str], line: str
+) -> None:
+    assert line in refused(capsys, *arguments)
+    assert not list(no_sessions.glob("kernel-*/*"))
+
+
+@pytest.mark.parametrize("name", ["status", "memory", "logs", "stack", "timeline"])
+def test_without_a_session_every_question_says_how_to_start_one(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    line = refused(capsys, name, code=1)
+    assert line == "kernel: no session of yours is running; start one with: kernel start --head"
+
+
+def test_what_nobody_expected_is_one_line_too_and_can_be_looked_into(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(address: str | None, *question: str) -> None:
+        raise RuntimeError("the roof\nis gone")
+
+    monkeypatch.setattr("kernel.cli.status_command.ask_session", break_down)
+    line = refused(capsys, "status", code=1)
+    assert line == "kernel: RuntimeError: the roof is gone (unexpected; KERNEL_TRACEBACK=1 shows where)"
+    monkeypatch.setenv("KERNEL_TRACEBACK", "1")
+    with pytest.raises(RuntimeError):
+        main(["status"])
+
+
+def test_ctrl_c_ends_a_command_quietly(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(address: str | None, *question: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernel.cli.status_command.ask_session", interrupt)
+    assert main(["status"]) == 130
+    assert capsys.readouterr().err.strip() == ""
+
+
+def test_a_reader_that_has_left_is_told_nothing() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "kernel.cli.main", "--help"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
