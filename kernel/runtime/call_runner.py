@@ -160,8 +160,8 @@ class CallRunner:
         """Send why a call failed."""
         self._send(connection, (op.FAILED, task, *self.describe_failure(name, error)))
 
-    def describe_failure(self, name: str, error: BaseException) -> tuple[int, bytes]:
-        """Return kind and data of a failure."""
+    def describe_failure(self, name: str, error: BaseException, ends_actor: bool = False) -> tuple[int, bytes]:
+        """Return kind and data of a failure; with `ends_actor` of one that every call of this actor gets."""
         if isinstance(error, TaskCancelledError):
             return op.CANCELLED, pickle.dumps(error)
         if isinstance(error, KernelError) and not isinstance(error, TaskError):
@@ -174,6 +174,7 @@ class CallRunner:
             pid=os.getpid(),
             node=identity.node.hex()[:8],
             actor=self.actor_name,
+            ends_actor=ends_actor,
         )
 
     def send_cancelled(self, connection: Connection, task: bytes, name: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from kernel.runtime.carried_exception import is_group, pack, put_together, take_apart, unpack
 from kernel.runtime.remote_traceback import frames_of, hide_internal_frames, traceback_of
-from kernel_spec.errors import TaskError
+from kernel_spec.errors import ActorDiedError, TaskError
 
 __all__ = ["capture", "hide_internal_frames", "rebuild", "record_of"]
 
@@ -29,29 +29,39 @@ _RECORD = "_kernel_record"
 
 Record = dict[str, Any]
 """Plain data: `type`, `module`, `message`, `notes`, `frames`, `carried` (bytes or None), `cause`, `context`
-(records or None), `suppress`, `message_only` of a group and its `members` (records or None), and `tasks`: one
-`(name, process, pid, node, actor)` for each task that it went through, innermost first."""
+(records or None), `suppress`, `message_only` of a group and its `members` (records or None), `ends_actor`, and
+`tasks`: one `(name, process, pid, node, actor)` for each task that it went through, innermost first."""
 
 
 # -- in the worker -------------------------------------------------------------------------------------------------
 
 
 def capture(
-    error: BaseException, *, task_name: str, process: str, pid: int, node: str, actor: str | None = None
+    error: BaseException,
+    *,
+    task_name: str,
+    process: str,
+    pid: int,
+    node: str,
+    actor: str | None = None,
+    ends_actor: bool = False,
 ) -> bytes:
     """Return `error`, raised by the task `task_name`, as bytes for `rebuild`. Never raises an `Exception`.
 
     `process` and `node` are shown to users, so the short forms of ids; `actor` is the name of an actor's class.
+    With `ends_actor` (its constructor raised) what is rebuilt is an `ActorDiedError`, too.
     """
     where = (str(task_name), str(process), int(pid), str(node), None if actor is None else str(actor))
     try:
         record = _record(error, _CHAIN_DEPTH, {id(error)})
         record["tasks"] = [*record["tasks"], where]
+        record["ends_actor"] = ends_actor
         return pickle.dumps(record, 5)
     except Exception as trouble:
         record = _blank(type(error))
         record["message"] = f"(its message and frames could not be read: {type(trouble).__name__})"
         record["tasks"] = [where]
+        record["ends_actor"] = ends_actor
         return pickle.dumps(record, 5)
 
 
@@ -117,6 +127,7 @@ def _blank(cls: type) -> Record:
         "suppress": False,
         "message_only": "",
         "members": None,
+        "ends_actor": False,
         "tasks": [],
     }
 
@@ -167,15 +178,20 @@ class RemoteTaskError(TaskError):
         return self.__reduce__()
 
 
+class ConstructorError(RemoteTaskError, ActorDiedError):
+    """The same for what an actor's constructor raised: every call of the actor raises it."""
+
+
 def _rebuilt(record: Record) -> BaseException:
+    base = ConstructorError if record["ends_actor"] else RemoteTaskError
     original = _original(record)
     if original is None:
-        error: BaseException = _task_error_class(record["type"], None)(record["message"])
+        error: BaseException = _task_error_class(record["type"], None, base)(record["message"])
         _attributes(error).update(message=record["message"], cause=None)
         return _finish(error, record)
     if isinstance(original, Exception):
         try:
-            error = put_together(_task_error_class(record["type"], type(original)), take_apart(original))  # type: ignore[arg-type]
+            error = put_together(_task_error_class(record["type"], type(original), base), take_apart(original))  # type: ignore[arg-type]
         except Exception:
             error = original
         if isinstance(error, TaskError) and error is not original:
@@ -183,7 +199,7 @@ def _rebuilt(record: Record) -> BaseException:
             attributes.setdefault("message", record["message"])
             attributes["cause"] = original
             return _finish(error, record)
-    explanation = _task_error_class(record["type"], None)(record["message"])
+    explanation = _task_error_class(record["type"], None, base)(record["message"])
     _attributes(explanation).update(message=record["message"], cause=original)
     _finish(explanation, record).__traceback__ = None
     _set(original, "__cause__", explanation)
@@ -260,11 +276,11 @@ def _set(error: BaseException, name: str, value: Any) -> None:
 
 
 @lru_cache(maxsize=256)
-def _task_error_class(name: str, user_type: type[BaseException] | None) -> type[TaskError]:
+def _task_error_class(name: str, user_type: type[BaseException] | None, base: type[RemoteTaskError]) -> type[TaskError]:
     """Return the class `TaskError[name]`. Raises whatever forbids subclassing `user_type`."""
-    bases: tuple[type, ...] = (RemoteTaskError,)
-    if user_type is not None and user_type is not TaskError:
-        bases = (RemoteTaskError, user_type)
+    bases: tuple[type, ...] = (base,)
+    if user_type is not None and not issubclass(base, user_type):
+        bases = (base, user_type)
     # Of module "builtins", so that tracebacks show the bare name; pickle goes by __reduce__ and never looks it up.
     members = {"__module__": "builtins", "__doc__": f"A task raised {name}."}
     return new_class(f"TaskError[{name}]", bases, exec_body=lambda namespace: namespace.update(members))

@@ -217,7 +217,7 @@ class Worker:
         except BaseException as error:
             if isinstance(error, ExitActor):
                 error = ActorDiedError(f"{name}() called exit_actor()")
-            failure = self.runner.describe_failure(name, error)
+            failure = self.runner.describe_failure(name, error, ends_actor=True)
             with self.runtime.io.lock:
                 self.runtime.io.tell_agent((op.ACTOR_READY, actor, failure))
             self._begin_exit("its constructor failed")
