@@ -118,4 +118,10 @@ def make_local_runtime(given: InitOptions) -> Runtime:
     if chosen or os.environ.get("KERNEL_SERIALIZER"):
         manager = PluginManager.discover(chosen)
         serializers = [factory() for factory in manager.choose_many("serializer")]
-    return LocalRuntime(ValueSerializer(serializers), given.namespace or "", given.node_resources())
+    return LocalRuntime(
+        ValueSerializer(serializers),
+        given.namespace or "",
+        given.node_resources(),
+        labels=given.labels or {},
+        process=given.process_id(),
+    )

@@ -94,8 +94,7 @@ def init(
         if configure_logging:
             configure_later(lambda: configure_for_people(given.logging_level), is_debug(given.logging_level))
         if given.local_mode:
-            runtime: Runtime = make_local_runtime(given)
-            set_runtime(runtime)
+            runtime: Runtime = _start_local(given)
         elif given.address is not None:
             from kernel.api.joining import join
 
@@ -170,12 +169,26 @@ def _start(given: InitOptions) -> Runtime:
     return runtime
 
 
-def _fall_back(given: InitOptions, why: str) -> Any:
+def _fall_back(given: InitOptions, why: str) -> Runtime:
     Logger("kernel").warning(
         'everything runs in this process (local mode); pip install "kernel[plugins]" for all cores', reason=why
     )
+    return _start_local(given)
+
+
+def _start_local(given: InitOptions) -> Runtime:
     runtime = make_local_runtime(given)
     set_runtime(runtime)
+    if given.runtime_env:
+        import pickle
+
+        from kernel.api.runtime_env import prepare_environment
+
+        try:
+            runtime.query("add_environment", pickle.dumps(prepare_environment(given.runtime_env)))
+        except BaseException:
+            runtime.shutdown()
+            raise
     return runtime
 
 

@@ -25,10 +25,16 @@ class Runtime(Protocol):
     job: JobId
     node: NodeId
     process: ProcessId
-    namespace: str
-    is_driver: bool
     local_mode: bool
     serializer: ValueSerializer
+
+    @property
+    def namespace(self) -> str:
+        """The namespace in which names are looked up."""
+
+    @property
+    def is_driver(self) -> bool:
+        """Whether the program asks, not a task or actor of it."""
 
     @property
     def session_directory(self) -> str:

@@ -1,0 +1,234 @@
+"""One actor in this process: its state, the calls that wait for it, and the threads that run them.
+
+A plain actor runs its methods at once in the calling thread, one at a time; who calls while one runs leaves the call
+to the thread that runs it. With `max_concurrency` or concurrency groups, calls run in threads of the actor's own;
+`async def` methods in an event loop of its own (see `event_loop`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kernel.local.event_loop import LocalLoop
+from kernel.local.loopback import Line
+from kernel.local.placement import Place
+from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
+from kernel.runtime.execution_context import Execution, ExitActor
+from kernel.runtime.tasks import Task
+from kernel_spec.errors import ActorDiedError, OptionError
+from kernel_spec.ids import ActorId
+
+if TYPE_CHECKING:
+    from kernel.local.actor_table import LocalActors
+
+PENDING = "PENDING_CREATION"
+ALIVE = "ALIVE"
+RESTARTING = "RESTARTING"
+DEAD = "DEAD"
+THREAD_NAME = "kernel-local-actor"
+
+
+@dataclass(slots=True)
+class Group:
+    """A concurrency group: how many calls may run at once, and how many do."""
+
+    name: str
+    limit: int
+    active: int = 0
+
+
+@dataclass(slots=True)
+class Leaving:
+    """An actor ends after the calls that run now: why, whether for good, and which calls end with it."""
+
+    reason: str
+    final: bool
+    calls: set[bytes] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A call that has its turn, and the incarnation of the actor that runs it."""
+
+    task: Task
+    group: Group
+    runner: CallRunner
+    line: Line
+    place: Place
+
+
+class LocalActor:
+    """Changed under the runtime's lock; user code runs outside of it."""
+
+    def __init__(
+        self, table: LocalActors, id: ActorId, definition: ClassDefinition, options: ActorOptions, creation: Task
+    ) -> None:
+        self.table = table
+        self.id = id
+        self.definition = definition
+        self.options = options
+        self.creation = creation
+        self.description: dict[str, Any] = {}
+        self.state = PENDING
+        self.cause = ""
+        self.failure: tuple[int, bytes] | None = None
+        self.ending = ""
+        self.leaving: Leaving | None = None
+        self.restarts_left = options.max_restarts
+        self.attempt = 0
+        self.place: Place | None = None
+        self.line: Line | None = None
+        self.runner: CallRunner | None = None
+        self.instance: Any = None
+        self.loop: LocalLoop | None = None
+        self.queue: deque[Task] = deque()
+        self.running: dict[bytes, tuple[Task, Group]] = {}
+        limit = options.max_concurrency or (1000 if definition.is_async else 1)
+        self.groups = {"": Group("", limit)}
+        self.groups |= {name: Group(name, size) for name, size in options.concurrency_groups.items()}
+        self.threaded = not definition.is_async and (limit > 1 or len(self.groups) > 1)
+
+    @property
+    def name(self) -> str:
+        """Its class's name."""
+        return self.definition.name
+
+    @property
+    def namespace(self) -> str:
+        """The namespace its name lives in, and its own names."""
+        return str(self.description["namespace"])
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def kick(self) -> None:
+        """Run what may run. Not under the lock."""
+        if self.state != ALIVE:
+            return
+        if self.loop is not None:
+            self.loop.kick()
+        elif self.threaded:
+            self._start_threads()
+        else:
+            self._work()
+
+    def pick(self) -> Picked | None:
+        """Take the next call that may run: in order per caller and group. Under the lock."""
+        if self.state != ALIVE or self.leaving is not None:
+            return None
+        assert self.place is not None and self.line is not None and self.runner is not None
+        stuck: set[bytes] = set()
+        for task in self.queue:
+            caller = task.extra["caller"] if task.extra else b""
+            if caller in stuck:
+                continue
+            if task.waiting:
+                stuck.add(caller)
+                continue
+            group = self.group_of(task)
+            if group.active < group.limit:
+                self.queue.remove(task)
+                group.active += 1
+                self.running[task.id] = (task, group)
+                return Picked(task, group, self.runner, self.line, self.place)
+        return None
+
+    def group_of(self, task: Task) -> Group:
+        """Return the group a call belongs to."""
+        options: CallOptions = task.definition  # type: ignore[assignment]
+        return self.groups.get(options.concurrency_group) or self.groups[""]
+
+    def _start_threads(self) -> None:
+        while True:
+            with self.table.lock:
+                picked = self.pick()
+            if picked is None:
+                return
+            threading.Thread(target=self._work, args=(picked,), name=THREAD_NAME, daemon=True).start()
+
+    def _work(self, picked: Picked | None = None) -> None:
+        while True:
+            if picked is None:
+                with self.table.lock:
+                    picked = self.pick()
+            if picked is None:
+                return
+            self._run(picked)
+            picked = None
+
+    def _run(self, picked: Picked) -> None:
+        task, line = picked.task, picked.line
+        self.table.calls.run(
+            task,
+            lambda: self.lookup(task),
+            picked.runner,
+            line,
+            picked.place,
+            lambda fatal, why: self.over(task, line, fatal, why),
+            in_thread=self.threaded,
+        )
+
+    def over(self, task: Task, line: Line, fatal: BaseException | None, why: str) -> None:
+        """A call has ended; one that is `fatal` takes the actor with it, when the others that run have ended."""
+        with self.table.lock:
+            if line is not self.line:
+                return
+            if fatal is not None:
+                final = isinstance(fatal, ExitActor) or getattr(fatal, "code", 1) in (0, None)
+                self.leaving = self.leaving or Leaving(why, final)
+                self.leaving.calls.add(task.id)
+            else:
+                entry = self.running.pop(task.id, None)
+                if entry is not None:
+                    entry[1].active -= 1
+        self.table.after_call(self)
+
+    def lookup(self, task: Task) -> tuple[Callable[..., Any], str]:
+        """Return the method a call names, and what errors call it."""
+        name = task.definition.name
+        group = task.definition.concurrency_group  # type: ignore[union-attr]
+        if group and group not in self.groups:
+            known = ", ".join(each for each in self.groups if each) or "none"
+            raise OptionError(
+                f"{self.name}.{name}() was called in concurrency group {group!r}; {self.name} has {known}"
+            )
+        if name == "__kernel_terminate__":
+            return self._terminate, name
+        method = getattr(self.instance, name, None)
+        if method is None:
+            raise AttributeError(f"actor {self.name} has no method {name!r}")
+        return method, f"{self.name}.{name}"
+
+    def _terminate(self) -> None:
+        with self.table.lock:
+            self.leaving = Leaving("its __kernel_terminate__() was called", final=True)
+
+    # -- construction ----------------------------------------------------------------------------------------------
+
+    def construct(self) -> tuple[int, bytes] | None:
+        """Run the constructor; return its failure, or None."""
+        assert self.runner is not None and self.line is not None and self.place is not None
+        runner = self.runner
+        sender = self.line.info.id
+        try:
+            with self.place.occupied(Execution(self.id, f"{self.name}.__init__", self.attempt, constructs=True)):
+                cls = runner.load_definition(self.definition.blob, sender)
+                slots = self.table.tasks.slots_message(self.creation)
+                args, kwargs, _ = runner.arguments_from(sender, self.creation.arguments, slots)
+                self.instance = cls(*args, **kwargs)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                self.table.calls.keep_interrupt(error)
+            if isinstance(error, ExitActor):
+                error = ActorDiedError(f"{self.name}.__init__() called exit_actor()")
+            return runner.describe_failure(f"{self.name}.__init__", error)
+        return None
+
+    def runs_here(self) -> bool:
+        """Return whether the calling thread is inside one of its calls."""
+        thread = threading.get_ident()
+        return any(self.table.calls.threads.get(id) == thread for id in self.running)

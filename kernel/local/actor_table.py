@@ -1,0 +1,308 @@
+"""Every actor of this process: creation, names, restarts and death."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernel.local.actor import ALIVE, DEAD, PENDING, RESTARTING, LocalActor
+from kernel.local.calls import Calls
+from kernel.local.environment import Environment, LocalEnvironments
+from kernel.local.event_loop import LocalLoop
+from kernel.local.helpers import Helpers
+from kernel.local.loopback import Loopback
+from kernel.local.placement import make_place
+from kernel.local.resources import LocalResources, Request
+from kernel.local.streaming import Streaming
+from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.definitions import ActorOptions, ClassDefinition
+from kernel.runtime.execution_context import ExitActor
+from kernel.runtime.objects import INLINE
+from kernel.runtime.tasks import Task, TaskTable, cancelled_error
+from kernel_spec.errors import ActorDiedError, ActorUnavailableError, NameTakenError
+from kernel_spec.ids import ActorId
+
+KEPT_DEAD = 1000
+
+
+class LocalActors:
+    """The actors, with what they are made of. State changes under the lock, user code runs outside of it."""
+
+    def __init__(
+        self,
+        loopback: Loopback,
+        tasks: TaskTable,
+        calls: Calls,
+        streaming: Streaming,
+        resources: LocalResources,
+        helpers: Helpers,
+        make_runner: Callable[[str], CallRunner],
+        environments: LocalEnvironments,
+        job_environment: Callable[[], Environment | None],
+    ) -> None:
+        self.lock = loopback.lock
+        self.loopback = loopback
+        self.tasks = tasks
+        self.calls = calls
+        self.streaming = streaming
+        self.resources = resources
+        self.helpers = helpers
+        self.actors: dict[ActorId, LocalActor] = {}
+        self.names: dict[tuple[str, str], ActorId] = {}
+        self._make_runner = make_runner
+        self._environments = environments
+        self._job_environment = job_environment
+        self._layers: dict[ActorId, Any] = {}
+        self._dead: deque[ActorId] = deque()
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def reserve(self, namespace: str, name: str, get_if_exists: bool) -> LocalActor | None:
+        """Return the living holder of a name if `get_if_exists`; raises NameTakenError when it is taken otherwise."""
+        holder = self.names.get((namespace, name))
+        if holder is None:
+            return None
+        if get_if_exists:
+            return self.actors[holder]
+        raise NameTakenError(
+            f"an actor named {name!r} lives in namespace {namespace!r}; use get_actor({name!r}), "
+            "options(get_if_exists=True), or another name"
+        )
+
+    def find(self, namespace: str, name: str) -> LocalActor | None:
+        """Return the living actor of that name."""
+        actor = self.names.get((namespace, name))
+        return self.actors[actor] if actor is not None else None
+
+    # -- birth -----------------------------------------------------------------------------------------------------
+
+    def create(
+        self, definition: ClassDefinition, options: ActorOptions, creation: Task, description: Mapping[str, Any]
+    ) -> LocalActor:
+        """Take a new actor; `start` it when its arguments are there. Under the lock."""
+        actor = LocalActor(self, ActorId(bytes(creation.id)), definition, options, creation)
+        actor.description = dict(description)
+        self.actors[actor.id] = actor
+        if options.name:
+            self.names[(actor.namespace, options.name)] = actor.id
+        return actor
+
+    def start(self, actor: LocalActor) -> None:
+        """Construct an actor, or leave it waiting for resources. Not under the lock."""
+        with self.lock:
+            if actor.state not in (PENDING, RESTARTING):
+                return
+            failure = self.tasks.failed_argument(actor.creation)
+            if failure is not None:
+                self.die(actor, "an argument of its constructor failed", failure)
+                return
+            allocation = self.resources.acquire(actor.options.wanted)
+            if allocation is None:
+                retry = Request(actor.name, actor.options.wanted, lambda: self.start(actor))
+                self.resources.wait(retry)
+                return
+            environment = actor.options.environment or self._job_environment()
+            actor.place = make_place(allocation, actor.namespace, environment, self._environments)
+            info = actor.place.info
+            info.actor, info.actor_name, info.restarts = actor.id, actor.name, actor.attempt
+            info.description = {name: actor.description[name] for name in _DESCRIPTION}
+            actor.line = self.loopback.line()
+            actor.runner = self._make_runner(actor.name)
+        self._construct(actor)
+
+    def _construct(self, actor: LocalActor) -> None:
+        if actor.definition.is_async:
+            if actor.place is not None and actor.place.environment:
+                self._layers[actor.id] = self._environments.enter(actor.place.environment)
+            actor.loop = LocalLoop(actor, lambda loop, failure: self._constructed(actor, failure))
+            actor.loop.start()
+        else:
+            self._constructed(actor, actor.construct())
+            self.calls.raise_interrupt()
+
+    def _constructed(self, actor: LocalActor, failure: tuple[int, bytes] | None) -> None:
+        with self.lock:
+            if actor.state == DEAD:
+                return
+            if failure is not None:
+                self.die(actor, "its constructor raised", failure)
+                return
+            actor.state = ALIVE
+        actor.kick()
+        self.after_call(actor)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def accept(self, actor: LocalActor, task: Task) -> None:
+        """Take a new call. Under the lock; `kick` the actor afterwards."""
+        self.tasks.register(task)
+        task.place = actor
+        self.tasks.resolve_slots(task, lambda task: self.helpers.submit(actor.kick))
+        if actor.state == DEAD:
+            self.fail_dead(actor, task)
+        else:
+            actor.queue.append(task)
+
+    def retry(self, task: Task) -> None:
+        """Take a call that must be made again, before all later ones. Under the lock."""
+        actor: LocalActor = task.place
+        actor.queue.appendleft(task)
+
+    def cancel(self, task: Task) -> None:
+        """Cancel a call that waits. Under the lock."""
+        actor: LocalActor = task.place
+        if task in actor.queue:
+            actor.queue.remove(task)
+            task.cancelled = True
+            self.tasks.fail_with(task, cancelled_error(task))
+
+    def after_call(self, actor: LocalActor) -> None:
+        """A call has ended: start the next, or end the actor if that is what it waits for. Not under the lock."""
+        again = False
+        with self.lock:
+            leaving = actor.leaving
+            if actor.state != ALIVE:
+                return
+            if leaving is not None:
+                if not set(actor.running) <= leaving.calls:
+                    return
+                if leaving.final:
+                    self.die(actor, leaving.reason)
+                else:
+                    again = self.worker_lost(actor, leaving.reason)
+            elif actor.ending and not actor.queue and not actor.running:
+                self._end_unless_found_again(actor)
+            waits = bool(actor.queue) and actor.state == ALIVE
+        if again:
+            self.helpers.submit(lambda: self.start(actor))
+        elif waits and (actor.loop is not None or actor.threaded or not actor.running):
+            actor.kick()
+
+    def _end_unless_found_again(self, actor: LocalActor) -> None:
+        if actor.creation.all_entries()[0].local > 0:
+            actor.ending = ""
+        else:
+            self.die(actor, actor.ending)
+
+    def fail_dead(self, actor: LocalActor, task: Task) -> None:
+        """Fail a call on a dead actor. Under the lock."""
+        if actor.failure is not None:
+            self.tasks.fail(task, *actor.failure)
+            return
+        message = (
+            f"{actor.name}.{task.definition.name}() failed because the actor ({actor.id.hex()[:12]}) is dead: "
+            f"{actor.cause or 'it has ended'}"
+        )
+        self.tasks.fail_with(task, ActorDiedError(message))
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def let_go(self, actor: LocalActor) -> bool:
+        """The last handle is gone: end the actor after the calls it has; return whether it has ended. Under the lock.
+
+        Until then its entry stays, which keeps the arguments that it is constructed with.
+        """
+        if actor.state == DEAD:
+            return True
+        if not actor.options.detached and not actor.ending:
+            actor.ending = "all handles to it went out of scope"
+            self.helpers.submit(lambda: self.after_call(actor))
+        return False
+
+    def kill(self, actor: LocalActor, no_restart: bool) -> None:
+        """End an actor now; without `no_restart` it may restart. Not under the lock."""
+        here = actor.runs_here()
+        with self.lock:
+            if actor.state == DEAD:
+                return
+            if no_restart or actor.state in (PENDING, RESTARTING):
+                self.die(actor, "it was killed by kernel.kill(actor)")
+                again = False
+            else:
+                again = self.worker_lost(actor, "it was killed by kernel.kill(actor, no_restart=False)")
+        if again and here:
+            self.helpers.submit(lambda: self.start(actor))
+        elif again:
+            self.start(actor)
+        if here:
+            raise ExitActor
+
+    def worker_lost(self, actor: LocalActor, cause: str) -> bool:
+        """What a process's death means: restart if it may (return True), else die. Under the lock."""
+        if actor.state != ALIVE:
+            return False
+        actor.cause = cause
+        if actor.ending or actor.restarts_left == 0:
+            self.die(actor, actor.ending or cause)
+            return False
+        actor.restarts_left -= 1 if actor.restarts_left > 0 else 0
+        actor.attempt += 1
+        actor.state = RESTARTING
+        interrupted = [task for task, _ in actor.running.values()]
+        self._close(actor)
+        again = []
+        for task in interrupted:
+            error = ActorUnavailableError(
+                f"{actor.name}.{task.definition.name}() may or may not have run: the actor ({actor.id.hex()[:12]}) "
+                f"died and is restarting: {cause}. Set max_task_retries to have such calls made again"
+            )
+            if self.tasks.retry_or_fail(task, error):
+                task.place = actor
+                again.append(task)
+        actor.queue.extendleft(reversed(again))
+        return True
+
+    def die(self, actor: LocalActor, cause: str, failure: tuple[int, bytes] | None = None) -> None:
+        """An actor is gone for good. Under the lock."""
+        if actor.state == DEAD:
+            return
+        actor.state, actor.cause, actor.failure = DEAD, cause, failure
+        unfinished = [task for task, _ in actor.running.values()] + list(actor.queue)
+        actor.queue.clear()
+        self._close(actor)
+        key = (actor.namespace, actor.options.name)
+        if self.names.get(key) == actor.id:
+            del self.names[key]
+        for task in unfinished:
+            self.tasks.running.pop(task.id, None)
+            self.fail_dead(actor, task)
+        self._dead.append(actor.id)
+        while len(self._dead) > KEPT_DEAD:
+            del self.actors[self._dead.popleft()]
+        self.tasks.ownership.free_unneeded(actor.creation.all_entries()[0])
+
+    def _close(self, actor: LocalActor) -> None:
+        """End the actor's process, as it were: nothing that it still does is heard."""
+        if actor.line is not None:
+            actor.line.closed = True
+        if actor.loop is not None:
+            actor.loop.stop()
+            actor.loop = None
+        for id in list(actor.running):
+            run = self.streaming.runs.pop(id, None)
+            if run is not None:
+                run.ended = True
+        actor.running.clear()
+        actor.leaving = None
+        for group in actor.groups.values():
+            group.active = 0
+        layer = self._layers.pop(actor.id, None)
+        if layer is not None:
+            self._environments.leave(layer)
+        place, actor.place = actor.place, None
+        actor.instance = None
+        if place is not None:
+            self.resources.release(place.allocation)
+
+
+_DESCRIPTION = ("id", "definition", "max_pending_calls", "owner", "owner_address", "detached", "name")
+
+
+def resolve_creation(task: Task, nothing: bytes) -> None:
+    """Make the reference whose life is the actor's ready; constructor arguments stay alive as long as it."""
+    entry = task.all_entries()[0]
+    entry.resolve(INLINE, nothing)
+    held, task.holds = task.holds, None
+    if held:
+        entry.more().contained = held

@@ -1,0 +1,122 @@
+"""Runtime environments in one process: set while a call runs, taken back afterwards.
+
+Variables, working directory and module path belong to the whole process, so calls that run at the same time in
+several threads see each other's; and a module stays imported once one call has imported it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_spec.errors import RuntimeEnvError
+
+Environment = Mapping[str, Any]
+"""`{"env_vars": {...}, "working_dir": digest, "py_modules": [digest, ...]}`, as the public API prepares it."""
+
+
+@dataclass(slots=True, eq=False)
+class Layer:
+    """One environment that some call is in."""
+
+    variables: dict[str, str]
+    directory: str
+    paths: list[str]
+
+
+class LocalEnvironments:
+    """Unpacked packages, by the digest of their content, below `directory`."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = os.path.join(directory, "packages")
+        self._lock = threading.Lock()
+        self._layers: list[Layer] = []
+        self._variables_before: dict[str, str | None] = {}
+        self._directory_before = ""
+        self._shown = ""
+
+    def has(self, digest: str) -> bool:
+        """Return whether a package is unpacked."""
+        return os.path.isdir(self._path(digest))
+
+    def add(self, digest: str, archive: bytes) -> None:
+        """Unpack a package. Raises RuntimeEnvError when it is damaged."""
+        if hashlib.blake2b(archive, digest_size=16).hexdigest() != digest:
+            raise RuntimeEnvError(f"package {digest} is damaged; call init() again")
+        with self._lock:
+            if self.has(digest):
+                return
+            try:
+                with zipfile.ZipFile(io.BytesIO(archive)) as package:
+                    os.makedirs(self._path(digest))
+                    package.extractall(self._path(digest))
+            except (OSError, zipfile.BadZipFile) as error:
+                raise RuntimeEnvError(f"package {digest} can't be unpacked in {self._directory}: {error}") from error
+
+    @contextmanager
+    def inside(self, environment: Environment | None) -> Iterator[None]:
+        """Run the block in an environment."""
+        if not environment:
+            yield
+            return
+        layer = self.enter(environment)
+        try:
+            yield
+        finally:
+            self.leave(layer)
+
+    def enter(self, environment: Environment) -> Layer:
+        """Put an environment on top of those that calls are in; `leave` it in any order."""
+        working = environment.get("working_dir")
+        packages = [*([working] if working else []), *environment.get("py_modules", ())]
+        layer = Layer(
+            dict(environment.get("env_vars", {})),
+            self._path(working) if working else "",
+            [self._path(digest) for digest in packages],
+        )
+        with self._lock:
+            if not self._layers:
+                self._directory_before = os.getcwd()
+            for name in layer.variables:
+                self._variables_before.setdefault(name, os.environ.get(name))
+            self._layers.append(layer)
+            sys.path[:0] = layer.paths
+            self._show()
+        return layer
+
+    def leave(self, layer: Layer) -> None:
+        """Take an environment back."""
+        with self._lock:
+            self._layers.remove(layer)
+            for path in layer.paths:
+                if path in sys.path:
+                    sys.path.remove(path)
+            self._show()
+            if not self._layers:
+                self._variables_before.clear()
+
+    def _show(self) -> None:
+        """Set variables and directory as the topmost layers have them, else as they were before all layers."""
+        for name, before in self._variables_before.items():
+            values = [layer.variables[name] for layer in self._layers if name in layer.variables]
+            value = values[-1] if values else before
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        directories = [layer.directory for layer in self._layers if layer.directory]
+        wanted = directories[-1] if directories else ("" if self._shown == "" else self._directory_before)
+        if wanted and wanted != self._shown:
+            os.chdir(wanted)
+        self._shown = directories[-1] if directories else ""
+
+    def _path(self, digest: str) -> str:
+        return os.path.join(self._directory, digest)

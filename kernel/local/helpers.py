@@ -1,0 +1,64 @@
+"""The thread that runs what could not run at once: tasks whose arguments came late, actors that wait for resources.
+
+They run one after another. One that blocks in `get` steps aside and the next one starts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+THREAD_NAME = "kernel-local"
+
+
+class Helpers:
+    """A queue of functions, and at most one thread at a time that runs them without being blocked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: deque[Callable[[], None]] = deque()
+        self._active = 0
+        self._threads: set[int] = set()
+
+    def submit(self, function: Callable[[], None]) -> None:
+        """Run `function` soon."""
+        self._queue.append(function)
+        self._start_if_free()
+
+    def blocked(self) -> None:
+        """The calling thread is about to block: if it is ours, let another one work."""
+        if threading.get_ident() in self._threads:
+            with self._lock:
+                self._active -= 1
+            self._start_if_free()
+
+    def unblocked(self) -> None:
+        """The calling thread goes on."""
+        if threading.get_ident() in self._threads:
+            with self._lock:
+                self._active += 1
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is queued and every thread is blocked."""
+        return not self._queue and self._active == 0
+
+    def _start_if_free(self) -> None:
+        with self._lock:
+            if self._active > 0 or not self._queue:
+                return
+            self._active += 1
+        threading.Thread(target=self._work, name=THREAD_NAME, daemon=True).start()
+
+    def _work(self) -> None:
+        self._threads.add(threading.get_ident())
+        while True:
+            with self._lock:
+                if not self._queue or self._active > 1:
+                    self._active -= 1
+                    self._threads.discard(threading.get_ident())
+                    break
+                function = self._queue.popleft()
+            function()
+        self._start_if_free()

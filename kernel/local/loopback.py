@@ -1,0 +1,138 @@
+"""A process that talks to itself: what the parts of `kernel.runtime` ask of a process, without sockets.
+
+Results of local calls are sent as messages like everybody's; they arrive at once, in the thread that sent them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.runtime.layout import pack, packed_size
+from kernel.runtime.objects import Entry
+from kernel.runtime.ownership import Carried, Ownership
+from kernel.runtime.waiting import Waiter
+from kernel_spec.ids import ObjectId, ProcessId
+from kernel_spec.serialization import Buffer
+
+_TICK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Self:
+    """The only peer there is."""
+
+    id: ProcessId
+
+
+class Line:
+    """A connection to itself. What an actor sends on its line after it was killed is not heard."""
+
+    def __init__(self, process: ProcessId) -> None:
+        self.info = Self(process)
+        self.closed = False
+
+
+@dataclass(frozen=True, slots=True)
+class LocalIdentity:
+    """Who this process is, as errors show it."""
+
+    id: ProcessId
+    node: bytes
+
+
+class LocalPump:
+    """Blocks threads. `on_tick` is called now and then while one waits without a deadline, and may raise."""
+
+    def __init__(self) -> None:
+        self.on_tick: Callable[[], None] = lambda: None
+        self.lurking = True
+
+    def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
+        """Park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
+        while waiter.remaining > 0:
+            pause = _TICK_SECONDS
+            if deadline is not None:
+                pause = min(pause, deadline - time.monotonic())
+                if pause <= 0:
+                    return False
+            signal = threading.Lock()
+            signal.acquire()
+            waiter.signal = signal
+            woken = waiter.remaining <= 0 or signal.acquire(timeout=pause)
+            waiter.signal = None
+            if not woken and deadline is None:
+                self.on_tick()
+        return True
+
+
+class Loopback:
+    """The stand-in for `kernel.runtime.process.Process`."""
+
+    address = ""
+    agent = None
+    closing = False
+
+    def __init__(self, process: ProcessId, node: bytes) -> None:
+        self.id = process
+        self.identity = LocalIdentity(process, node)
+        self.lock = threading.RLock()
+        self.pump = LocalPump()
+        self.handlers: dict[int, Callable[[Any, Any], None]] = {}
+        self.on_peer_lost: list[Any] = []
+        self.after_batch: list[Callable[[], None]] = []
+
+    def line(self) -> Line:
+        """Return a new connection to this process."""
+        return Line(self.id)
+
+    def send(self, line: Line, message: tuple[Any, ...]) -> None:
+        """Deliver a message."""
+        with self.lock:
+            if not line.closed:
+                self.handlers[message[0]](line, message)
+
+    def flush_soon(self) -> None:
+        """Nothing is ever on its way."""
+
+    def raise_interrupt(self) -> None:
+        """Signals are raised where they happen."""
+
+
+class LocalStore:
+    """The stand-in for `StoreAccess`: large values as read-only bytes in a dictionary."""
+
+    def __init__(self) -> None:
+        self.values: dict[ObjectId, memoryview] = {}
+        self.drop_idle_views: Callable[[], None] = lambda: None
+
+    def write(self, id: ObjectId, head: bytes, buffers: Sequence[Buffer], owner: ProcessId, weak: bool = False) -> int:
+        """Store a serialized value and return its size in bytes."""
+        size = packed_size(head, buffers)
+        value = memoryview(bytearray(size))
+        pack(value, head, buffers)
+        self.values[id] = value.toreadonly()
+        return size
+
+    def view(self, id: ObjectId) -> memoryview:
+        """Return a read-only view of an object."""
+        return self.values[id]
+
+    def delete(self, ids: Iterable[ObjectId]) -> None:
+        """Forget objects; views of them stay good."""
+        for id in ids:
+            self.values.pop(id, None)
+
+    def drain_released(self) -> None:
+        """Views are not counted."""
+
+
+class LocalOwnership(Ownership):
+    """Every object is owned here, so a reference that travels needs no registration."""
+
+    def carry(self, inner: Iterable[Entry], receiver: ProcessId, key: bytes) -> Carried:
+        """Return what to put into a message about references that the sender keeps alive meanwhile."""
+        return [(entry.id, self.process.id, "") for entry in inner]

@@ -1,0 +1,53 @@
+"""Where a call believes it runs: what it was given, which execution it is, which environment it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kernel.local.environment import Environment, LocalEnvironments
+from kernel.local.resources import held
+from kernel.runtime.execution_context import Execution, current_execution
+from kernel.runtime.worker_info import WorkerInfo, local_worker
+from kernel_spec.resources import Allocation
+
+
+@dataclass(slots=True)
+class Place:
+    """One worker of local mode: a task's for as long as it runs, or an actor's for life."""
+
+    info: WorkerInfo
+    allocation: Allocation
+    environment: Environment | None
+    environments: LocalEnvironments
+
+    def settle(self, execution: Execution) -> None:
+        """Make this the place of the coroutine that calls, whose context is its own."""
+        local_worker.set(self.info)
+        current_execution.set(execution)
+        held.set(self.allocation)
+
+    @contextmanager
+    def occupied(self, execution: Execution) -> Iterator[None]:
+        """Run the block here."""
+        worker = local_worker.set(self.info)
+        running = current_execution.set(execution)
+        holds = held.set(self.allocation)
+        try:
+            with self.environments.inside(self.environment):
+                yield
+        finally:
+            held.reset(holds)
+            current_execution.reset(running)
+            local_worker.reset(worker)
+
+
+def make_place(
+    allocation: Allocation, namespace: str, environment: Environment | None, environments: LocalEnvironments
+) -> Place:
+    """Return a place that holds `allocation`."""
+    info = WorkerInfo()
+    info.namespace = namespace
+    info.assign(allocation.amounts, allocation.devices)
+    return Place(info, allocation, environment, environments)

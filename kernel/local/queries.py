@@ -1,0 +1,152 @@
+"""What local mode answers when asked about the session, as a node agent would."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from kernel.local.resources import ADDRESS
+from kernel_spec.errors import OptionError, ProtocolError
+from kernel_spec.ids import ActorId
+from kernel_spec.resources import from_units, quantities
+
+if TYPE_CHECKING:
+    from kernel.local.runtime import LocalRuntime
+
+
+class LocalAnswers:
+    """Each public method is a question."""
+
+    def __init__(self, runtime: LocalRuntime) -> None:
+        self._runtime = runtime
+        self._metadata: dict[tuple[str, bytes], bytes] = {}
+        self._started = time.time()
+        self.job_environment: dict[str, Any] | None = None
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """Answer one question; raises ProtocolError for one that is not known."""
+        answer = None if method.startswith("_") else getattr(type(self), method, None)
+        if answer is None:
+            raise ProtocolError(f"local mode does not answer {method!r}")
+        return answer(self, *arguments)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Return the one node."""
+        runtime = self._runtime
+        return [
+            {
+                "NodeID": runtime.node.hex(),
+                "Alive": True,
+                "NodeManagerAddress": ADDRESS,
+                "NodeManagerHostname": socket.gethostname(),
+                "NodeManagerPort": 0,
+                "ObjectManagerPort": 0,
+                "ObjectStoreSocketName": "",
+                "RayletSocketName": "",
+                "Resources": quantities(runtime.resources.pool.total),
+                "Labels": dict(runtime.labels),
+                "alive": True,
+                "AgentPid": os.getpid(),
+            }
+        ]
+
+    def cluster_resources(self) -> dict[str, float]:
+        """Return the totals."""
+        with self._runtime.lock:
+            return quantities(self._runtime.resources.pool.total)
+
+    def available_resources(self) -> dict[str, float]:
+        """Return what is free."""
+        with self._runtime.lock:
+            free = self._runtime.resources.pool.available
+            return {name: from_units(units) for name, units in free.items() if units > 0}
+
+    def set_resource(self, name: str, quantity: float) -> None:
+        """Create, change or (with 0) delete a custom resource."""
+        if quantity < 0:
+            raise OptionError(f"the capacity of resource {name!r} must be zero or more, not {quantity}")
+        if name in ("CPU", "GPU", "memory", "object_store_memory"):
+            raise OptionError(f"{name} is fixed when the node starts; only custom resources can be set at run time")
+        with self._runtime.lock:
+            self._runtime.resources.pool.set_total(name, quantity)
+            self._runtime.resources.try_again()
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """Return Chrome trace events."""
+        return self._runtime.trace.events()
+
+    def workers(self) -> list[dict[str, Any]]:
+        """There are none but this process."""
+        return []
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Return the one job."""
+        runtime = self._runtime
+        return [
+            {
+                "job_id": runtime.job.hex(),
+                "pid": os.getpid(),
+                "namespace": runtime.namespace,
+                "script": "",
+                "started": self._started,
+                "ended": None,
+            }
+        ]
+
+    def actors(self) -> list[dict[str, Any]]:
+        """Return a row per actor."""
+        with self._runtime.lock:
+            return [
+                {
+                    "actor_id": actor.id.hex(),
+                    "class_name": actor.name,
+                    "name": actor.options.name,
+                    "namespace": actor.namespace,
+                    "state": actor.state,
+                    "pid": os.getpid(),
+                    "restarts": actor.attempt,
+                    "detached": actor.options.detached,
+                    "job_id": self._runtime.job.hex(),
+                    "cause": actor.cause,
+                }
+                for actor in self._runtime.actors.actors.values()
+            ]
+
+    def explain_actor(self, actor: bytes) -> str:
+        """Say what an actor waits for."""
+        return self._runtime.explanations.of_actor(self._runtime.actors.actors.get(ActorId(actor)))
+
+    def kv_put(self, namespace: str, key: bytes, value: bytes, overwrite: bool) -> bool:
+        """Store a value; return whether it was."""
+        if not overwrite and (namespace, key) in self._metadata:
+            return False
+        self._metadata[(namespace, key)] = value
+        return True
+
+    def kv_get(self, namespace: str, key: bytes) -> bytes | None:
+        """Return a value."""
+        return self._metadata.get((namespace, key))
+
+    def kv_delete(self, namespace: str, key: bytes) -> bool:
+        """Remove a value; return whether there was one."""
+        return self._metadata.pop((namespace, key), None) is not None
+
+    def kv_keys(self, namespace: str, prefix: bytes) -> list[bytes]:
+        """Return the keys that begin with `prefix`."""
+        return sorted(key for space, key in self._metadata if space == namespace and key.startswith(prefix))
+
+    def has_package(self, digest: str) -> bool:
+        """Return whether a package is unpacked."""
+        return self._runtime.environments.has(digest)
+
+    def add_package(self, digest: str, archive: bytes) -> None:
+        """Unpack a package."""
+        self._runtime.environments.add(digest, archive)
+
+    def add_environment(self, description: bytes) -> str:
+        """Make an environment the one of tasks and actors that ask for none."""
+        self.job_environment = pickle.loads(description)
+        return ""

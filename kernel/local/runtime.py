@@ -1,0 +1,492 @@
+"""The in-process runtime: what `kernel.init(local_mode=True)` gives.
+
+It behaves as sessions of many processes do, with the same errors, orders and serialization, and differs in when:
+
+* Tasks and the methods of plain actors run in the calling thread at `.remote()`, so `breakpoint()` and profilers
+  see one stack. A task runs later, in a helper thread, only when an argument or a resource is not there yet.
+* `async def` actors have an event loop in a thread, actors with `max_concurrency` or concurrency groups have
+  threads, so that their calls can wait for each other.
+* What can never be ready does not hang. `get` without a timeout raises InfeasibleError at once, where it can be
+  known (resources that the node lacks, a call that waits for itself), or as soon as nothing runs any more that
+  could end the wait; `get` with a timeout raises GetTimeoutError with the same reason.
+* A running plain function can be cancelled only between two steps of the interpreter, and nothing protects the
+  program from a task that ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import ctypes
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kernel.local.actor import LocalActor
+from kernel.local.actor_table import LocalActors, resolve_creation
+from kernel.local.calls import Calls
+from kernel.local.environment import LocalEnvironments
+from kernel.local.explanation import Explanations
+from kernel.local.helpers import Helpers
+from kernel.local.loopback import LocalOwnership, LocalStore, Loopback
+from kernel.local.objects import LocalObjects
+from kernel.local.queries import LocalAnswers
+from kernel.local.resources import LocalResources
+from kernel.local.stalemate import Stalemate
+from kernel.local.streaming import AHEAD, Streaming
+from kernel.local.submission import LocalTasks
+from kernel.logs import Logger
+from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.current import find_runtime, set_runtime
+from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
+from kernel.runtime.execution_context import NO_EXECUTION, current_execution
+from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.objects import FAILED, PENDING, Entry
+from kernel.runtime.ownership import failure_of
+from kernel.runtime.serialization import ValueSerializer
+from kernel.runtime.stream_consumer import StreamConsumer
+from kernel.runtime.streams import Stream
+from kernel.runtime.tasks import Task, TaskTable, cancelled_error
+from kernel.runtime.tracing import Trace
+from kernel.runtime.worker_info import current_worker
+from kernel_spec.errors import ActorDiedError, InfeasibleError, PendingCallsLimitError, SessionEndedError, UsageError
+from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
+
+PATIENCE_SECONDS = 5.0
+"""How long a `get` waits without a word."""
+
+
+class LocalRuntime:
+    """Tasks, actors and objects of one process that is all there is. See `kernel.runtime.interface.Runtime`."""
+
+    local_mode = True
+
+    def __init__(
+        self,
+        serializer: ValueSerializer,
+        namespace: str,
+        node_resources: Mapping[str, float],
+        labels: Mapping[str, str] | None = None,
+        process: bytes | None = None,
+    ) -> None:
+        self.labels = dict(labels or {})
+        self.process = ProcessId(process or os.urandom(8))
+        self.job = JobId(self.process)
+        self.node = NodeId(os.urandom(8))
+        self.session_directory = tempfile.mkdtemp(prefix="kernel-local-")
+        self.serializer = serializer
+        self.ended: str | None = None
+        self._namespace = namespace or self.process.hex()
+        self.io = Loopback(self.process, self.node)
+        self.identity = self.io.identity
+        self.lock = self.io.lock
+        self.store = LocalStore()
+        self.ownership = LocalOwnership(self.io, self.store)  # type: ignore[arg-type]
+        self.tasks = TaskTable(self.io, self.ownership, self.store, serializer)  # type: ignore[arg-type]
+        self.tasks.on_retry = self._retry
+        self.trace = Trace()
+        self.helpers = Helpers()
+        self.environments = LocalEnvironments(self.session_directory)
+        self.resources = LocalResources(node_resources, self.helpers.submit)
+        self.streaming = Streaming(self.io, self.helpers.submit)
+        self.calls = Calls(self.io, self.tasks, self.streaming, self.trace)
+        self.answers = LocalAnswers(self)
+        self.submitter = LocalTasks(self)
+        self.actors = LocalActors(
+            self.io, self.tasks, self.calls, self.streaming, self.resources, self.helpers,
+            self.make_runner, self.environments, lambda: self.answers.job_environment,
+        )  # fmt: skip
+        self.explanations = Explanations(self.calls, self.resources)
+        self.stalemate = Stalemate(self)
+        self.objects = LocalObjects(self.io, self.ownership, self.store, self.tasks, serializer)
+        self.objects.go_on = self._go_on
+        self.objects.why_never = self.stalemate.why_never
+        self.objects.explain = self.explanations.of
+        self.objects.block = self._block
+        self.streams = StreamConsumer(self.io, lambda: self.ended)  # type: ignore[arg-type]
+        self.io.pump.on_tick = self._while_blocked
+        self._waits: dict[int, float] = {}
+        self._forever: list[ObjectRef] = []
+        self._log = Logger("kernel.local")
+
+    def make_runner(self, actor_name: str) -> CallRunner:
+        """Return what packs and unpacks the values of calls."""
+        runner = CallRunner(self)  # type: ignore[arg-type]
+        runner.actor_name = actor_name or None
+        return runner
+
+    # -- tasks -----------------------------------------------------------------------------------------------------
+
+    def submit(self, function: FunctionDefinition, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """See `Runtime.submit`. Runs the task, unless something that it needs is not there yet."""
+        self._drain()
+        self._export(function)
+        task, result = self.tasks.prepare(function, function.max_retries, args, kwargs)
+        task.method = function.name
+        self.submitter.accept(task)
+        return result
+
+    def _export(self, definition: FunctionDefinition | ClassDefinition) -> None:
+        if definition.id:
+            return
+        import hashlib
+
+        target = definition.function if isinstance(definition, FunctionDefinition) else definition.cls
+        blob, captured = self.serializer.dumps_function(target)
+        definition.blob, definition.captured = blob, list(captured)
+        definition.id = hashlib.blake2b(blob, digest_size=12).digest()
+
+    def _retry(self, task: Task) -> None:
+        if isinstance(task.place, LocalActor):
+            self.actors.retry(task)
+        else:
+            self.submitter.retry(task)
+
+    def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
+        """See `Runtime.cancel`."""
+        with self.lock:
+            self._cancel(ref._entry, force, recursive)
+
+    def _cancel(self, entry: Entry, force: bool, recursive: bool) -> None:
+        task: Task | None = entry.task
+        if task is None or entry.state != PENDING:
+            return
+        is_call = isinstance(task.place, LocalActor)
+        if is_call and force:
+            raise UsageError(
+                f"cancel(force=True) can't end the actor call {task.name}(): it would end the actor. "
+                "Use cancel(ref), or kernel.kill(actor)"
+            )
+        if is_call and task in task.place.queue:
+            self.actors.cancel(task)
+        elif task.id in self.tasks.running:
+            self._interrupt(task, recursive)
+        elif not task.cancelled:
+            task.cancelled = True
+            self.tasks.fail_with(task, cancelled_error(task))
+
+    def _interrupt(self, task: Task, recursive: bool) -> None:
+        task.cancelled = True
+        if recursive:
+            for entry in list(self.ownership.objects.values()):
+                if entry.task is not None and entry.task.parent == task.id and entry.state == PENDING:
+                    self._cancel(entry, False, True)
+        thread = self.calls.threads.get(task.id)
+        loop = task.place.loop if isinstance(task.place, LocalActor) else None
+        if loop is not None:
+            loop.cancel(task.id)
+        elif thread is not None:
+            self.calls.cancelled.add(task.id)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+        else:
+            self.tasks.fail_with(task, cancelled_error(task))
+            self.helpers.submit(lambda: self.streaming.close(task.id))
+
+    # -- actors ----------------------------------------------------------------------------------------------------
+
+    def create_actor(
+        self, definition: ClassDefinition, options: ActorOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[ActorId, ObjectRef | None, Mapping[str, Any] | None]:
+        """See `Runtime.create_actor`."""
+        self._drain()
+        self._export(definition)
+        constructor = CallOptions(returns=1, name="__init__")
+        task, ref = self.tasks.prepare(constructor, 0, args, kwargs, f"{definition.name}.__init__")
+        actor_id = ActorId(bytes(task.id))
+        namespace = options.namespace or self.namespace
+        with self.lock:
+            self._check_alive()
+            if options.name:
+                existing = self._reserve_name(task, namespace, options)
+                if existing is not None:
+                    return actor_id, None, existing.description
+            self.tasks.register(task)
+            actor = self.actors.create(
+                definition, options, task, self._describe(actor_id, definition, options, namespace)
+            )
+            resolve_creation(task, self.serializer.dumps(None)[0])
+            ref._entry.more().may_go = lambda: self.actors.let_go(actor)
+            ready = self.tasks.resolve_slots(task, lambda task: self.helpers.submit(lambda: self.actors.start(actor)))
+        if ready:
+            self.actors.start(actor)
+        return actor_id, ref, None
+
+    def _reserve_name(self, constructor: Task, namespace: str, options: ActorOptions) -> LocalActor | None:
+        existing: LocalActor | None = None
+        try:
+            existing = self.actors.reserve(namespace, options.name, options.get_if_exists)
+            return existing
+        finally:
+            held, constructor.holds = constructor.holds, None
+            if existing is None and self.actors.find(namespace, options.name) is None:
+                constructor.holds = held
+            elif held:
+                self.ownership.release(held)
+
+    def _describe(
+        self, actor: ActorId, definition: ClassDefinition, options: ActorOptions, namespace: str
+    ) -> dict[str, Any]:
+        return {
+            "id": bytes(actor),
+            "definition": (definition.name, definition.methods, definition.is_async, options.max_task_retries),
+            "max_pending_calls": options.max_pending_calls,
+            "owner": self.process,
+            "owner_address": "",
+            "detached": options.detached,
+            "name": options.name,
+            "namespace": namespace,
+        }
+
+    def call_actor(
+        self, actor: ActorId, method: str, options: CallOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """See `Runtime.call_actor`."""
+        self._drain()
+        task, result = self.tasks.prepare(options, options.max_task_retries, args, kwargs)
+        task.extra = {"caller": self._caller()}
+        with self.lock:
+            self._check_alive()
+            known = self.actors.actors.get(actor)
+            if known is None:
+                self._fail_unknown(actor, task)
+                return result
+            task.method = f"{known.name}.{method}"
+            self.actors.accept(known, task)
+        known.kick()
+        return result
+
+    def _fail_unknown(self, actor: ActorId, task: Task) -> None:
+        self.tasks.register(task)
+        name = f"actor.{task.definition.name}()"
+        message = f"{name} failed because the actor ({actor.hex()[:12]}) is dead: it ended long ago"
+        self.tasks.fail_with(task, ActorDiedError(message))
+
+    def _caller(self) -> bytes:
+        """Whose calls stay in order: an actor's, a task's, the program's."""
+        return current_worker().actor or current_execution.get().task
+
+    def check_pending_calls(self, actor: ActorId, limit: int) -> None:
+        """See `Runtime.check_pending_calls`."""
+        known = self.actors.actors.get(actor)
+        if known is not None and len(known.queue) + len(known.running) >= limit:
+            raise PendingCallsLimitError(
+                f"{known.name} ({actor.hex()[:12]}) has {limit} calls of this process waiting, its "
+                "max_pending_calls; get some results before calling it again"
+            )
+
+    def watch_actor(self, actor: ActorId, name: str = "") -> None:
+        """Every actor is known here already."""
+
+    def find_actor(self, name: str, namespace: str | None) -> Mapping[str, Any] | None:
+        """See `Runtime.find_actor`."""
+        self._drain()
+        with self.lock:
+            found = self.actors.find(namespace or self.namespace, name)
+            return found.description if found is not None else None
+
+    def list_named_actors(self, all_namespaces: bool) -> list[dict[str, str]]:
+        """See `Runtime.list_named_actors`."""
+        self._drain()
+        with self.lock:
+            names = list(self.actors.names)
+        return [{"namespace": ns, "name": name} for ns, name in names if all_namespaces or ns == self.namespace]
+
+    def kill_actor(self, actor: ActorId, no_restart: bool) -> None:
+        """See `Runtime.kill_actor`."""
+        known = self.actors.actors.get(actor)
+        if known is not None:
+            self.actors.kill(known, no_restart)
+
+    # -- objects ---------------------------------------------------------------------------------------------------
+
+    def put(self, value: Any, weak: bool = False) -> ObjectRef:
+        """See `Runtime.put`. Space is never short, so weak objects stay as long as their references."""
+        self._drain()
+        return self.objects.put(value)
+
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None) -> list[Any]:
+        """See `Runtime.get`; raises InfeasibleError for what can never be ready."""
+        self._drain()
+        return self.objects.get(refs, timeout)
+
+    def wait(
+        self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None, fetch_local: bool
+    ) -> tuple[list[ObjectRef], list[ObjectRef]]:
+        """See `Runtime.wait`; raises InfeasibleError like `get`."""
+        self._drain()
+        return self.objects.wait(refs, num_returns, timeout)
+
+    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any]) -> None:
+        """See `Runtime.deliver`."""
+        self.objects.deliver(ref, future)
+
+    def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
+        """See `Runtime.deliver_async`."""
+        return self.objects.deliver_async(ref, loop)
+
+    def adopt(self, id: ObjectId, owner: ProcessId, address: str) -> ObjectRef:
+        """See `Runtime.adopt`."""
+        return self.ownership.adopt(ObjectId(id), self.process, "", None)
+
+    def owner_of(self, ref: ObjectRef) -> tuple[ProcessId, str]:
+        """See `Runtime.owner_of`."""
+        return self.process, ""
+
+    def pin_forever(self, ref: ObjectRef) -> None:
+        """See `Runtime.pin_forever`."""
+        self._forever.append(ref)
+
+    def stored_payload(self, entry: Entry) -> Any:
+        """Return head and buffers of a large value."""
+        from kernel.runtime.layout import unpack
+
+        return unpack(self.store.view(entry.id))
+
+    # -- streams ---------------------------------------------------------------------------------------------------
+
+    def next_item(self, stream: Stream, timeout: float | None) -> ObjectRef:
+        """See `Runtime.next_item`."""
+        if not stream.items:
+            self.streaming.wanted(stream.task)
+            self.calls.raise_interrupt()
+        if timeout is None and not stream.items and not stream.finished and stream.completed is not None:
+            with self.lock:
+                why = self.stalemate.why_never(stream.completed._entry)
+            if why:
+                raise InfeasibleError(f"this would wait for ever: {why}")
+        leave = self._block([])
+        try:
+            return self.streams.next_item(stream, timeout)
+        finally:
+            leave()
+
+    def take_item(self, stream: Stream) -> tuple[ObjectRef | None, bool]:
+        """See `Runtime.take_item`."""
+        if not stream.items:
+            self.streaming.wanted(stream.task)
+        return self.streams.take_item(stream)
+
+    def item_arrival(self, stream: Stream, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        """See `Runtime.item_arrival`."""
+        return self.streams.item_arrival(stream, loop)
+
+    def close_stream(self, stream: Stream) -> None:
+        """See `Runtime.close_stream`."""
+        self.streams.close(stream)
+        self.streaming.close(stream.task)
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def _go_on(self, entries: list[Entry], deadline: float | None) -> None:
+        """Go on with generators that were put aside and that `entries` depend on."""
+        for entry in entries:
+            while entry.state == PENDING and (deadline is None or time.monotonic() < deadline):
+                runs = self.streaming.in_the_way_of(entry)
+                if not any([self.streaming.advance(run, run.ahead + AHEAD) for run in runs]):
+                    break
+        self.calls.raise_interrupt()
+
+    def _block(self, entries: list[Entry]) -> Callable[[], None]:
+        """The calling thread is about to wait: let others have its turn and its CPU."""
+        leave = self.stalemate.block(entries)
+        thread = threading.get_ident()
+        outermost = thread not in self._waits
+        self._waits.setdefault(thread, time.monotonic() + PATIENCE_SECONDS)
+        with self.lock:
+            self.resources.lend_cpu(True)
+        self.helpers.blocked()
+
+        def back() -> None:
+            self.helpers.unblocked()
+            with self.lock:
+                self.resources.lend_cpu(False)
+            if outermost:
+                self._waits.pop(thread, None)
+            leave()
+
+        return back
+
+    def _while_blocked(self) -> None:
+        """A thread has waited for a while, without a deadline: raise if it would for ever; say why it does."""
+        thread = threading.get_ident()
+        pending = [entry for entry in self.stalemate.blocked.get(thread, ()) if entry.state == PENDING]
+        if self.ended is not None:
+            raise SessionEndedError(self.ended)
+        if self.stalemate.is_quiet():
+            with self.lock:
+                why = self.explanations.of(pending[0]) if pending else "nothing yields to the stream"
+            raise InfeasibleError(
+                f"this would wait for ever: {why}, and nothing else runs that could change that. In local mode a task "
+                "runs in the thread that submits it, so it can't wait for what that thread does later"
+            )
+        if pending and time.monotonic() > self._waits.get(thread, 0):
+            self._waits[thread] = time.monotonic() + 60 * PATIENCE_SECONDS
+            with self.lock:
+                why = self.explanations.of(pending[0])
+            self._log.warning("still waiting in get()", objects=len(pending), reason=why, pid=os.getpid())
+
+    # -- about the session -----------------------------------------------------------------------------------------
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the actor that asks, else the session's."""
+        return current_worker().namespace or self._namespace
+
+    @property
+    def is_driver(self) -> bool:
+        """Whether the program asks, not a task or actor of it."""
+        return current_execution.get() is NO_EXECUTION and not current_worker().actor
+
+    def query(self, method: str, *arguments: Any) -> Any:
+        """See `Runtime.query`."""
+        self._drain()
+        return self.answers._ask(method, *arguments)
+
+    def explain(self, ref: ObjectRef) -> str:
+        """See `Runtime.explain`."""
+        with self.lock:
+            return self.explanations.of(ref._entry)
+
+    def current_actor(self) -> bytes:
+        """See `Runtime.current_actor`."""
+        return current_worker().actor
+
+    def describe_current_actor(self) -> Mapping[str, Any] | None:
+        """See `Runtime.describe_current_actor`."""
+        return current_worker().description
+
+    def trace_span(self, name: str, begun: float, ended: float, extra: dict[str, Any]) -> None:
+        """See `Runtime.trace_span`."""
+        self.trace.add(name, begun, ended, b"", extra)
+
+    def shutdown(self) -> None:
+        """See `Runtime.shutdown`."""
+        if find_runtime() is self:  # type: ignore[comparison-overlap]
+            set_runtime(None)
+        with self.lock:
+            self.ended = "the session was shut down"
+            for actor in list(self.actors.actors.values()):
+                self.actors.die(actor, self.ended)
+            failure = failure_of(SessionEndedError(self.ended))
+            for entry in list(self.ownership.objects.values()):
+                if entry.state == PENDING:
+                    entry.resolve(FAILED, failure)
+            for run in list(self.streaming.runs.values()):
+                if run.task.stream is not None:
+                    run.task.stream.finish()
+            self.streaming.runs.clear()
+        shutil.rmtree(self.session_directory, ignore_errors=True)
+
+    def _check_alive(self) -> None:
+        if self.ended is not None:
+            raise SessionEndedError(self.ended)
+
+    def _drain(self) -> None:
+        """Count what was collected since the last call."""
+        with self.lock:
+            self.ownership.drain()
+            self.streams.close_abandoned()

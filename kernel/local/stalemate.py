@@ -1,0 +1,126 @@
+"""Whether a wait can ever end. In one process this can be known, so nothing hangs without saying why.
+
+`why_never` follows what a value waits for: resources that no node has, arguments, the turn at an actor, the thread
+that makes it. `is_quiet` says that nothing runs anywhere, so that nobody could ever end the wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kernel.local.actor import ALIVE, LocalActor
+from kernel.local.actor import THREAD_NAME as ACTOR_THREAD
+from kernel.local.event_loop import THREAD_NAME as LOOP_THREAD
+from kernel.local.helpers import THREAD_NAME as HELPER_THREAD
+from kernel.runtime.definitions import FunctionDefinition
+from kernel.runtime.objects import PENDING, Entry
+from kernel.runtime.tasks import Task
+
+if TYPE_CHECKING:
+    from kernel.local.runtime import LocalRuntime
+
+_LOOP_SECONDS = 0.2
+
+
+class Stalemate:
+    """Looks at a runtime; changes nothing."""
+
+    def __init__(self, runtime: LocalRuntime) -> None:
+        self._runtime = runtime
+        self.blocked: dict[int, list[Entry]] = {}
+
+    def why_never(self, entry: Entry, path: frozenset[bytes] = frozenset()) -> str:
+        """Return why `entry` can't ever be ready if the calling thread waits for it, or nothing. Under the lock."""
+        task = entry.task
+        if entry.state != PENDING or task is None:
+            return ""
+        if entry.id in path:
+            return f"{task.name}() waits, by way of others, for itself"
+        path = path | {entry.id}
+        thread = self._runtime.calls.threads.get(task.id)
+        if thread is not None:
+            return self._why_thread_never(task, thread, path)
+        if task.id in self._runtime.streaming.runs and task.definition.backpressure:
+            return f"{task.name}() yielded as many items as it may be ahead (stream_ahead), and nobody takes them"
+        return self._first(task, path) or self._why_place_never(task, path)
+
+    def _why_thread_never(self, task: Task, thread: int, path: frozenset[bytes]) -> str:
+        if thread == threading.get_ident():
+            return f"{task.name}() runs further up in the thread that waits for it"
+        for entry in self.blocked.get(thread, ()):
+            why = self.why_never(entry, path)
+            if why:
+                return f"{task.name}() waits: {why}"
+        return ""
+
+    def _first(self, task: Task, path: frozenset[bytes]) -> str:
+        """Return why an argument of `task` can never be there, or nothing."""
+        return self._any([entry for _, entry in task.slots or ()], path)
+
+    def _any(self, entries: list[Entry], path: frozenset[bytes]) -> str:
+        for entry in entries:
+            why = self.why_never(entry, path)
+            if why:
+                return why
+        return ""
+
+    def _why_place_never(self, task: Task, path: frozenset[bytes]) -> str:
+        resources = self._runtime.resources
+        if not isinstance(task.place, LocalActor):
+            definition: FunctionDefinition = task.definition  # type: ignore[assignment]
+            why = resources.infeasible(definition.shape.wanted)
+            return f"{task.name}() waits for a worker: {why}" if why else ""
+        actor = task.place
+        if actor.state != ALIVE:
+            why = resources.infeasible(actor.options.wanted)
+            return f"actor {actor.name} waits for a worker: {why}" if why else self._first(actor.creation, path)
+        earlier = next((other for other in actor.queue if other is not task and other.waiting), None)
+        if earlier is not None and (why := self._first(earlier, path)):
+            return f"{task.name}() waits behind {earlier.name}(): {why}"
+        return self._why_turn_never(actor, task, path)
+
+    def _why_turn_never(self, actor: LocalActor, task: Task, path: frozenset[bytes]) -> str:
+        group = actor.group_of(task)
+        if group.active < group.limit:
+            return ""
+        why = ""
+        for other, its_group in list(actor.running.values()):
+            if its_group is group:
+                why = self._any([entry for entry in other.all_entries() if entry.state == PENDING], path)
+                if not why:
+                    return ""
+        return f"{task.name}() waits for its turn: {why}" if why else ""
+
+    def is_quiet(self) -> bool:
+        """Return whether nothing that is known of could ever end a wait of the calling thread. Not under the lock."""
+        runtime = self._runtime
+        if not runtime.helpers.is_idle or self._stepping():
+            return False
+        me = threading.get_ident()
+        for thread in threading.enumerate():
+            if thread.ident == me or thread.ident in self.blocked or thread.name == LOOP_THREAD:
+                continue
+            if thread.name in (ACTOR_THREAD, HELPER_THREAD) or not thread.daemon:
+                return False
+        loops = [actor.loop for actor in list(runtime.actors.actors.values()) if actor.loop is not None]
+        return all(loop.is_idle(_LOOP_SECONDS) for loop in loops)
+
+    def _stepping(self) -> bool:
+        """Whether a generator could go on by itself, once somebody wants its items."""
+        return any(run.stepping.locked() for run in list(self._runtime.streaming.runs.values()))
+
+    def block(self, entries: list[Entry]) -> Callable[[], None]:
+        """Note that the calling thread waits for `entries`; call what is returned when it no longer does."""
+        thread = threading.get_ident()
+        before = self.blocked.get(thread)
+        self.blocked[thread] = entries
+
+        def leave() -> None:
+            if before is None:
+                self.blocked.pop(thread, None)
+            else:
+                self.blocked[thread] = before
+
+        return leave

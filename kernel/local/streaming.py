@@ -1,0 +1,185 @@
+"""Generators in local mode: pulled on by whoever consumes them, so that an endless one does no harm.
+
+A generator runs in the calling thread until it is a little ahead of its consumer, is put aside there, and goes on
+when an item is wanted that is not there, when its end is waited for, or when its actor is wanted by another call.
+In threads of its own (`in_thread`) it runs freely and waits for its consumer only where `stream_ahead` says so.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel.local.loopback import Line, Loopback
+from kernel.local.placement import Place
+from kernel.runtime import operations as op
+from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.execution_context import Execution
+from kernel.runtime.objects import PENDING, Entry
+from kernel.runtime.tasks import Task
+from kernel.runtime.waiting import Waiter
+
+AHEAD = 64
+"""How many items a generator without `stream_ahead` may be ahead before it is put aside."""
+
+
+@dataclass(slots=True, eq=False)
+class GeneratorRun:
+    """One generator task between its items. `on_end(error)` is called once, outside of the lock."""
+
+    task: Task
+    name: str
+    items: Iterator[Any]
+    runner: CallRunner
+    line: Line
+    place: Place
+    on_end: Callable[[BaseException | None], None]
+    index: int = 0
+    closed: bool = False
+    ended: bool = False
+    stepping: threading.Lock = field(default_factory=threading.Lock)
+    waiter: Waiter | None = None
+
+    @property
+    def limit(self) -> int:
+        """How many items it may be ahead by its own wish (0: any)."""
+        return self.task.definition.backpressure
+
+    @property
+    def ahead(self) -> int:
+        """How many items it is ahead of its consumer."""
+        stream = self.task.stream
+        return self.index - stream.taken if stream is not None else 0
+
+    def may_go_on(self, ahead: int) -> bool:
+        """Whether it is at most `ahead` items ahead of its consumer (0: any)."""
+        return not ahead or self.ahead < ahead
+
+
+class Streaming:
+    """The generators that are under way."""
+
+    def __init__(self, loopback: Loopback, later: Callable[[Callable[[], None]], None]) -> None:
+        self._loopback = loopback
+        self._later = later
+        self.runs: dict[bytes, GeneratorRun] = {}
+        self._callbacks: dict[bytes, Callable[[], None]] = {}
+        loopback.handlers[op.STREAM_TAKEN] = self._on_taken
+
+    def begin(self, run: GeneratorRun, value: Any, in_thread: bool) -> None:
+        """Take a new generator as far as it may go now."""
+        run.items = iterator_of(value, run.name, run.task.definition.returns)
+        self.runs[run.task.id] = run
+        if run.task.definition.returns == op.DYNAMIC:
+            self.advance(run, 0)
+        elif in_thread:
+            while not run.ended:
+                self.advance(run, run.limit)
+                self._await_consumer(run)
+        else:
+            self.advance(run, run.limit or AHEAD)
+
+    def advance(self, run: GeneratorRun, ahead: int) -> bool:
+        """Take items until it is `ahead` of its consumer (0: to the end); return whether it moved."""
+        if run.ended or not run.may_go_on(ahead) or not run.stepping.acquire(blocking=False):
+            return False
+        try:
+            error: BaseException | None = None
+            with run.place.occupied(Execution(run.task.id, run.name, run.task.attempt)):
+                try:
+                    while not run.closed and run.may_go_on(ahead):
+                        if not self._step(run):
+                            break
+                    else:
+                        if not run.closed:
+                            return True
+                        _close(run.items)
+                    run.runner.send_end(run.line, run.task.id)  # type: ignore[arg-type]
+                except BaseException as raised:
+                    error = raised
+            self._end(run, error)
+        finally:
+            run.stepping.release()
+        return True
+
+    def close(self, task: bytes) -> None:
+        """End a generator that nobody listens to any more."""
+        run = self.runs.get(task)
+        if run is not None:
+            run.closed = True
+            self.advance(run, 0)
+
+    def wanted(self, task: bytes) -> None:
+        """The consumer has nothing left to take: go on if it is put aside."""
+        run = self.runs.get(task)
+        if run is not None:
+            self.advance(run, run.limit or AHEAD)
+
+    def in_the_way_of(self, entry: Entry) -> list[GeneratorRun]:
+        """Return the generators put aside whose end `entry` waits for, and that may go on without a consumer."""
+        found: list[GeneratorRun] = []
+        task: Task | None = entry.task
+        if task is None or entry.state != PENDING:
+            return found
+        ids = [task.id, *getattr(task.place, "running", ())]
+        found += [run for id in ids if (run := self.runs.get(id)) is not None and not run.limit]
+        for _, argument in task.slots or ():
+            found += self.in_the_way_of(argument)
+        return found
+
+    def _step(self, run: GeneratorRun) -> bool:
+        try:
+            item = next(run.items)
+        except StopIteration:
+            return False
+        run.index += 1
+        run.runner.send_item(run.line, run.task.id, run.index, item, run.name)  # type: ignore[arg-type]
+        return True
+
+    def _end(self, run: GeneratorRun, error: BaseException | None) -> None:
+        run.ended = True
+        self.runs.pop(run.task.id, None)
+        run.on_end(error)
+
+    def _await_consumer(self, run: GeneratorRun) -> None:
+        waiter = Waiter(1)
+        with self._loopback.lock:
+            if run.ended or run.closed or run.may_go_on(run.limit):
+                return
+            run.waiter = waiter
+        self._loopback.pump.wait(waiter)
+
+    def when_taken(self, task: bytes, callback: Callable[[], None]) -> None:
+        """Call `callback` once when the consumer of a generator has taken items."""
+        self._callbacks[task] = callback
+
+    def _on_taken(self, line: Any, message: Any) -> None:
+        callback = self._callbacks.pop(message[1], None)
+        if callback is not None:
+            callback()
+        run = self.runs.get(message[1])
+        if run is not None:
+            waiter, run.waiter = run.waiter, None
+            if waiter is not None:
+                waiter.complete()
+            if message[2] < 0:
+                run.closed = True
+                self._later(lambda: self.close(run.task.id))
+
+
+def iterator_of(value: Any, name: str, returns: int) -> Iterator[Any]:
+    """Return the iterator of what a generator function returned; raises TypeError when there is none."""
+    if not hasattr(value, "__next__") and not hasattr(value, "__iter__"):
+        raise TypeError(
+            f"{name}() has num_returns='{'dynamic' if returns == op.DYNAMIC else 'streaming'}' and must return "
+            f"a generator, but returned a {type(value).__name__}"
+        )
+    return iter(value)
+
+
+def _close(items: Iterator[Any]) -> None:
+    if inspect.isgenerator(items):
+        items.close()
