@@ -188,15 +188,11 @@ class ActorTable:
             return []
         instructions = self._release(record)
         record.worker = NOBODY
-        record.cause = record.ending or cause
-        if record.ending or record.restarts_left == 0:
-            return [*instructions, *self._die(record, record.cause)]
-        if record.restarts_left > 0:
-            record.restarts_left -= 1
-        record.attempt += 1
-        record.state = RESTARTING
-        self._note(record, f"restarts: {cause}")
-        return [*instructions, Publish(actor), AskLease(actor)]
+        if record.ending:
+            return [*instructions, *self._die(record, record.ending)]
+        if record.state != RESTARTING:
+            instructions += self._restart(record, cause)
+        return [*instructions, AskLease(actor)] if record.state == RESTARTING else instructions
 
     def out_of_scope(self, actor: ActorId) -> list[Instruction]:
         """The last handle is gone, and with it the last call: end it, once it is constructed."""
@@ -211,15 +207,17 @@ class ActorTable:
         return [EndWorker(record.worker, reason, drain=True)] if record.state == ALIVE else []
 
     def kill(self, actor: ActorId, no_restart: bool) -> list[Instruction]:
-        """`kernel.kill`: end it now; without `no_restart` only its process, so that it may restart."""
+        """`kernel.kill`: end it now; without `no_restart` it may restart, once its process is gone."""
         record = self.actors.get(actor)
         if record is None or record.state == DEAD:
             return []
-        if no_restart:
+        if no_restart or record.ending:
             return self._die(record, "it was killed by kernel.kill(actor)")
         if record.state in (PENDING, RESTARTING):
             return []
-        return [EndWorker(record.worker, "it was killed by kernel.kill(actor, no_restart=False)", drain=False)]
+        cause = "it was killed by kernel.kill(actor, no_restart=False)"
+        instructions = self._restart(record, cause)
+        return [EndWorker(record.worker, cause, drain=False), *instructions] if record.worker else instructions
 
     def ends_itself(self, worker: ProcessId, reason: str) -> None:
         """An actor is about to leave by itself: it must not restart."""
@@ -240,6 +238,18 @@ class ActorTable:
         return instructions
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _restart(self, record: ActorRecord, cause: str) -> list[Instruction]:
+        """Restart if that is allowed. The shell asks for a lease when the process is gone."""
+        if record.restarts_left == 0:
+            return self._die(record, cause)
+        if record.restarts_left > 0:
+            record.restarts_left -= 1
+        record.attempt += 1
+        record.state = RESTARTING
+        record.cause = cause
+        self._note(record, f"restarts: {cause}")
+        return [Publish(record.id)]
 
     def _die(self, record: ActorRecord, cause: str) -> list[Instruction]:
         instructions: list[Instruction]
@@ -300,7 +310,7 @@ class ActorTable:
         for record in self.actors.values():
             if record.state in (ALIVE, STARTING):
                 assert self._by_worker.get(record.worker) == record.id, f"{record.label} has no worker\n{story}"
-            else:
+            elif record.state != RESTARTING:  # one that was killed to be restarted still has its old worker
                 assert not record.worker, f"{record.label} is {record.state} and has a worker\n{story}"
             if record.state == DEAD:
                 assert record.lease is None, f"dead {record.label} holds a lease\n{story}"

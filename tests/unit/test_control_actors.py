@@ -152,15 +152,23 @@ def test_restarts_are_counted(restarts: int) -> None:
     assert actor.state == DEAD
 
 
-def test_kill_that_allows_restarts_only_ends_the_process() -> None:
+def test_kill_that_allows_restarts_waits_for_the_old_process() -> None:
     table = ActorTable()
     actor = alive(table, max_restarts=1)
     steps = table.kill(ACTOR, no_restart=False)
-    assert [type(step) for step in steps] == [EndWorker]
-    assert actor.state == ALIVE
-    table.worker_died(WORKER, "killed")
-    assert actor.state == RESTARTING
+    assert [type(step) for step in steps] == [EndWorker, Publish]
+    assert (actor.state, actor.attempt) == (RESTARTING, 1)
     assert table.kill(ACTOR, no_restart=False) == []
+    table.validate()
+    assert table.worker_died(WORKER, "killed") == [DropLease(LEASE), AskLease(ACTOR)]
+    assert (actor.state, actor.attempt) == (RESTARTING, 1)
+
+
+def test_kill_that_allows_restarts_is_the_end_when_none_is_left() -> None:
+    table = ActorTable()
+    actor = alive(table)
+    assert [type(step) for step in table.kill(ACTOR, no_restart=False)] == [EndWorker, Publish]
+    assert actor.state == DEAD
 
 
 def test_actor_that_leaves_by_itself_is_not_restarted() -> None:
@@ -387,8 +395,8 @@ class ActorLives(RuleBasedStateMachine):
         for actor, made in self.table.actors.items():
             told = self.published.get(actor, [PENDING])
             assert told.count(DEAD) == (made.state == DEAD), "death is told exactly once"
-            if made.state != STARTING:
-                assert told[-1] == made.state or made.state == PENDING
+            if made.state in (ALIVE, RESTARTING, DEAD):
+                assert told[-1] == made.state
 
 
 ActorLives.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
