@@ -44,7 +44,7 @@ def stack(pid: int | None, full: bool, own: bool, address: str | None, as_json: 
         spied = {} if own else _spied(list(processes))
         said = client.ask("stacks") if len(spied) < len(processes) else {}
     told = {one: stacks.from_process(threads) for one, threads in said.items() if one not in spied}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "pid": one,
             "name": name,

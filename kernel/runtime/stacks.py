@@ -13,7 +13,7 @@ def thread_stacks() -> list[ThreadStack]:
     """Return the Python stacks of all threads, the main one first."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
-    stacks = []
+    stacks: list[ThreadStack] = []
     for ident, frame in sorted(sys._current_frames().items(), key=lambda one: one[0] != main):
         frames = []
         current = frame

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import pytest
 
 from kernel.cli import display
-from kernel.cli.log_files import Line, parse, tail
+from kernel.cli.log_files import Follower, Line, parse, tail
 from kernel.cli.refusals import nearest
 from kernel.cli.stacks import _KERNEL, Frame, Thread, show
 from kernel.cli.values import id_of, parse_size
@@ -148,3 +150,18 @@ def test_the_users_frames_stand_out_and_the_kernels_are_one_line(capsys: pytest.
     ]
     show([Thread(1, "MainThread", frames)], full=True)
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(frames)
+
+
+def test_the_follower_goes_along_when_the_file_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "workers.log"
+    file.write_text(_text(0) + "\n")
+    follower = Follower(str(tmp_path))
+    assert follower.position == file.stat().st_size and list(follower.new_lines()) == []
+    with file.open("a") as writer:
+        writer.write(_text(1) + "\n" + _text(2)[:5])
+        writer.flush()
+        assert [line.pid for line in follower.new_lines()] == [1]
+        writer.write(_text(2)[5:] + "\n")
+    file.rename(tmp_path / "workers.log.1")
+    file.write_text(_text(3) + "\n")
+    assert [line.pid for line in follower.new_lines()] == [2, 3]
