@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.api.init_options import InitOptions, check_init, make_local_runtime
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
-from kernel.runtime.current import find_runtime, get_runtime, set_runtime
+from kernel.runtime.current import check_may_start, find_runtime, get_runtime, set_runtime
 from kernel_spec.errors import AlreadyInitializedError, NotInitializedError, PluginNotFoundError, SessionEndedError
 
 if TYPE_CHECKING:
@@ -128,6 +128,17 @@ def shutdown() -> None:
             shutil.rmtree(directory, ignore_errors=True)
 
 
+def _leave_in_child() -> None:
+    """A forked child has no session, and nothing to end when it exits."""
+    global _agent, _directory, _lock
+    _agent = _directory = None
+    _lock = threading.RLock()  # the old one may be held by a thread that is not here
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_in_child)
+
+
 def is_initialized() -> bool:
     """Return whether this process is in a session."""
     return find_runtime() is not None
@@ -137,6 +148,7 @@ def ensure_session() -> Runtime:
     """Return the runtime, starting a session with default options if there is none."""
     runtime = find_runtime()
     if runtime is None:
+        check_may_start()
         if threading.current_thread() is not threading.main_thread():
             raise NotInitializedError("kernel is not initialized in this process; call kernel.init() first")
         init()

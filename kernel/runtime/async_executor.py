@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -50,6 +51,7 @@ class AsyncExecutor:
         self._ended: asyncio.Event | None = None
         self._flush_planned = False
         self._threads = ThreadPoolExecutor(min(limit, 64), thread_name_prefix="kernel-call")
+        self._in_child = False
         self.exit_reason: str | None = None
         self.on_exit_actor: Callable[[str], None] = lambda name: None
         self.on_system_exit: Callable[[Call, SystemExit, str], None] = lambda call, error, name: None
@@ -81,6 +83,12 @@ class AsyncExecutor:
         """Make the loop look at `exit_reason`."""
         if self._loop is not None and self._ended is not None:
             self._loop.call_soon_threadsafe(self._ended.set)
+
+    def leave_in_child(self) -> None:
+        """In a child that user code forked: end when that code returns, or gives way to the parent's other calls."""
+        self._in_child = True
+        if self._loop is not None:
+            self._loop.call_soon(os._exit, 0)
 
     # -- calls (under the lock, mostly in the loop's thread) -------------------------------------------------------
 
@@ -136,6 +144,8 @@ class AsyncExecutor:
         except BaseException as error:
             runner.send_failure(connection, task, name, error)
         finally:
+            if self._in_child:
+                os._exit(0)
             self._tasks.pop(task, None)
             self._trace.add(name, begun, time.time(), task)
             group.active -= 1

@@ -79,7 +79,7 @@ class CoreRuntime:
         self.io.pump.on_tick = self._tick
         self.io.on_agent_lost = self._agent_lost
         self.inspection = Inspection(self.io, self.ownership, self.tasks, self.submitter, self.actors)
-        self.before_block: Callable[[], None] = lambda: None
+        self.before_block: Callable[[], bool] = lambda: False
         self.after_block: Callable[[], None] = lambda: None
         self.trace = Trace()
         self.io.methods["stacks"] = thread_stacks
@@ -326,11 +326,12 @@ class CoreRuntime:
         if waiter.remaining <= 0:
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
-        self.before_block()
+        gave_back = self.before_block()
         try:
             done = self._wait_patiently(waiter, pending, deadline)
         finally:
-            self.after_block()
+            if gave_back:
+                self.after_block()
             if waiter.remaining > 0:
                 self._forget_waiter(waiter, pending)
         io.raise_interrupt()

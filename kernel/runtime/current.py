@@ -10,12 +10,31 @@ if TYPE_CHECKING:
     from kernel.runtime.interface import Runtime
 
 _runtime: Runtime | None = None
+_left_in_child = False
 
 
 def set_runtime(runtime: Runtime | None) -> None:
     """Make `runtime` the one that the public API uses."""
-    global _runtime
+    global _runtime, _left_in_child
     _runtime = runtime
+    _left_in_child = False
+
+
+def leave_in_child() -> None:
+    """Have no runtime from now on, because this is a forked child: the session is its parent's."""
+    global _runtime, _left_in_child
+    if _runtime is not None:
+        _runtime = None
+        _left_in_child = True
+
+
+def check_may_start() -> None:
+    """Raise NotInitializedError where a session must not be started unasked: in a child forked from a session."""
+    if _left_in_child:
+        raise NotInitializedError(
+            "kernel is not initialized in this process: it was forked from one that is in a session, and a session "
+            "is not inherited. Use it in the parent, or call kernel.init() here to begin or join one"
+        )
 
 
 def find_runtime() -> Runtime | None:
@@ -26,5 +45,6 @@ def find_runtime() -> Runtime | None:
 def get_runtime() -> Runtime:
     """Return the runtime; raises NotInitializedError when there is none."""
     if _runtime is None:
+        check_may_start()
         raise NotInitializedError("kernel is not initialized in this process; call kernel.init() first")
     return _runtime

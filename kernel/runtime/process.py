@@ -19,6 +19,7 @@ from typing import Any
 
 from kernel.logs import Logger
 from kernel.runtime import operations as op
+from kernel.runtime.current import leave_in_child
 from kernel.runtime.waiting import Pump, Waiter
 from kernel.transport.connection import Connection, Message, connect
 from kernel.transport.listener import Listener
@@ -86,11 +87,14 @@ class Process:
         self._request_numbers = itertools.count(1)
         self._listener: Listener | None = None
         self.pending_interrupt: BaseException | None = None
+        self._connections: set[Connection] = set()
+        self.on_forked: list[Callable[[], None]] = []
 
     # -- life ------------------------------------------------------------------------------------------------------
 
     def start(self, pid_details: dict[str, Any]) -> dict[str, Any]:
         """Listen, connect to the agent, introduce ourselves and return the agent's answer."""
+        _joined.append(self)
         self._listener = Listener(
             self.address,
             self.identity.token,
@@ -108,6 +112,7 @@ class Process:
                 f"no node agent answers at {self.agent_address} ({error.strerror}); "
                 "start one with `kernel start --head`, or call init() without an address"
             ) from error
+        self._connections.add(self.agent)
         self.agent.info = Peer(ProcessId(b"agent"), "agent", 0, self.agent_address)
         self.send_hello(self.agent, pid_details)
         self.pump.start()
@@ -117,15 +122,29 @@ class Process:
     def stop(self) -> None:
         """Close every connection and the loop."""
         self.closing = True
+        if self in _joined:
+            _joined.remove(self)
         self.flush()
         self.pump.stop()
         with self.lock:
             if self._listener is not None:
                 self._listener.close()
-            for connection in [*self._peers.values(), *([self.agent] if self.agent else [])]:
+            for connection in list(self._connections):
                 connection.close("shutting down")
             self._fail_requests("the session was shut down")
         self.reactor.close()
+
+    def abandon(self) -> None:
+        """Leave the session in a forked child: it belongs to the parent, whose threads are not here."""
+        self.closing = True
+        self.lock = threading.RLock()  # the old one may be held by such a thread
+        if self._listener is not None:
+            self._listener.abandon()
+        for connection in self._connections:
+            connection.abandon()
+        self.reactor.close()
+        for function in self.on_forked:
+            function()
 
     def send_hello(self, connection: Connection, details: dict[str, Any] | None = None) -> None:
         """Introduce this process on a new connection."""
@@ -169,6 +188,7 @@ class Process:
             connection = connect(address, self.identity.token, self.reactor, self._on_messages, self._on_close)
             connection.info = Peer(process, "peer", 0, address)
             self._peers[process] = connection
+            self._connections.add(connection)
             self.send_hello(connection)
         return connection
 
@@ -234,6 +254,7 @@ class Process:
             connection.close(f"the peer runs Python {python}, this process {PYTHON}: they must be the same")
             return
         connection.info = Peer(process, role, pid, address, details)
+        self._connections.add(connection)
         self._peers.setdefault(process, connection)
 
     def _call(self, connection: Connection, message: Message) -> None:
@@ -263,6 +284,7 @@ class Process:
     def _on_close(self, connection: Connection, reason: str) -> None:
         with self.lock:
             self._dirty.discard(connection)
+            self._connections.discard(connection)
             self._fail_requests(reason, connection)
             if self.closing:
                 return
@@ -327,3 +349,18 @@ class _Request(Waiter):
         """End the wait with an error."""
         self.error = error
         self.complete()
+
+
+_joined: list[Process] = []
+"""The sessions this program is in."""
+
+
+def _leave_in_child() -> None:
+    """A forked child is in no session: only the process that joined may speak on its connections."""
+    while _joined:
+        _joined.pop().abandon()
+    leave_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_in_child)

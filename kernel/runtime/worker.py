@@ -53,6 +53,7 @@ class Worker:
             op.RETIRE: self._on_retire,
         }
         io.on_agent_lost = lambda reason: on_session_lost()
+        io.on_forked.append(self._leave_in_child)
         io.on_peer_lost.append(lambda peer, reason: self._on_caller_lost(peer.id))
         runtime.before_block = self._before_block
         runtime.after_block = self._after_block
@@ -74,6 +75,13 @@ class Worker:
         main.finish_calls()
         self.runtime.io.flush()
         return self._exit_code
+
+    def _leave_in_child(self) -> None:
+        """A child that user code forked serves nobody: if it comes back from the call, it ends."""
+        self._creation = None
+        self.executor.exit_reason = self._main.exit_reason = "it is a forked child"
+        if isinstance(self.executor, AsyncExecutor):
+            self.executor.leave_in_child()
 
     # -- functions and calls ---------------------------------------------------------------------------------------
 
@@ -138,10 +146,16 @@ class Worker:
 
     # -- blocking gives resources back -----------------------------------------------------------------------------
 
-    def _before_block(self) -> None:
+    def _before_block(self) -> bool:
+        """A thread is about to wait in `get`; return whether that gave the lease's resources back.
+
+        Threads that a task has started count: it may be waiting for them. An actor's may wait all its life.
+        """
         executor = self._main
-        if not isinstance(executor, Executor) or not executor.in_call():
-            return
+        if not isinstance(executor, Executor):
+            return False
+        if not executor.in_call() and (self._instance is not None or not executor.is_running):
+            return False
         with self._blocking:
             self._blocked += 1
             first = self._blocked == 1
@@ -151,11 +165,11 @@ class Worker:
                     executor.refuses_tasks = True
                     executor.give_back()
                 self.runtime.io.tell_agent((op.BLOCKED,))
+        return True
 
     def _after_block(self) -> None:
         executor = self._main
-        if not isinstance(executor, Executor) or not executor.in_call():
-            return
+        assert isinstance(executor, Executor)
         with self._blocking:
             self._blocked -= 1
             last = self._blocked == 0

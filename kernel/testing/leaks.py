@@ -52,7 +52,7 @@ def take_traces(mark: str, root: str | None = None) -> Traces:
     return Traces(
         {f"pid {pid}: {_command_line(pid)}" for pid in marked_processes(mark)},
         _open_descriptors(),
-        {f"{thread.name} ({thread.ident})" for thread in threading.enumerate()},
+        {f"{t.name} ({t.ident})" for t in threading.enumerate() if not t.name.startswith("pytest_timeout")},
         _shared_memory(),
         _files(root) if root is not None else set(),
     )

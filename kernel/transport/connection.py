@@ -113,6 +113,11 @@ class Connection:
         self._socket.close()
         self.on_close(self, reason)
 
+    def abandon(self) -> None:
+        """Let go of the socket in a forked child, where the loop and the peer still are the parent's."""
+        self.closed = True
+        self._socket.close()
+
     def _write(self, data: bytes) -> bool:
         """Send or keep `data`; return whether more may be written now."""
         try:

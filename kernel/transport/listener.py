@@ -50,6 +50,12 @@ class Listener:
         if os.path.exists(self.path):
             os.unlink(self.path)
 
+    def abandon(self) -> None:
+        """Let go of the sockets in a forked child; the parent goes on listening."""
+        self._socket.close()
+        for connection in self._strangers:
+            connection.abandon()
+
     def _accept(self, events: int) -> None:
         for _ in range(64):
             try:

@@ -105,7 +105,7 @@ class Reactor:
         return bool(ready)
 
     def close(self) -> None:
-        """Close the loop's own descriptors."""
+        """Close the loop's own descriptors. In a forked child that leaves the parent's loop as it is."""
         self._handlers.clear()
         self._poller.close()
         os.close(self._wake_reader)
