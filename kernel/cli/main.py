@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kernel.cli.refusals import Refusal, nearest, one_line
-from kernel_spec.errors import KernelError, UsageError
+from kernel_spec.errors import KernelError, PluginNotFoundError, UsageError
 from kernel_spec.version import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -114,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KernelError as error:
-        return _say(one_line(str(error)), 2 if isinstance(error, UsageError) else 1)
+        return _say(one_line(str(error)), 2 if isinstance(error, (UsageError, PluginNotFoundError)) else 1)
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
