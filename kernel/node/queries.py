@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernel.node.detection import host_name
 from kernel.node.later import Later
+from kernel.runtime import operations as op
 from kernel.runtime.process import Peer
 from kernel.transport.connection import Connection
 from kernel_spec.errors import OptionError
@@ -18,6 +20,10 @@ from kernel_spec.scheduling import ResourceChanged
 
 if TYPE_CHECKING:
     from kernel.node.agent import Agent
+
+
+PAST_CALLS = 20_000
+"""How many calls of workers that have ended the timeline remembers."""
 
 
 def install(agent: Agent) -> None:
@@ -32,6 +38,8 @@ class Answers:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._past_calls: deque[dict[str, Any]] = deque(maxlen=PAST_CALLS)
+        agent.handlers[op.LAST_CALLS] = lambda c, m: self._past_calls.extend(pickle.loads(m[1]))
 
     # -- the session -----------------------------------------------------------------------------------------------
 
@@ -194,7 +202,8 @@ class Answers:
         """Return Chrome trace events of every process."""
 
         def put_together(answers: dict[ProcessId, Any]) -> bytes:
-            return pickle.dumps([event for data in answers.values() if data for event in pickle.loads(data)])
+            living = [event for data in answers.values() if data for event in pickle.loads(data)]
+            return pickle.dumps([*self._past_calls, *living])
 
         return self._gather("trace", put_together)
 

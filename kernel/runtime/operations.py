@@ -118,6 +118,9 @@ STORE_DELETE = 65
 STORE_RELEASE_IDLE = 66
 """agent -> clients: unpin what is kept without a live view."""
 
+LAST_CALLS = 67
+"""worker -> agent, as it ends: its latest calls as pickled trace events, for the timeline."""
+
 # -- kinds of failure ----------------------------------------------------------------------------------------------
 
 USER_ERROR = 0

@@ -32,8 +32,8 @@ class Trace:
         recent = list(self._ring)[-(added - seen) :] if added > seen else []
         return added, [(task.hex(), name, begun, ended) for name, begun, ended, task, _, _ in recent if task]
 
-    def events(self) -> list[dict[str, Any]]:
-        """Return the calls as Chrome trace events."""
+    def events(self, most: int = KEPT) -> list[dict[str, Any]]:
+        """Return the last calls, at most `most`, as Chrome trace events."""
         pid = os.getpid()
         return [
             {
@@ -46,5 +46,5 @@ class Trace:
                 "tid": thread % 100_000,
                 "args": {"task_id": task.hex(), **(extra or {})},
             }
-            for name, begun, ended, task, thread, extra in list(self._ring)
+            for name, begun, ended, task, thread, extra in list(self._ring)[-most:]
         ]

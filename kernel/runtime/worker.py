@@ -23,6 +23,9 @@ from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import ActorDiedError, InternalError, OptionError, WorkerDiedError
 from kernel_spec.ids import ProcessId
 
+LAST_CALLS = 500
+"""How many of its latest calls a worker hands over when it ends."""
+
 
 class Worker:
     """Connects the runtime of this process with what executes calls."""
@@ -73,6 +76,7 @@ class Worker:
                 self._be_actor(*creation)
             main.run()
         main.finish_calls()
+        self._leave_trace()
         self.runtime.io.flush()
         return self._exit_code
 
@@ -279,12 +283,18 @@ class Worker:
             if self._exiting:
                 return
             self._exiting = True
+        self._leave_trace()
         self.runtime.io.flush()
         finish(self._exit_code)
 
     def _on_retire(self, connection: Connection, message: Message) -> None:
         if not self._is_needed() and not self.executor.is_running:
             threading.Thread(target=self._exit_now, daemon=True).start()
+
+    def _leave_trace(self) -> None:
+        """Hand the latest calls to the agent, so that the timeline shows them when this process is gone."""
+        with self.runtime.io.lock:
+            self.runtime.io.tell_agent((op.LAST_CALLS, pickle.dumps(self.trace.events(LAST_CALLS))))
 
     def _is_needed(self) -> bool:
         """Whether this process owns objects that somebody needs, or tasks that run.
