@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import hashlib
 import io
 import os
@@ -26,7 +27,7 @@ def prepare_environment(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     runtime = get_runtime()
     checked = check_environment(given)
-    excludes = set(checked.get("excludes", ())) | _NEVER
+    excludes = {*checked.get("excludes", ()), *_NEVER}
     description: dict[str, Any] = {}
     if checked.get("env_vars"):
         description["env_vars"] = dict(sorted(checked["env_vars"].items()))
@@ -45,14 +46,30 @@ def check_environment(given: Mapping[str, Any]) -> dict[str, Any]:
             close = difflib.get_close_matches(str(name), FIELDS, 1, 0.5)
             hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(FIELDS)}"
             raise RuntimeEnvError(f"runtime_env has no field {name!r}; {hint}")
-    variables = given.get("env_vars") or {}
+    _check_variables(given.get("env_vars") or {})
+    directory = given.get("working_dir")
+    if directory is not None and not (isinstance(directory, (str, os.PathLike)) and os.path.isdir(directory)):
+        raise RuntimeEnvError(f"runtime_env['working_dir'] must be an existing directory, not {directory!r}")
+    for name, expected in (("py_modules", "modules and paths"), ("excludes", "names and patterns of files")):
+        items = given.get(name) or ()
+        if not isinstance(items, (list, tuple)):
+            raise RuntimeEnvError(f"runtime_env[{name!r}] must be a list of {expected}, not {items!r}")
+        for item in items:
+            if not isinstance(item, (str, os.PathLike, ModuleType) if name == "py_modules" else str):
+                raise RuntimeEnvError(f"runtime_env[{name!r}] must be a list of {expected}, and {item!r} is neither")
+    return {name: value for name, value in given.items() if value}
+
+
+def _check_variables(variables: Any) -> None:
+    if not isinstance(variables, Mapping):
+        raise RuntimeEnvError(
+            f"runtime_env['env_vars'] must map strings to strings, not a {type(variables).__name__}: {variables!r}"
+        )
     for name, value in variables.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise RuntimeEnvError(f"runtime_env['env_vars'] must map strings to strings, not {name!r} to {value!r}")
-    directory = given.get("working_dir")
-    if directory is not None and not os.path.isdir(directory):
-        raise RuntimeEnvError(f"runtime_env['working_dir'] must be an existing directory, not {directory!r}")
-    return dict(given)
+        if not name or "=" in name or "\0" in name + value:
+            raise RuntimeEnvError(f"runtime_env['env_vars'] has {name!r}, which can't name an environment variable")
 
 
 def _module_path(module: Any) -> str:
@@ -92,13 +109,18 @@ def _files(path: str, prefix: str, excludes: set[str]) -> list[tuple[str, str]]:
         return [(os.path.basename(path), path)]
     found = []
     for directory, names, files in os.walk(path):
-        names[:] = sorted(name for name in names if name not in excludes)
+        inside = os.path.relpath(directory, path)
+        names[:] = sorted(name for name in names if not _is_excluded(inside, name, excludes))
         for name in sorted(files):
             full = os.path.join(directory, name)
-            relative = os.path.relpath(full, path)
-            if name not in excludes and relative not in excludes and os.path.isfile(full):
-                found.append((os.path.join(prefix, relative), full))
+            if not _is_excluded(inside, name, excludes) and os.path.isfile(full):
+                found.append((os.path.normpath(os.path.join(prefix, inside, name)), full))
     return found
+
+
+def _is_excluded(directory: str, name: str, patterns: set[str]) -> bool:
+    relative = os.path.normpath(os.path.join(directory, name))
+    return any(fnmatch.fnmatchcase(name, one) or fnmatch.fnmatchcase(relative, one) for one in patterns)
 
 
 def _send(runtime: Any, archive: bytes) -> str:

@@ -56,6 +56,7 @@ class ActorService:
 
     def _create(self, connection: Connection, actor: ActorId, said: dict[str, Any]) -> None:
         job = JobId(b"" if said["detached"] else said["job"])
+        said["environment_key"] = self._agent.environment_for(connection, said["environment"])
         self.table.create(control.ActorRecord(actor, job, said["owner"], said))
         self._subscribers.setdefault(actor, set()).add(connection)
 
@@ -142,8 +143,7 @@ class ActorService:
         lease = LeaseId(os.urandom(8))
         said = record.description
         self.table.lease_asked(record.id, lease)
-        environment = self._agent.environments.key_of(said["environment"])
-        shape = request_shape(said["wanted"], said["strategy"], said["hints"], environment)
+        shape = request_shape(said["wanted"], said["strategy"], said["hints"], said["environment_key"])
         self._agent.desk.request(lease, record.job, record.owner, shape, record.label, None)
 
     def _construct(self, record: control.ActorRecord) -> None:

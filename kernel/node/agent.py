@@ -7,7 +7,7 @@ import pickle
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -346,9 +346,7 @@ class Agent:
             record.holder.flush()
 
     def _find_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
-        job = self.jobs.get(record.request.job)
-        environment = record.request.environment or job.environment
-        self._carry_out(self.pool.want(lease, (record.request.job, environment)))
+        self._carry_out(self.pool.want(lease, (record.request.job, record.request.environment)))
 
     def _drop_worker(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
         self.pool.unwant(lease)
@@ -475,8 +473,17 @@ class Agent:
         _, id, shape, name = message
         wanted, more, environment = shape
         job = self.jobs.of_process(connection.info, self.pool)
-        key = self.environments.key_of(pickle.loads(environment)) if environment else ""
+        key = self.environment_for(connection, pickle.loads(environment) if environment else None)
         self.desk.request(id, job, connection.info.id, (wanted, more, key), name, connection)
+
+    def environment_for(self, connection: Connection, asked: Mapping[str, Any] | None) -> str:
+        """Return the key of what a process asks for: what that adds to its own environment."""
+        worker = self.pool.workers.get(connection.info.id)
+        if worker is not None:
+            own = worker.key[1]
+        else:
+            own = self.jobs.get(self.jobs.of_process(connection.info, self.pool)).environment
+        return self.environments.key_within(own, asked)
 
     def _on_return_lease(self, id: LeaseId, broken: bool) -> None:
         """Take a lease back. What an unusable worker held (a device's memory, too) is free when its process is gone."""

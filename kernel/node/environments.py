@@ -41,7 +41,8 @@ class Environments:
         target = tempfile.mkdtemp(dir=self._directory)
         try:
             with zipfile.ZipFile(io.BytesIO(archive)) as package:
-                package.extractall(target)
+                for member in package.infolist():
+                    os.chmod(package.extract(member, target), 0o600 | (member.external_attr >> 16) & 0o777)
             os.replace(target, self._path(digest))
         except (OSError, zipfile.BadZipFile) as error:
             shutil.rmtree(target, ignore_errors=True)
@@ -55,6 +56,23 @@ class Environments:
         key = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         self._known[key] = description
         return key
+
+    def key_within(self, outer: str, description: Mapping[str, Any] | None) -> str:
+        """Return the key of an environment that is asked for inside another: it adds to that one's.
+
+        Variables of the same name and the working directory are the inner one's, its modules are found first.
+        """
+        if not description:
+            return outer
+        around = self._known[outer]
+        merged = {**around, **description}
+        for name, both in (
+            ("env_vars", {**around.get("env_vars", {}), **description.get("env_vars", {})}),
+            ("py_modules", list(dict.fromkeys([*description.get("py_modules", ()), *around.get("py_modules", ())]))),
+        ):
+            if both:
+                merged[name] = both
+        return self.key_of(merged)
 
     def worker_settings(self, key: str) -> tuple[dict[str, str], str, list[str]]:
         """Return variables, working directory ("" for the job's) and extra module paths of an environment."""

@@ -1,0 +1,252 @@
+"""Runtime environments: variables, working directory and modules, of a task and of the whole program."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+
+import pytest
+
+import kernel
+from kernel import exceptions
+
+pytestmark = pytest.mark.usefixtures("session")
+
+
+@kernel.remote
+def variable(name):
+    return os.environ.get(name)
+
+
+@kernel.remote
+def directory():
+    return os.getcwd(), sorted(name for name in os.listdir(".") if not name.startswith("__"))
+
+
+@kernel.remote
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+@kernel.remote
+def imported(name):
+    return __import__(name).VALUE
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A directory with a data file, a module and a package."""
+    root = tmp_path / "project"
+    (root / "data").mkdir(parents=True)
+    (root / "data" / "words.txt").write_text("hello")
+    (root / "env_module.py").write_text("VALUE = 'module'\n")
+    (root / "env_package").mkdir()
+    (root / "env_package" / "__init__.py").write_text("from env_package.inner import VALUE\n")
+    (root / "env_package" / "inner.py").write_text("VALUE = 'package'\n")
+    (root / "secret.key").write_text("secret")
+    return root
+
+
+def packages(session):
+    return sorted(os.listdir(os.path.join(session["session_dir"], "packages")))
+
+
+# -- variables ---------------------------------------------------------------------------------------------------------
+
+
+def test_variables_of_a_task():
+    with_variable = variable.options(runtime_env={"env_vars": {"KT_A": "1", "KT_B": "two words"}})
+    assert kernel.get([with_variable.remote("KT_A"), with_variable.remote("KT_B")]) == ["1", "two words"]
+    assert kernel.get(variable.remote("KT_A")) is None
+
+
+def test_variables_do_not_leak_between_environments():
+    tasks = [variable.options(runtime_env={"env_vars": {"KT_C": str(i % 3)}}).remote("KT_C") for i in range(12)]
+    assert kernel.get(tasks) == [str(i % 3) for i in range(12)]
+    assert kernel.get(variable.remote("KT_C")) is None
+
+
+def test_equal_environments_share_workers():
+    @kernel.remote
+    def process():
+        return os.getpid()
+
+    first = process.options(runtime_env={"env_vars": {"KT_D": "1", "KT_E": "2"}})
+    second = process.options(runtime_env={"env_vars": {"KT_E": "2", "KT_D": "1"}})
+    other = process.options(runtime_env={"env_vars": {"KT_D": "other"}})
+    pid = kernel.get(first.remote())
+    assert kernel.get(second.remote()) == pid
+    assert kernel.get(other.remote()) != pid
+
+
+def test_an_empty_environment_is_none():
+    assert kernel.get(variable.options(runtime_env={}).remote("KT_NONE")) is None
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_working_directory_is_where_a_task_runs(project, session):
+    where, names = kernel.get(directory.options(runtime_env={"working_dir": str(project)}).remote())
+    assert names == ["data", "env_module.py", "env_package", "secret.key"]
+    assert where.startswith(session["session_dir"])
+    assert kernel.get(read.options(runtime_env={"working_dir": str(project)}).remote("data/words.txt")) == "hello"
+
+
+def test_modules_of_the_working_directory_can_be_imported(project):
+    here = imported.options(runtime_env={"working_dir": str(project)})
+    assert kernel.get([here.remote("env_module"), here.remote("env_package")]) == ["module", "package"]
+    with pytest.raises(ModuleNotFoundError):
+        kernel.get(imported.remote("env_module"))
+
+
+@pytest.mark.parametrize("relative", ["env_package", "env_module.py"])
+def test_single_modules_and_packages(project, relative):
+    name = relative.removesuffix(".py")
+    task = imported.options(runtime_env={"py_modules": [str(project / relative)]})
+    assert kernel.get(task.remote(name)) in ("module", "package")
+
+
+def test_an_imported_module_can_be_given_itself(project, monkeypatch):
+    monkeypatch.syspath_prepend(str(project))
+    import env_package
+
+    assert kernel.get(imported.options(runtime_env={"py_modules": [env_package]}).remote("env_package")) == "package"
+    for name in ("env_package", "env_package.inner"):
+        sys.modules.pop(name)
+
+
+def test_files_can_be_left_out(project):
+    environment = {"working_dir": str(project), "excludes": ["secret.key", "data"]}
+    _, names = kernel.get(directory.options(runtime_env=environment).remote())
+    assert names == ["env_module.py", "env_package"]
+
+
+def test_files_are_sent_once_by_their_content(project, session):
+    before = packages(session)
+    for _ in range(3):
+        kernel.get(directory.options(runtime_env={"working_dir": str(project)}).remote())
+    once = packages(session)
+    assert len(once) <= len(before) + 1
+    (project / "data" / "words.txt").write_text("changed")
+    reader = read.options(runtime_env={"working_dir": str(project)})
+    assert kernel.get(reader.remote("data/words.txt")) == "changed"
+    assert len(packages(session)) == len(once) + 1
+
+
+def test_a_package_does_not_depend_on_times(project, session):
+    kernel.get(directory.options(runtime_env={"working_dir": str(project)}).remote())
+    before = packages(session)
+    os.utime(project / "data" / "words.txt", (1, 1))
+    kernel.get(directory.options(runtime_env={"working_dir": str(project)}).remote())
+    assert packages(session) == before
+
+
+def test_programs_stay_executable(project):
+    script = project / "run.sh"
+    script.write_text("#!/bin/sh\necho ran\n")
+    script.chmod(0o755)
+
+    @kernel.remote(runtime_env={"working_dir": str(project)})
+    def run():
+        return os.popen("./run.sh").read()
+
+    assert kernel.get(run.remote()) == "ran\n"
+
+
+# -- the whole program, and nesting ------------------------------------------------------------------------------------
+
+
+def test_an_environment_for_the_whole_program(fresh_session, project):
+    fresh_session(runtime_env={"env_vars": {"KT_ALL": "all"}, "working_dir": str(project)})
+    assert kernel.get(variable.remote("KT_ALL")) == "all"
+    assert kernel.get(read.remote("data/words.txt")) == "hello"
+
+
+def test_an_environment_of_a_task_adds_to_that_of_the_program(fresh_session, project):
+    fresh_session(runtime_env={"env_vars": {"KT_ONE": "1", "KT_TWO": "2"}, "working_dir": str(project)})
+    task = {"env_vars": {"KT_TWO": "two", "KT_THREE": "3"}}
+    names = ["KT_ONE", "KT_TWO", "KT_THREE"]
+    assert kernel.get([variable.options(runtime_env=task).remote(name) for name in names]) == ["1", "two", "3"]
+    assert kernel.get(imported.options(runtime_env=task).remote("env_module")) == "module"
+
+
+def test_children_inherit_the_environment_of_their_parent():
+    @kernel.remote(runtime_env={"env_vars": {"KT_PARENT": "seen"}})
+    def parent():
+        own = {"env_vars": {"KT_CHILD": "own"}}
+        child = variable.options(runtime_env=own)
+        return kernel.get([variable.remote("KT_PARENT"), child.remote("KT_PARENT"), child.remote("KT_CHILD")])
+
+    assert kernel.get(parent.remote()) == ["seen", "seen", "own"]
+
+
+def test_actors_have_environments_too():
+    @kernel.remote(runtime_env={"env_vars": {"KT_ACTOR": "yes"}})
+    class Actor:
+        def look(self):
+            return os.environ.get("KT_ACTOR"), kernel.get(variable.remote("KT_ACTOR"))
+
+    assert kernel.get(Actor.remote().look.remote()) == ("yes", "yes")
+
+
+def test_workers_see_the_programs_modules_and_directory(tmp_path):
+    (tmp_path / "beside.py").write_text("VALUE = 'beside'\n")
+    script = tmp_path / "main.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import os
+            import kernel
+            import beside
+
+            @kernel.remote
+            def look():
+                return beside.VALUE, os.getcwd()
+
+            kernel.init(num_cpus=1)
+            print(*kernel.get(look.remote()))
+            """
+        )
+    )
+    import subprocess
+
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
+    )
+    assert done.stdout.split() == ["beside", str(tmp_path)], done.stderr
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environment", "text"),
+    [
+        ({"env_var": {}}, "no field 'env_var'; did you mean 'env_vars'"),
+        ({"conda": "x"}, "no field 'conda'; it has env_vars, working_dir, py_modules"),
+        ({"env_vars": {"A": 1}}, r"\['env_vars'\] must map strings to strings, not 'A' to 1"),
+        ({"env_vars": ["A"]}, r"\['env_vars'\] must map strings to strings, not a list"),
+        ({"env_vars": {"A=B": "x"}}, r"'A=B'"),
+        ({"working_dir": "/nowhere/at/all"}, r"\['working_dir'\] must be an existing directory, not '/nowhere/at/all'"),
+        ({"working_dir": 5}, r"\['working_dir'\] must be an existing directory, not 5"),
+        ({"py_modules": ["/nowhere.py"]}, r"\['py_modules'\] names '/nowhere.py', which does not exist"),
+        ({"py_modules": "/tmp"}, r"\['py_modules'\] must be a list"),
+        ({"py_modules": [5]}, r"\['py_modules'\]"),
+        ({"excludes": "data"}, r"\['excludes'\] must be a list"),
+    ],
+)
+def test_bad_environments_are_refused_in_words(environment, text):
+    with pytest.raises(exceptions.RuntimeEnvError, match=text):
+        variable.options(runtime_env=environment).remote("A")
+
+
+def test_a_bad_environment_of_the_program_leaves_no_session(fresh_session):
+    with pytest.raises(exceptions.RuntimeEnvError, match="did you mean 'env_vars'"):
+        fresh_session(runtime_env={"env_vars_": {}})
+    assert not kernel.is_initialized()
+    fresh_session()
+    assert kernel.get(variable.remote("KT_NONE")) is None
