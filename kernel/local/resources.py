@@ -40,15 +40,7 @@ class LocalResources:
 
     def acquire(self, wanted: Amounts) -> Allocation | None:
         """Take `wanted`, or return None and change nothing."""
-        own = held.get()
-        cpus = own.amounts.get(CPU, 0) if own is not None else 0
-        if cpus:
-            self.pool.lend(CPU, cpus)
-        try:
-            return self.pool.acquire(wanted)
-        finally:
-            if cpus:
-                self.pool.reclaim(CPU, cpus)
+        return self.pool.acquire(wanted)
 
     def wait(self, request: Request) -> None:
         """Try again when something was given back."""
@@ -60,7 +52,7 @@ class LocalResources:
         self.try_again()
 
     def lend_cpu(self, lent: bool) -> None:
-        """The running task blocks (or no longer does)."""
+        """The running task blocks, or something runs on top of it (or no longer does)."""
         own = held.get()
         cpus = own.amounts.get(CPU, 0) if own is not None else 0
         if not cpus:

@@ -43,6 +43,16 @@ class LocalTasks:
         self._again.add(task.id)
 
     def _start(self, task: Task) -> None:
+        resources = self._runtime.resources
+        with self._runtime.lock:
+            resources.lend_cpu(True)
+        try:
+            self._run_until_done(task)
+        finally:
+            with self._runtime.lock:
+                resources.lend_cpu(False)
+
+    def _run_until_done(self, task: Task) -> None:
         while True:
             allocation = self._allocate(task)
             if allocation is None:

@@ -45,3 +45,11 @@ def fresh_session(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]
     kernel.shutdown()
     if "session" in request.fixturenames:
         kernel.init(num_cpus=2)
+
+
+@pytest.fixture(scope="module", params=["local", "processes"])
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run the tests of a module in local mode, and again over real processes."""
+    kernel.shutdown()
+    with kernel.init(num_cpus=4, num_gpus=2, resources={"seat": 2}, local_mode=request.param == "local"):
+        yield request.param
