@@ -22,6 +22,7 @@ from typing import Any
 
 from benchmarks.floor import FLOORS
 
+BEGIN, END = "<!-- measured -->", "<!-- end of measured -->"
 ROWS = Path(__file__).with_name("rows.py")
 LOWER_IS_BETTER = ("s", "", "MB")
 
@@ -106,6 +107,15 @@ def machine() -> str:
     return f"{os.cpu_count()} CPUs ({model}), {gigabytes:.0f} GB, {platform.system()} {platform.release()}"
 
 
+def write(page: Path, text: str) -> None:
+    """Put `text` between the marks of a page. Raises ValueError when it has none."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, mark, after = rest.partition(END)
+    if not mark:
+        raise ValueError(f"{page} has no lines {BEGIN} and {END} to write between")
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
 def main() -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure kernel beside bare CPython.")
@@ -113,6 +123,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1, help="repeat, and show medians (default: 1)")
     parser.add_argument("--only", default="", help="only rows whose name contains this")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--write", metavar="PAGE", default="", help="put the table into a page, between its two marks")
     parser.add_argument("--compare", metavar="PYTHON", default="", help="an interpreter that has Ray, to run it beside")
     given = parser.parse_args()
     kernel, ray, floor_rounds = [], [], []
@@ -128,9 +139,12 @@ def main() -> int:
     if given.json:
         print(json.dumps({"about": about, "floors": floors, "rows": table}, indent=2))
         return 0
-    print(f"\n{about}\n\n{show(table, bool(ray))}")
+    text = f"{about}.\n\n{show(table, bool(ray))}"
     if ratios:
-        print(f"\ntimes ray, geometric mean of {len(ratios)} rows: {statistics.geometric_mean(ratios):.1f}")
+        text += f"\n\nTimes Ray, geometric mean of {len(ratios)} rows: {statistics.geometric_mean(ratios):.1f}."
+    print(f"\n{text}")
+    if given.write:
+        write(Path(given.write), text)
     return 0
 
 

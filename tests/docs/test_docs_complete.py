@@ -1,0 +1,145 @@
+"""What is documented is what there is: names, options, hooks, errors, commands, switches, modules, links."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import kernel
+from kernel.api.options import OPTIONS, Option
+from kernel.cli.main import COMMANDS
+from kernel.plugins import KINDS
+from kernel_spec import CONTRACTS, errors, hooks
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *DOCS.glob("*.md"),
+    ROOT / "examples" / "README.md",
+]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def text_of(name: str) -> str:
+    """Return a page of the documentation."""
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def rows_of(name: str, heading: str) -> dict[str, list[str]]:
+    """Return the rows of the tables below a heading of a page: first cell, without its ticks, to the others."""
+    part = text_of(name).split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in part.splitlines() if line.startswith("| `")]
+    rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in lines]
+    return {row[0].strip("`"): row[1:] for row in rows}
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    made = runpy.run_path(str(DOCS / "make_reference.py"))
+    assert text_of("reference.md") == made["page"](), "it is out of date; run: python docs/make_reference.py"
+
+
+def test_every_exported_name_is_in_the_reference() -> None:
+    made = runpy.run_path(str(DOCS / "make_reference.py"))
+    listed = [name for names in made["GROUPS"].values() for name in names] + list(made["NOT_CALLED"])
+    assert sorted(listed) == sorted(kernel.__all__)
+
+
+def test_every_error_is_in_the_tree_and_has_a_sentence() -> None:
+    reference, tree = text_of("reference.md"), errors.__doc__ or ""
+    for name, value in vars(errors).items():
+        if inspect.isclass(value) and issubclass(value, Exception):
+            assert f"- `{name}`: " in reference
+            assert re.search(rf"\b{name}\b", tree), f"{name} is missing in the tree at the top of kernel_spec/errors.py"
+            assert getattr(kernel.exceptions, name) is value
+
+
+def test_every_option_is_in_the_table_where_it_may_stand() -> None:
+    def letters(option: Option) -> str:
+        places = {"a task": "T", "an actor": "A", "an actor method": "M"}
+        return " ".join(letter for place, letter in places.items() if place in option.places)
+
+    documented = {name: cells[0] for name, cells in rows_of("users.md", "Every option").items()}
+    assert documented == {name: letters(option) for name, option in OPTIONS.items()}
+
+
+def test_every_command_is_in_the_guide_and_the_reference() -> None:
+    assert list(rows_of("users.md", "The command line")) == [f"kernel {name}" for name in COMMANDS]
+    assert all(f"\n### `kernel {name}" in text_of("reference.md") for name in COMMANDS)
+
+
+def test_every_hook_is_in_the_guide_with_its_arguments() -> None:
+    there = {
+        f"{name}{inspect.signature(value).replace(return_annotation=inspect.Signature.empty)}"
+        for name, value in vars(hooks).items()
+        if hasattr(value, f"{hooks.PROJECT}_spec")
+    }
+    assert set(rows_of("plugins.md", "All hooks")) == there
+
+
+def test_every_kind_of_plugin_is_in_the_guide() -> None:
+    rows = rows_of("plugins.md", "What can be plugged in")
+    assert set(rows) == set(CONTRACTS)
+    for name, kind in KINDS.items():
+        default = kind.default[0] if kind.default else ""
+        assert rows[name][2].strip("`") == (default or ("none" if kind.pattern == "named" else "")), name
+
+
+def test_every_argument_of_init_is_in_the_configuration() -> None:
+    assert list(rows_of("configuration.md", "Arguments of `kernel.init`")) == list(
+        inspect.signature(kernel.init).parameters
+    )
+
+
+def test_every_environment_variable_is_in_the_configuration() -> None:
+    sources = [
+        path
+        for folder in ("kernel", "spec", "plugins", "tools", "examples", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
+        if "tests" not in path.parts
+    ]
+    used = {
+        name for path in sources for name in re.findall(r"\bKERNEL_[A-Z][A-Z_]+\b", path.read_text(encoding="utf-8"))
+    }
+    documented = {name for name in rows_of("configuration.md", "Environment") if name.startswith("KERNEL_")}
+    assert documented == used
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("life-of-*.md")), ids=lambda page: page.stem)
+def test_the_headings_of_a_life_are_modules(page: Path) -> None:
+    headings = re.findall(r"^## (\S+/\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(headings) > 4
+    assert [heading for heading in headings if not (ROOT / heading).exists()] == []
+    named = re.findall(r"`(kernel/[\w/]+\.py)`", page.read_text(encoding="utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if target.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.exists(), f"{page.name}: {target}"
+        if anchor:
+            assert anchor in anchors_of(there), f"{page.name}: {target}"
+
+
+def test_the_front_page_and_the_pipeline_run_the_same_commands() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^```console\n(.+)\n```$", readme, re.MULTILINE)
+    assert len(commands) == 2, "one command runs the main job, one passes the tests"
+    assert commands[1] in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
