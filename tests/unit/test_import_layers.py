@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = (
-    ("entry_points", "mounts", "plugins"),
+    ("entry_points", "logs", "mounts", "plugins"),
     ("transport",),
     ("runtime",),
     ("local",),

@@ -8,6 +8,11 @@ from kernel_scheduler_priority.scheduler import PriorityScheduler
 from kernel_spec.hooks import hookimpl
 from kernel_spec.scheduling import Scheduler
 
+CONFORMANCE = {
+    "scheduler": {"node_affinity": False, "spreads": False, "reclaims": False, "most_times_slower": 10_000},
+}
+"""What `kernel plugins check` must not ask of it."""
+
 
 @hookimpl
 def kernel_contracts() -> Mapping[str, int]:

@@ -8,8 +8,7 @@ import pytest
 from kernel_serializer_zlib import plugin
 from kernel_serializer_zlib.serializer import ZlibSerializer
 
-from kernel.runtime.serialization import ValueSerializer
-from kernel.testing.serializer import SerializerConformance
+from kernel.testing.serializer import SerializerConformance, ValueSerializer
 from kernel_spec.serialization import Payload
 
 

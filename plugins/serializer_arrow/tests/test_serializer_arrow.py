@@ -14,8 +14,7 @@ import pytest
 from kernel_serializer_arrow import plugin
 from kernel_serializer_arrow.serializer import ARRAY_TYPES, ArrowSerializer
 
-from kernel.runtime.serialization import ValueSerializer
-from kernel.testing.serializer import SerializerConformance
+from kernel.testing.serializer import SerializerConformance, ValueSerializer
 
 ROWS = 20_000
 
