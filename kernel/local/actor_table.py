@@ -156,6 +156,7 @@ class LocalActors:
             actor.queue.remove(task)
             task.cancelled = True
             self.tasks.fail_with(task, cancelled_error(task))
+            self.helpers.submit(lambda: self.after_call(actor))
 
     def after_call(self, actor: LocalActor) -> None:
         """A call has ended: start the next, or end the actor if that is what it waits for. Not under the lock."""

@@ -9,6 +9,7 @@ It behaves as sessions of many processes do, with the same errors, orders and se
 * What can never be ready does not hang. `get` without a timeout raises InfeasibleError at once, where it can be
   known (resources that the node lacks, a call that waits for itself), or as soon as nothing runs any more that
   could end the wait; `get` with a timeout raises GetTimeoutError with the same reason.
+* Module globals and class attributes are those of one process: what a task changes there, the others see.
 * A running plain function can be cancelled only between two steps of the interpreter, and nothing protects the
   program from a task that ends the process.
 """
