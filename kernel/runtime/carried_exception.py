@@ -49,6 +49,20 @@ def pack(error: BaseException) -> tuple[bytes | None, list[str]]:
     return _dumps_checked((_revive, (type(error), args, attributes, members)), error), left_behind
 
 
+def needs_reducer(cls: type) -> bool:
+    """Say whether exceptions of `cls` may fail to come back when pickle has its way with them."""
+    return issubclass(cls, BaseException) and cls.__module__ != "builtins" and not _pickles_its_own_way(cls)
+
+
+def reduce_exception(error: BaseException) -> tuple[Any, ...]:
+    """Return what `__reduce__` would, for an exception that is a value among others: it comes back as it was."""
+    args, attributes, members = take_apart(error)
+    notes = error.__dict__.get("__notes__")
+    if notes is not None:
+        attributes["__notes__"] = notes
+    return _revive, (type(error), args, {}, members), attributes or None
+
+
 def unpack(data: bytes) -> BaseException | None:
     """Return a fresh exception, or None when this process can't make it (its module may be missing here)."""
     try:

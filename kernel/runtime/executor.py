@@ -67,6 +67,7 @@ class Executor:
         self._calls: dict[bytes, int] = {}
         self.refuses_tasks = False
         self.worn_out = False
+        self.name_of: Callable[[Message], str] = lambda message: str(message[2])
         self.exit_reason: str | None = None
         self.on_exit_actor: Callable[[str], None] = lambda name: None
         self.on_system_exit: Callable[[Call, SystemExit, str], None] = lambda call, error, name: None
@@ -267,6 +268,8 @@ class Executor:
     def _failed(self, call: Call, name: str, error: BaseException) -> None:
         connection, message = call
         task = message[1]
+        if type(name) is bytes:  # the function itself could not be read
+            name = self.name_of(message)
         if isinstance(error, ExitActor):
             self.on_exit_actor(name)
         elif isinstance(error, KeyboardInterrupt) and task in self._cancelled:

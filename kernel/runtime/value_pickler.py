@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import cloudpickle
 
 from kernel.runtime.array_heads import reduce_array
+from kernel.runtime.carried_exception import needs_reducer, reduce_exception
 from kernel_spec.serialization import Reducer
 
 _PROTOCOL = 5
@@ -78,6 +79,8 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
             reducer = _cloudpickle
         if reducer is None and cls.__name__ == "ndarray" and cls.__module__ == "numpy":
             reducer = reduce_array
+        if reducer is None and needs_reducer(cls):
+            reducer = reduce_exception
         if len(self._known) >= _KNOWN_LIMIT:
             self._known.clear()
         self._known[cls] = reducer

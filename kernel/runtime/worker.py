@@ -36,6 +36,7 @@ class Worker:
         self.runner = CallRunner(runtime)
         self.executor: Executor | AsyncExecutor = Executor(runtime, self.runner, self._lookup, self.trace)
         self._main = self.executor
+        self.executor.name_of = self._name_of
         self._functions: dict[bytes, tuple[Callable[..., Any] | None, bytes, dict[str, Any], ProcessId]] = {}
         self._instance: Any = None
         self._class_name = ""
@@ -111,6 +112,10 @@ class Worker:
         if method is None:
             raise AttributeError(f"actor {self._class_name} has no method {name!r}")
         return method, f"{self._class_name}.{name}"
+
+    def _name_of(self, message: Message) -> str:
+        known = self._functions.get(message[2])
+        return known[2]["name"] if known is not None else "task"
 
     def _on_task(self, connection: Connection, message: Message) -> None:
         self.executor.enqueue(connection, message)
