@@ -164,15 +164,17 @@ def _start(given: InitOptions) -> Runtime:
 
     token = make_token()
     directory = make_session(token, stays=False, given=given.temp_dir)
-    agent = start_agent(given.agent_config(directory, token, ephemeral=True), stays=False)
+    agent = None
     try:
+        agent = start_agent(given.agent_config(directory, token, ephemeral=True), stays=False)
         from kernel.api.joining import join  # half of the work of importing the runtime, done while the agent starts
 
         await_agent(agent, directory)
         runtime = join(given, Session(directory, agent.pid, False), starter=True)
     except BaseException as error:
-        agent.kill()
-        agent.wait()
+        if agent is not None:
+            agent.kill()
+            agent.wait()
         shutil.rmtree(directory, ignore_errors=True)
         if isinstance(error, PluginNotFoundError) and not given.chosen_plugins():
             return _fall_back(given, str(error))

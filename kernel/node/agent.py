@@ -31,7 +31,7 @@ from kernel.node.worker_pool import ENDING, Assign, Instruction, StartWorker, Wo
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON, Peer
-from kernel.transport.connection import ATTACH_OPERATION, Connection, Message
+from kernel.transport.connection import ATTACH_OPERATION, Connection, Message, may_be_handled
 from kernel.transport.listener import Listener
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import InternalError, KernelError, ProtocolError, RuntimeEnvError
@@ -41,6 +41,7 @@ from kernel_spec.services import HeadInfo
 TICK_SECONDS = 0.1
 OBSERVE_SECONDS = 1.0
 IDLE_WORKER_SECONDS = 15.0
+_INTRODUCTIONS = (op.HELLO, ATTACH_OPERATION)
 GRACE_SECONDS = 2.0
 """How long a worker that was told to end may run its exit handlers."""
 
@@ -177,12 +178,20 @@ class Agent:
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:
-            if connection.info is None and message[0] not in (op.HELLO, ATTACH_OPERATION):
+            if connection.closed:
+                return
+            if connection.info is None and not may_be_handled(message, _INTRODUCTIONS):
                 connection.close("the peer did not introduce itself")
+                return
+            if not may_be_handled(message, self.handlers):
+                connection.close(f"the peer sent {message!r:.100}, which is no message")
                 return
             try:
                 self.handlers[message[0]](connection, message)
-            except Exception:
+            except Exception as error:
+                if connection.info is None:
+                    connection.close(f"the peer introduced itself in a way that can't be read: {error}")
+                    return
                 self.log.exception("a message could not be handled", operation=message[0])
         connection.flush()
 
@@ -269,7 +278,10 @@ class Agent:
 
     def _on_close(self, connection: Connection, reason: str) -> None:
         peer: Peer | None = connection.info
-        if peer is None or self.connections.get(peer.id) is not connection:
+        if peer is None:
+            self.log.warning("connection refused", reason=reason)
+            return
+        if self.connections.get(peer.id) is not connection:
             return
         del self.connections[peer.id]
         for number in [n for n, asked in self._asked.items() if asked[0] is connection]:

@@ -14,10 +14,14 @@ from kernel.logs import configure_later
 from kernel.node.agent import Agent, ignore_terminal_signals
 from kernel.node.config import AgentConfig
 from kernel.node.processes import become_subreaper, set_title
+from kernel.node.rotating_file import RotatingFile
 from kernel.node.template_link import TemplateLink
 from kernel.plugins import PluginManager
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import KernelError, PluginError
+
+LOG_BYTES = 4 << 20
+"""How large the agent's log may grow before it is begun anew; the one before it is kept."""
 
 
 def main() -> int:
@@ -68,7 +72,7 @@ def configure_logging(config: AgentConfig) -> None:
             structlog.processors.LogfmtRenderer(bool_as_flag=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(open(path, "a", buffering=1)),  # noqa: SIM115
+        logger_factory=structlog.WriteLoggerFactory(RotatingFile(path, LOG_BYTES, 2)),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )
 

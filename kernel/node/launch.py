@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 from kernel.node.config import AgentConfig
 from kernel.node.sessions import describe
@@ -17,25 +18,32 @@ START_SECONDS = 30.0
 
 
 def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
-    """Start an agent process and return at once; `await_agent` tells when it serves."""
+    """Start an agent process and return at once; `await_agent` tells when it serves.
+
+    Raises SessionEndedError when no process can be started.
+    """
     reader, writer = os.pipe()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    errors = open(os.path.join(config.directory, "logs", "agent.err"), "ab")  # noqa: SIM115 - the child's
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kernel.node.boot", str(writer)],
-        stdin=subprocess.PIPE,
-        stdout=errors,
-        stderr=errors,
-        pass_fds=[writer],
-        env=environment,
-        start_new_session=True,
-    )
-    errors.close()
-    os.close(writer)
+    try:
+        with open(os.path.join(config.directory, "logs", "agent.err"), "ab") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "kernel.node.boot", str(writer)],
+                stdin=subprocess.PIPE,
+                stdout=errors,
+                stderr=errors,
+                pass_fds=[writer],
+                env=environment,
+                start_new_session=True,
+            )
+    except OSError as error:
+        os.close(reader)
+        raise SessionEndedError(f"the node agent can't be started with {sys.executable}: {error.strerror}") from error
+    finally:
+        os.close(writer)
     describe(config.directory, process.pid, stays)
     assert process.stdin is not None
-    process.stdin.write(pickle.dumps(config))
-    process.stdin.close()
+    with suppress(BrokenPipeError), process.stdin:  # one that is dead already is found out by `await_agent`
+        process.stdin.write(pickle.dumps(config))
     process.ready_descriptor = reader  # type: ignore[attr-defined]
     return process
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kernel.node.rotating_file import RotatingFile
 from kernel.transport.reactor import Reactor
 
 FILE_BYTES = 16 << 20
@@ -51,9 +52,7 @@ class LogService:
         on_lines: Callable[[bytes, str, list[str]], None],
     ) -> None:
         self._reactor = reactor
-        self._path = os.path.join(directory, "workers.log")
-        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - lives as long as the service
-        self._size = os.fstat(self._file.fileno()).st_size
+        self._file = RotatingFile(os.path.join(directory, "workers.log"), FILE_BYTES, FILES)
         self._origin = origin
         self._on_lines = on_lines
         self._streams: dict[int, Stream] = {}
@@ -116,27 +115,8 @@ class LogService:
             tail.lines.extend(texts)
         tail.origin = pid, name = self._origin(stream.worker) or tail.origin
         prefix = f"{time.time():.3f}\t{stream.worker.hex()[:8]}\t{pid}\t{name}\t{stream.name[3:]}\t"
-        self._write("".join(f"{prefix}{text}\n" for text in texts).encode())
+        self._file.write("".join(f"{prefix}{text}\n" for text in texts))
         self._on_lines(stream.worker, stream.name, texts)
-
-    def _write(self, data: bytes) -> None:
-        try:
-            self._file.write(data)
-        except OSError:
-            return  # a full disk must not stop the session; the driver still sees the lines
-        self._size += len(data)
-        if self._size > FILE_BYTES:
-            self._rotate()
-
-    def _rotate(self) -> None:
-        self._file.close()
-        for number in range(FILES - 1, 0, -1):
-            older = f"{self._path}.{number}"
-            newer = f"{self._path}.{number - 1}" if number > 1 else self._path
-            if os.path.exists(newer):
-                os.replace(newer, older)
-        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
-        self._size = 0
 
     def _close(self, stream: Stream) -> None:
         if self._streams.pop(stream.descriptor, None) is None:

@@ -21,7 +21,7 @@ from kernel.logs import Logger
 from kernel.runtime import operations as op
 from kernel.runtime.current import leave_in_child
 from kernel.runtime.waiting import Pump, Waiter
-from kernel.transport.connection import Connection, Message, connect
+from kernel.transport.connection import Connection, Message, connect, may_be_handled
 from kernel.transport.listener import Listener
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import InternalError, KernelError, ProtocolError, SessionEndedError
@@ -235,13 +235,16 @@ class Process:
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         handlers = self.handlers
         with self.lock:
-            if connection.info is None and messages[0][0] != op.HELLO:
+            if connection.info is None and not may_be_handled(messages[0], (op.HELLO,)):
                 connection.close("the peer did not introduce itself")
                 return
             for message in messages:
                 try:
                     handlers[message[0]](connection, message)
-                except Exception:
+                except Exception as error:
+                    if connection.info is None or not may_be_handled(message, handlers):
+                        connection.close(f"the peer sent {message!r:.100}, which is no message: {error!r}")
+                        break
                     self.log.exception("a message could not be handled", operation=message[0])
             for function in self.after_batch:
                 function()
@@ -293,7 +296,9 @@ class Process:
                     self.on_agent_lost(reason)
                 return
             peer = connection.info
-            if peer is not None and self._peers.get(peer.id) is connection:
+            if peer is None:
+                self.log.warning("connection refused", reason=reason)
+            elif self._peers.get(peer.id) is connection:
                 del self._peers[peer.id]
                 for function in self.on_peer_lost:
                     function(peer, reason)

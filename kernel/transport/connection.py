@@ -10,7 +10,7 @@ from __future__ import annotations
 import marshal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from struct import Struct
 from typing import Any
 
@@ -29,6 +29,8 @@ MAXIMUM_FRAME = 1 << 30
 _CHUNK = 64 * 1024
 _MESSAGES_A_FRAME = 512
 _LENGTH = Struct("<I")
+_LIST = ord("[")
+"""How marshal begins a list (the bit above says that it may be referred to)."""
 
 
 class Connection:
@@ -213,14 +215,21 @@ class Connection:
             if length == 0:
                 messages.append((ATTACH_OPERATION,))
                 continue
+            if data[position] & 0x7F != _LIST:
+                raise ProtocolError("a frame is not a list of messages")
             try:
                 messages += marshal.loads(view[position : position + length])
-            except (ValueError, EOFError, TypeError) as error:
+            except (ValueError, EOFError, TypeError, MemoryError) as error:
                 raise ProtocolError(f"a frame can't be read: {error}") from error
             position += length
         if position < end:
             self._incoming += view[position:]
         return messages
+
+
+def may_be_handled(message: Any, operations: Container[int]) -> bool:
+    """Return whether a message is a tuple that begins with one of `operations`."""
+    return type(message) is tuple and len(message) > 0 and type(message[0]) is int and message[0] in operations
 
 
 def connect(
