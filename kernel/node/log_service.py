@@ -78,9 +78,12 @@ class LogService:
         return list(tail.lines) if tail is not None else []
 
     def drain(self) -> None:
-        """Read what is left in every pipe."""
+        """Read what is left in every pipe, beginnings of lines too."""
         for stream in list(self._streams.values()):
             self._read(stream)
+            if stream.rest:
+                rest, stream.rest = stream.rest, b""
+                self._take(stream, [rest])
 
     def close(self) -> None:
         """Close everything."""

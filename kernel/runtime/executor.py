@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -208,6 +209,7 @@ class Executor:
                     self._io.flush()
         if count and last is not None:
             self._report(last, function, count, clock() - started)
+        flush_output()
         self._io.flush()
 
     def _report(self, connection: Connection | None, function: Any, count: int, seconds: float) -> None:
@@ -382,3 +384,11 @@ class Executor:
     def in_call(self) -> bool:
         """Whether the calling thread runs a call."""
         return current_execution.get() is not NO_EXECUTION
+
+
+def flush_output() -> None:
+    """Let out what user code has printed without ending the line."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        return  # user code closed or replaced it
