@@ -127,6 +127,10 @@ class Answers:
         """Return a row per job."""
         return pickle.dumps(self._jobs())
 
+    def show_output(self, connection: Connection) -> None:
+        """Send everything that workers have written until now to whom it concerns, before the answer."""
+        self._agent.logs.drain()
+
     def stop(self, connection: Connection) -> None:
         """End the session."""
         self._agent.end("it was asked to stop")

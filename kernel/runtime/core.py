@@ -33,6 +33,7 @@ from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import (
     GetTimeoutError,
+    KernelError,
     PendingCallsLimitError,
     SessionEndedError,
     UsageError,
@@ -40,6 +41,8 @@ from kernel_spec.errors import (
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId, TaskId, object_id
 from kernel_spec.store import ObjectStore
 
+_OUTPUT_SECONDS = 1.0
+"""How long leaving a session waits for the output of workers, when the agent does not answer."""
 PATIENCE_SECONDS = 5.0
 """How long a `get` waits without progress before it says what is missing; later warnings come ever rarer."""
 
@@ -514,6 +517,7 @@ class CoreRuntime:
         if find_runtime() is self:
             set_runtime(None)
         if self.ended is None and self.io.agent is not None and not self.io.agent.closed:
+            self._await_output()
             with self.io.lock:
                 self.submitter.close()
                 self.ownership.drain()
@@ -522,6 +526,13 @@ class CoreRuntime:
         with self.io.lock:
             self.ownership.drop_idle_views()
         self.store.close()
+
+    def _await_output(self) -> None:
+        """Let what workers have written until now reach this program."""
+        try:
+            self.io.call_agent("show_output", timeout=_OUTPUT_SECONDS)
+        except (KernelError, TimeoutError):
+            return  # the agent is gone or busy; the log has the lines
 
     def _check_alive(self) -> None:
         if self.ended is not None:
