@@ -131,10 +131,6 @@ class Answers:
         """Send everything that workers have written until now to whom it concerns, before the answer."""
         self._agent.logs.drain()
 
-    def show_output(self, connection: Connection) -> None:
-        """Send what workers have written by now to the drivers that want it, before the answer to this."""
-        self._agent.logs.drain()
-
     def stop(self, connection: Connection) -> None:
         """End the session."""
         self._agent.end("it was asked to stop")

@@ -65,7 +65,7 @@ def test_a_task_may_fork(leave):
         pid = os.fork()
         if pid == 0:
             return leave()
-        _, status = os.waitpid(pid, 0)
+        os.waitpid(pid, 0)
         return "parent"
 
     assert kernel.get([forks.remote() for _ in range(3)], timeout=20) == ["parent"] * 3
