@@ -54,7 +54,12 @@ class LocalResources:
     def lend_cpu(self, lent: bool) -> None:
         """The running task blocks, or something runs on top of it (or no longer does)."""
         own = held.get()
-        cpus = own.amounts.get(CPU, 0) if own is not None else 0
+        if own is not None:
+            self.lend_cpu_of(own, lent)
+
+    def lend_cpu_of(self, allocation: Allocation, lent: bool) -> None:
+        """The holder of `allocation` does not need its CPU for a while (or needs it again)."""
+        cpus = allocation.amounts.get(CPU, 0)
         if not cpus:
             return
         if lent:

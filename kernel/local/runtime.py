@@ -59,6 +59,8 @@ from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
 
 PATIENCE_SECONDS = 5.0
 """How long a `get` waits without a word."""
+JANITOR_SECONDS = 0.25
+"""How often references and streams that were dropped are looked after when nothing else happens."""
 
 
 class LocalRuntime:
@@ -93,7 +95,7 @@ class LocalRuntime:
         self.helpers = Helpers()
         self.environments = LocalEnvironments(self.session_directory)
         self.resources = LocalResources(node_resources, self.helpers.submit)
-        self.streaming = Streaming(self.io, self.helpers.submit)
+        self.streaming = Streaming(self.io, self.helpers.submit, self.resources.lend_cpu_of)
         self.calls = Calls(self.io, self.tasks, self.streaming, self.trace)
         self.answers = LocalAnswers(self)
         self.submitter = LocalTasks(self)
@@ -113,6 +115,8 @@ class LocalRuntime:
         self._waits: dict[int, float] = {}
         self._forever: list[ObjectRef] = []
         self._log = Logger("kernel.local")
+        self._stopped = threading.Event()
+        threading.Thread(target=self._look_after_dropped, name="kernel-local-janitor", daemon=True).start()
 
     def make_runner(self, actor_name: str) -> CallRunner:
         """Return what packs and unpacks the values of calls."""
@@ -480,11 +484,17 @@ class LocalRuntime:
                 if run.task.stream is not None:
                     run.task.stream.finish()
             self.streaming.runs.clear()
+        self._stopped.set()
         shutil.rmtree(self.session_directory, ignore_errors=True)
 
     def _check_alive(self) -> None:
         if self.ended is not None:
             raise SessionEndedError(self.ended)
+
+    def _look_after_dropped(self) -> None:
+        """Let go of what was collected though the program calls nothing of ours."""
+        while not self._stopped.wait(JANITOR_SECONDS):
+            self._drain()
 
     def _drain(self) -> None:
         """Count what was collected since the last call."""

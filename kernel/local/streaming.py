@@ -21,6 +21,7 @@ from kernel.runtime.execution_context import Execution
 from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.tasks import Task
 from kernel.runtime.waiting import Waiter
+from kernel_spec.resources import Allocation
 
 AHEAD = 64
 """How many items a generator without `stream_ahead` may be ahead before it is put aside."""
@@ -40,6 +41,7 @@ class GeneratorRun:
     index: int = 0
     closed: bool = False
     ended: bool = False
+    aside: bool = False
     stepping: threading.Lock = field(default_factory=threading.Lock)
     waiter: Waiter | None = None
 
@@ -62,9 +64,15 @@ class GeneratorRun:
 class Streaming:
     """The generators that are under way."""
 
-    def __init__(self, loopback: Loopback, later: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self,
+        loopback: Loopback,
+        later: Callable[[Callable[[], None]], None],
+        lend_cpu: Callable[[Allocation, bool], None],
+    ) -> None:
         self._loopback = loopback
         self._later = later
+        self._lend_cpu = lend_cpu
         self.runs: dict[bytes, GeneratorRun] = {}
         self._callbacks: dict[bytes, Callable[[], None]] = {}
         loopback.handlers[op.STREAM_TAKEN] = self._on_taken
@@ -88,6 +96,7 @@ class Streaming:
             return False
         try:
             error: BaseException | None = None
+            self._put_aside(run, False)
             with run.place.occupied(Execution(run.task.id, run.name, run.task.attempt)):
                 try:
                     while not run.closed and run.may_go_on(ahead):
@@ -95,6 +104,7 @@ class Streaming:
                             break
                     else:
                         if not run.closed:
+                            self._put_aside(run, True)
                             return True
                         _close(run.items)
                     run.runner.send_end(run.line, run.task.id)  # type: ignore[arg-type]
@@ -138,6 +148,13 @@ class Streaming:
         run.index += 1
         run.runner.send_item(run.line, run.task.id, run.index, item, run.name)  # type: ignore[arg-type]
         return True
+
+    def _put_aside(self, run: GeneratorRun, aside: bool) -> None:
+        """A generator that nobody pulls on lends its CPU."""
+        if run.aside != aside:
+            run.aside = aside
+            with self._loopback.lock:
+                self._lend_cpu(run.place.allocation, aside)
 
     def _end(self, run: GeneratorRun, error: BaseException | None) -> None:
         run.ended = True
