@@ -7,7 +7,7 @@ import pickle
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,14 +27,23 @@ from kernel.node.observation import Observation
 from kernel.node.processes import describe_status, end_descendants, end_orphans, kill
 from kernel.node.store_service import StoreService
 from kernel.node.template_link import TemplateLink
-from kernel.node.worker_pool import ENDING, Assign, Instruction, StartWorker, WorkerPool, WorkerRecord
+from kernel.node.worker_pool import (
+    ENDING,
+    FAILED_STARTS,
+    Assign,
+    GiveUp,
+    Instruction,
+    StartWorker,
+    WorkerPool,
+    WorkerRecord,
+)
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON, Peer
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message, may_be_handled
 from kernel.transport.listener import Listener
 from kernel.transport.reactor import Reactor
-from kernel_spec.errors import InternalError, KernelError, ProtocolError, RuntimeEnvError
+from kernel_spec.errors import InternalError, KernelError, ProtocolError, RuntimeEnvError, WorkerDiedError
 from kernel_spec.ids import LeaseId, NodeId, ProcessId
 from kernel_spec.services import HeadInfo
 
@@ -309,8 +318,10 @@ class Agent:
         for step in instructions:
             if isinstance(step, StartWorker):
                 self._start_worker(step)
-            else:
+            elif isinstance(step, Assign):
                 self._assign(step)
+            else:
+                self._give_up(step)
 
     def _start_worker(self, step: StartWorker) -> None:
         job = self.jobs.get(step.key[0])
@@ -336,7 +347,16 @@ class Agent:
         waiting = self.pool.waiting_leases(step.key)
         self.pool.ends(step.worker, str(error))
         self.pool.died(step.worker)
-        for lease in waiting:
+        self._fail_leases(waiting, error)
+
+    def _give_up(self, step: GiveUp) -> None:
+        text = f"{FAILED_STARTS} workers in a row died before they were up, the last like this: {step.worker.cause}"
+        self.log.error(text)
+        self._fail_leases(step.leases, WorkerDiedError(text))
+
+    def _fail_leases(self, leases: Sequence[LeaseId], error: KernelError) -> None:
+        """Tell those who wait for a worker that there will be none."""
+        for lease in leases:
             record = self.desk.leases.get(lease)
             if record is not None and record.holder is not None:
                 record.holder.send((op.LEASE_FAILED, lease, pickle.dumps(error)))
@@ -464,6 +484,7 @@ class Agent:
         worker, instructions = self.pool.died(id)
         if worker is None:
             return
+        worker.cause = cause
         self.observe("worker", "DEAD", id, {"pid": worker.pid, "cause": cause})
         self.exit_statuses.pop(worker.pid, None)
         if worker.pid:

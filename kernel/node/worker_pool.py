@@ -18,6 +18,9 @@ LEASED = "leased"
 ACTOR = "actor"
 ENDING = "ending"
 
+FAILED_STARTS = 3
+"""So many workers of one key may die in a row before they are up; then the leases that wait for one are given up."""
+
 Key = tuple[bytes, str]
 """Job id and environment."""
 
@@ -58,7 +61,15 @@ class Assign:
     lease: LeaseId
 
 
-Instruction = StartWorker | Assign
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """These leases get no worker: one after another died before it was up, the last as its record says."""
+
+    leases: tuple[LeaseId, ...]
+    worker: WorkerRecord
+
+
+Instruction = StartWorker | Assign | GiveUp
 
 
 class WorkerPool:
@@ -70,6 +81,7 @@ class WorkerPool:
         self._idle: dict[Key, deque[ProcessId]] = {}
         self._waiting: dict[Key, deque[LeaseId]] = {}
         self._starting: dict[Key, int] = {}
+        self._failed_starts: dict[Key, int] = {}
 
     def prestart(self, key: Key) -> list[Instruction]:
         """Have one worker of this key ready before it is asked for."""
@@ -104,6 +116,7 @@ class WorkerPool:
         if worker.state != STARTING:
             return []  # it was told to end before it came up
         self._starting[worker.key] -= 1
+        self._failed_starts.pop(worker.key, None)
         return self._free(worker, now)
 
     def released(self, id: ProcessId, now: float) -> list[Instruction]:
@@ -132,7 +145,12 @@ class WorkerPool:
         worker = self.workers.pop(id, None)
         if worker is None:
             return None, []
+        if worker.state == STARTING and worker.pid:
+            self._failed_starts[worker.key] = self._failed_starts.get(worker.key, 0) + 1
         self._leave_state(worker)
+        if self._failed_starts.get(worker.key, 0) >= FAILED_STARTS and not self._starting[worker.key]:
+            del self._failed_starts[worker.key]
+            return worker, [GiveUp(tuple(self._waiting.pop(worker.key, ())), worker)]
         missing = len(self._waiting.get(worker.key, ())) - self._starting.get(worker.key, 0)
         return worker, [self._start(worker.key) for _ in range(max(0, missing))]
 

@@ -288,3 +288,19 @@ def test_the_limit_belongs_to_the_options_not_to_the_function():
     once = process.options(max_calls=1)
     assert len(set(kernel.get([once.remote() for _ in range(4)]))) == 4
     assert len(set(kernel.get([process.remote() for _ in range(50)]))) <= 3
+
+
+def test_workers_that_can_not_start_are_not_tried_for_ever(fresh_session, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    fresh_session()
+    kernel.get(identity.remote(1))
+    os.rmdir(tmp_path / "gone")
+    fresh_worker = identity.options(runtime_env={"env_vars": {"KT_FRESH": "1"}})
+    with pytest.raises(
+        exceptions.WorkerDiedError, match=r"(?s)3 workers in a row died before they were up.*FileNotFoundError"
+    ):
+        kernel.get([fresh_worker.remote(1) for _ in range(5)], timeout=20)
+    assert kernel.get(identity.remote(2), timeout=10) == 2
+    os.mkdir(tmp_path / "gone")
+    assert kernel.get(fresh_worker.remote(3), timeout=10) == 3
