@@ -59,8 +59,8 @@ class Worker:
         io.on_agent_lost = lambda reason: on_session_lost()
         io.on_forked.append(self._leave_in_child)
         io.on_peer_lost.append(lambda peer, reason: self._on_caller_lost(peer.id))
-        runtime.before_block = self._before_block
-        runtime.after_block = self._after_block
+        runtime.values.before_block = self._before_block
+        runtime.values.after_block = self._after_block
         self._blocked = 0
         self._blocking = threading.Lock()
 
@@ -238,8 +238,9 @@ class Worker:
             self._instance = cls(*args, **kwargs)
             self.runner.settle(arrival)
         except BaseException as error:
-            if isinstance(error, ExitActor):
-                error = ActorDiedError(f"{name}() called exit_actor()")
+            if isinstance(error, (ExitActor, SystemExit)):  # which would end whoever asks for a result
+                how = "exit_actor()" if isinstance(error, ExitActor) else f"sys.exit({error.code!r})"
+                error = ActorDiedError(f"{name}() called {how}")
             failure = self.runner.describe_failure(name, error, ends_actor=True)
             with self.runtime.io.lock:
                 self.runtime.io.tell_agent((op.ACTOR_READY, actor, failure))

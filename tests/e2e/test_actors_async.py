@@ -75,7 +75,7 @@ class Service:
 
     def plain_items(self, count: int) -> Iterator[int]:
         for number in range(count):
-            time.sleep(0.01)
+            time.sleep(0.03)
             yield number
 
     def block(self, seconds: float) -> int:
@@ -216,13 +216,40 @@ def test_streams_of_async_and_plain_generators() -> None:
     plain = service.plain_items.remote(30)
     begun = time.monotonic()
     kernel.get(service.nap.remote(0))
-    assert time.monotonic() - begun < 0.2, "the plain generator does not hold up the loop"
+    assert time.monotonic() - begun < 0.6, "the plain generator does not hold up the loop"
     assert [kernel.get(ref) for ref in plain] == list(range(30))
-    slow = service.items.remote(3, 0.1)
+    slow = service.items.remote(3, 0.3)
     begun = time.monotonic()
     assert kernel.get(next(slow)) == 0
-    assert time.monotonic() - begun < 0.25, "items come while the generator runs"
+    assert time.monotonic() - begun < 0.7, "items come while the generator runs"
     assert [kernel.get(ref) for ref in slow] == [1, 2]
+
+
+def test_stream_waits_for_its_consumer_and_stops_when_closed(eventually: Callable[..., Any]) -> None:
+    @kernel.remote
+    class Source:
+        def __init__(self) -> None:
+            self.made = 0
+            self.closed = False
+
+        async def endless(self) -> AsyncIterator[int]:
+            try:
+                while True:
+                    self.made += 1
+                    yield self.made
+            finally:
+                self.closed = True
+
+        async def told(self) -> tuple[int, bool]:
+            return self.made, self.closed
+
+    source = Source.remote()
+    stream = source.endless.options(stream_ahead=3).remote()
+    assert [kernel.get(next(stream)) for _ in range(5)] == [1, 2, 3, 4, 5]
+    made, closed = kernel.get(source.told.remote())
+    assert 5 <= made <= 9 and not closed
+    stream.close()
+    eventually(lambda: kernel.get(source.told.remote())[1])
 
 
 def test_two_streams_run_side_by_side() -> None:

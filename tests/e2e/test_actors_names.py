@@ -356,6 +356,23 @@ def test_killed_driver_leaves_nothing_of_a_session_of_its_own(root: str, eventua
     eventually(lambda: not list(Path(root).glob("kernel-*/session_*")), 5.0)
 
 
+def test_exit_handlers_run_when_the_driver_ends(root: str) -> None:
+    body = """
+        @kernel.remote
+        class Tidy:
+            def __init__(self, path):
+                import atexit
+                atexit.register(lambda: open(path, "w").write("tidy"))
+            def ok(self):
+                return True
+
+        tidy = Tidy.remote(os.environ["KERNEL_TMPDIR"] + "/tidy")
+        print(kernel.get(tidy.ok.remote()))
+    """
+    assert run_driver(root, body, address=None) == ["True"]
+    assert Path(root, "tidy").read_text() == "tidy"
+
+
 def test_handles_do_not_survive_their_session(fresh_session: Callable[..., Any]) -> None:
     fresh_session()
     old = Counter.remote()
