@@ -47,12 +47,14 @@ def read_files(paths: list[str]) -> tuple[Postings, Counter, np.ndarray]:
     postings: Postings = {}
     imports: Counter = Counter()
     rows = np.zeros((len(paths), COLUMNS), np.float32)
+    gc.disable()  # nothing here is garbage before the end
     for row, path in zip(rows, paths, strict=True):
         text = Path(path).read_text("utf-8", errors="replace")
         imports.update(imported_modules(text))
         for word, often in Counter(map(str.lower, WORD.findall(text))).items():
             postings.setdefault(word, []).append((path, often))
             row[zlib.crc32(word.encode()) % COLUMNS] += math.log1p(often)
+    gc.enable()
     return postings, imports, rows
 
 
@@ -61,12 +63,9 @@ def imported_modules(text: str) -> set[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            gc.disable()  # a syntax tree is many objects, and none of them garbage yet
             body = ast.parse(text).body
     except (SyntaxError, ValueError):
         return set()
-    finally:
-        gc.enable()
     names = {alias.name for line in body if isinstance(line, ast.Import) for alias in line.names}
     return names | {line.module for line in body if isinstance(line, ast.ImportFrom) and line.module}
 
