@@ -81,7 +81,7 @@ class CallRunner:
         id = ObjectId(slot[2])
         entry = self._runtime.ownership.objects.get(id)
         if entry is not None and entry.state == STORED:
-            return self._serializer.loads(*self._runtime.stored_payload(entry), arrival)
+            return self._serializer.loads(*self._runtime.values.stored_payload(entry), arrival)
         return self._serializer.loads(*unpack(self._runtime.store.view(id)), arrival)
 
     def load_definition(self, blob: bytes, sender: ProcessId) -> Any:

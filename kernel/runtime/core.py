@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import pickle
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernel.runtime import operations as op
@@ -15,9 +12,11 @@ from kernel.runtime.actor_calls import ActorCaller, Channel
 from kernel.runtime.actor_creation import ActorCreator
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
+from kernel.runtime.futures import Futures
 from kernel.runtime.inspection import Inspection
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, INLINE, PENDING, STORED, Entry
+from kernel.runtime.object_values import ObjectValues
+from kernel.runtime.objects import FAILED, PENDING, Entry
 from kernel.runtime.ownership import Arrival, Ownership
 from kernel.runtime.process import Identity, Process
 from kernel.runtime.serialization import ValueSerializer, current_load
@@ -25,14 +24,11 @@ from kernel.runtime.stacks import thread_stacks
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.submission import TaskSubmitter
-from kernel.runtime.task_error import rebuild
-from kernel.runtime.tasks import INLINE_BYTES, Task, TaskTable
+from kernel.runtime.tasks import Task, TaskTable
 from kernel.runtime.tracing import Trace
-from kernel.runtime.waiting import Waiter
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import (
-    GetTimeoutError,
     KernelError,
     PendingCallsLimitError,
     SessionEndedError,
@@ -43,8 +39,6 @@ from kernel_spec.store import ObjectStore
 
 _OUTPUT_SECONDS = 1.0
 """How long leaving a session waits for the output of workers, when the agent does not answer."""
-PATIENCE_SECONDS = 5.0
-"""How long a `get` waits without progress before it says what is missing; later warnings come ever rarer."""
 
 
 class CoreRuntime:
@@ -82,8 +76,15 @@ class CoreRuntime:
         self.io.pump.on_tick = self._tick
         self.io.on_agent_lost = self._agent_lost
         self.inspection = Inspection(self.io, self.ownership, self.tasks, self.submitter, self.actors)
-        self.before_block: Callable[[], bool] = lambda: False
-        self.after_block: Callable[[], None] = lambda: None
+        self.values = ObjectValues(
+            self.io, self.ownership, self.store, self.tasks, self.inspection, serializer, lambda: self.ended
+        )
+        self.put = self.values.put
+        self.get = self.values.get
+        self.wait = self.values.wait
+        futures = Futures(self.io, self.ownership, self.values)
+        self.deliver = futures.deliver
+        self.deliver_async = futures.deliver_async
         self.trace = Trace()
         self.io.methods["stacks"] = thread_stacks
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())
@@ -248,212 +249,6 @@ class CoreRuntime:
         """See `Runtime.kill_actor`."""
         self.io.call_agent("kill_actor", actor, no_restart)
 
-    # -- objects ---------------------------------------------------------------------------------------------------
-
-    def put(self, value: Any, weak: bool = False) -> ObjectRef:
-        """See `Runtime.put`."""
-        if type(value) is ObjectRef:
-            raise UsageError(
-                "put(ObjectRef) would store a reference to a reference; pass the reference itself, "
-                "or put it into a list if that is what you want"
-            )
-        head, buffers, refs = self.serializer.dumps(value)
-        id = object_id(self.tasks.next_id(), 0)
-        entry = Entry(id, 1)
-        size = len(head)
-        if buffers:
-            size += sum(memoryview(buffer).nbytes for buffer in buffers)
-        if size > INLINE_BYTES:
-            entry.value = self.store.write(id, head, buffers, self.process, weak)
-            entry.state = STORED
-        else:
-            entry.value = (head, [bytes(buffer) for buffer in buffers]) if buffers else head
-            entry.state = INLINE
-        ref = ObjectRef(entry)
-        if refs:
-            with self.io.lock:
-                self.ownership.contain(entry, refs)
-        self.ownership.objects[id] = entry
-        self.inspection.note_put(entry, 2)
-        return ref
-
-    def get(self, refs: Sequence[ObjectRef], timeout: float | None) -> list[Any]:
-        """See `Runtime.get`."""
-        pending = [ref._entry for ref in refs if ref._entry.state == PENDING]
-        if pending:
-            self._wait_ready(pending, len(pending), timeout, raise_timeout=True)
-        loads = self.serializer.loads
-        values = []
-        for ref in refs:
-            entry = ref._entry
-            if entry.state == INLINE and type(entry.value) is bytes:
-                values.append(loads(entry.value))
-            else:
-                values.append(self.load(entry))
-        return values
-
-    def load(self, entry: Entry) -> Any:
-        """Return the value of a ready entry, or raise its failure."""
-        if entry.state == INLINE:
-            if type(entry.value) is bytes:
-                return self.serializer.loads(entry.value)
-            return self.serializer.loads(*entry.value)
-        if entry.state == STORED:
-            return self.serializer.loads(*self.stored_payload(entry))
-        raise failure_to_raise(*entry.value)
-
-    def stored_payload(self, entry: Entry) -> tuple[Any, list[memoryview]]:
-        """Return head and buffers of a value in the store, pinned while anybody looks at it."""
-        from kernel.runtime.layout import unpack
-
-        details = entry.more()
-        view = details.view
-        if view is None:
-            view = self.store.view(entry.id)
-            details.view = view
-        return unpack(view)
-
-    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None, raise_timeout: bool) -> bool:
-        """Block until `count` of `pending` are ready; return whether they are."""
-        io = self.io
-        waiter = Waiter(count)
-        with io.lock:
-            self._check_alive()
-            for entry in pending:
-                if entry.state != PENDING:
-                    waiter.remaining -= 1
-                else:
-                    entry.when_ready(waiter)
-                    if entry.details is not None and entry.details.owner is not None:
-                        self.ownership.fetch(entry)
-        if waiter.remaining <= 0:
-            return True
-        deadline = None if timeout is None else time.monotonic() + timeout
-        gave_back = self.before_block()
-        try:
-            done = self._wait_patiently(waiter, pending, deadline)
-        finally:
-            if gave_back:
-                self.after_block()
-            if waiter.remaining > 0:
-                self._forget_waiter(waiter, pending)
-        io.raise_interrupt()
-        if self.ended is not None and waiter.remaining > 0:
-            raise SessionEndedError(self.ended)
-        if not done and raise_timeout:
-            missing = [entry for entry in pending if entry.state == PENDING]
-            why = self.inspection.explain_entry(missing[0]) if missing else ""
-            raise GetTimeoutError(f"get() had no result within {timeout} s: {why}")
-        return done
-
-    def _wait_patiently(self, waiter: Waiter, pending: list[Entry], deadline: float | None) -> bool:
-        patience = PATIENCE_SECONDS
-        while True:
-            look = time.monotonic() + patience
-            until = look if deadline is None or look < deadline else deadline
-            remaining = waiter.remaining
-            if self.io.pump.wait(waiter, until):
-                return True
-            if self.ended is not None or (deadline is not None and time.monotonic() >= deadline):
-                return False
-            if waiter.remaining == remaining:
-                self.inspection.warn_waiting([entry for entry in pending if entry.state == PENDING])
-                patience = min(patience * 2, 300.0)
-
-    def _forget_waiter(self, waiter: Waiter, pending: list[Entry]) -> None:
-        with self.io.lock:
-            for entry in pending:
-                if entry.waiters is not None and waiter in entry.waiters:
-                    entry.waiters.remove(waiter)
-
-    def wait(
-        self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None, fetch_local: bool
-    ) -> tuple[list[ObjectRef], list[ObjectRef]]:
-        """See `Runtime.wait`."""
-        ready = sum(1 for ref in refs if ref._entry.state != PENDING)
-        if ready < num_returns:
-            if timeout != 0:
-                pending = [ref._entry for ref in refs if ref._entry.state == PENDING]
-                missing = num_returns - (len(refs) - len(pending))
-                if missing > 0:
-                    self._wait_ready(pending, missing, timeout, raise_timeout=False)
-            else:
-                self._ask_borrowed(refs)
-        done: list[ObjectRef] = []
-        others: list[ObjectRef] = []
-        for ref in refs:
-            if len(done) < num_returns and ref._entry.state != PENDING:
-                done.append(ref)
-            else:
-                others.append(ref)
-        return done, others
-
-    def _ask_borrowed(self, refs: Sequence[ObjectRef]) -> None:
-        with self.io.lock:
-            for ref in refs:
-                if ref._entry.owner is not None:
-                    self.ownership.fetch(ref._entry)
-        self.io.flush()
-        self.io.pump.poll_now()
-
-    # -- futures ---------------------------------------------------------------------------------------------------
-
-    def when_ready(self, ref: ObjectRef, callback: Callable[[Entry], None]) -> None:
-        """Call `callback` once when `ref` is ready, now or from the thread that learns of it."""
-        entry = ref._entry
-        with self.io.lock:
-            if entry.state == PENDING:
-                entry.when_ready(callback)
-                if entry.owner is not None:
-                    self.ownership.fetch(entry)
-                self.io.flush_soon()
-                return
-        callback(entry)
-
-    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any]) -> None:
-        """See `Runtime.deliver`."""
-
-        def ready(entry: Entry) -> None:
-            # A value in the store is fetched by blocking, which the thread that delivers messages never does.
-            if entry.state == STORED:
-                threading.Thread(target=fill, args=(entry,), daemon=True).start()
-            else:
-                fill(entry)
-
-        def fill(entry: Entry) -> None:
-            try:
-                value = self.load(ref._entry)
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(value)
-
-        self.when_ready(ref, ready)
-
-    def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
-        """See `Runtime.deliver_async`."""
-        future: asyncio.Future[Any] = loop.create_future()
-        thread = threading.get_ident()
-
-        def fill() -> None:
-            if future.done():
-                return
-            try:
-                value = self.load(ref._entry)
-            except (StopIteration, BaseException) as error:
-                future.set_exception(error if not isinstance(error, StopIteration) else RuntimeError(repr(error)))
-            else:
-                future.set_result(value)
-
-        def ready(entry: Entry) -> None:
-            if threading.get_ident() == thread:
-                loop.call_soon(fill)
-            elif not loop.is_closed():
-                loop.call_soon_threadsafe(fill)
-
-        self.when_ready(ref, ready)
-        return future
-
     # -- references ------------------------------------------------------------------------------------------------
 
     def adopt(self, id: ObjectId, owner: ProcessId, address: str) -> ObjectRef:
@@ -488,6 +283,7 @@ class CoreRuntime:
         """Serialize with what the session chose."""
         self.serializer = serializer
         self.tasks.serializer = serializer
+        self.values.serializer = serializer
 
     def current_actor(self) -> bytes:
         """Return the id of the actor this process is, or nothing."""
@@ -566,11 +362,3 @@ class CoreRuntime:
             self._close_abandoned_streams()
             self.ownership.drain()
         self.io.flush()
-
-
-def failure_to_raise(kind: int, data: bytes) -> BaseException:
-    """Return the exception of a failed object, fresh for each call."""
-    if kind == op.USER_ERROR:
-        return rebuild(data)
-    error: BaseException = pickle.loads(data)
-    return error
