@@ -382,10 +382,10 @@ def test_a_slow_get_says_what_it_waits_for():
     slow = nap.remote(1.0)
     said = []
     runtime = kernel.api.session.ensure_session()
-    warn, core.PATIENCE_SECONDS = runtime.inspection.warn_waiting, 0.2
+    warn, object_values.PATIENCE_SECONDS = runtime.inspection.warn_waiting, 0.2
     try:
         runtime.inspection.warn_waiting = lambda pending: said.append(runtime.inspection.explain_entry(pending[0]))
         kernel.get(slow)
     finally:
-        runtime.inspection.warn_waiting, core.PATIENCE_SECONDS = warn, 5.0
+        runtime.inspection.warn_waiting, object_values.PATIENCE_SECONDS = warn, 5.0
     assert "nap() is running on worker" in said[0]
