@@ -377,7 +377,7 @@ def test_a_weak_put_can_be_read_while_it_is_there():
 
 def test_a_slow_get_says_what_it_waits_for():
     """The warning after some seconds, with the patience made short."""
-    import kernel.runtime.core as core
+    import kernel.runtime.object_values as object_values
 
     slow = nap.remote(1.0)
     said = []
