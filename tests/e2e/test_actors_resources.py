@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +58,23 @@ def free(name: str) -> float:
 # -- CPUs and custom resources -----------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="class")
+def session_with_resources() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        kernel.shutdown()
+        with kernel.init(num_cpus=2, num_gpus=4, resources={"custom": 3}, memory=1 << 30):
+            yield
+
+
 @pytest.fixture
-def session_with_resources(fresh_session: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    fresh_session(num_cpus=2, num_gpus=4, resources={"custom": 3}, memory=1 << 30)
+def all_free(session_with_resources: None, eventually: Callable[..., Any]) -> None:
+    """What earlier tests held is free again."""
+    total = kernel.cluster_resources()
+    eventually(lambda: kernel.available_resources() == total)
 
 
-@pytest.mark.usefixtures("session_with_resources")
+@pytest.mark.usefixtures("all_free")
 class TestResources:
     def test_resources_are_held_for_life_though_idle(self, eventually: Callable[..., Any]) -> None:
         holder = Holder.options(num_cpus=1, resources={"custom": 2}, memory=100 << 20).remote()
@@ -113,6 +123,7 @@ class TestResources:
         assert "quantum" in kernel.explain(impossible) and "Holder 'hopeful'" in kernel.explain(impossible)
         kernel.set_resource("quantum", 2)
         assert kernel.get(ref, timeout=10)
+        kernel.set_resource("quantum", 0)
 
     def test_killed_actor_waits_no_more(self) -> None:
         waiting = Holder.options(num_cpus=64).remote()
