@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kernel.local.environment import Environment
 from kernel.local.event_loop import LocalLoop
 from kernel.local.loopback import Line
 from kernel.local.placement import Place
@@ -21,7 +22,7 @@ from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinitio
 from kernel.runtime.execution_context import Execution, ExitActor
 from kernel.runtime.tasks import Task
 from kernel_spec.errors import ActorDiedError, OptionError
-from kernel_spec.ids import ActorId
+from kernel_spec.ids import ActorId, ProcessId
 
 if TYPE_CHECKING:
     from kernel.local.actor_table import LocalActors
@@ -66,14 +67,22 @@ class LocalActor:
     """Changed under the runtime's lock; user code runs outside of it."""
 
     def __init__(
-        self, table: LocalActors, id: ActorId, definition: ClassDefinition, options: ActorOptions, creation: Task
+        self,
+        table: LocalActors,
+        definition: ClassDefinition,
+        options: ActorOptions,
+        creation: Task,
+        namespace: str,
+        environment: Environment | None,
     ) -> None:
         self.table = table
-        self.id = id
+        self.id = ActorId(bytes(creation.id))
         self.definition = definition
         self.options = options
         self.creation = creation
-        self.description: dict[str, Any] = {}
+        self.namespace = namespace
+        self.environment = environment
+        self.description = describe(self.id, definition, options, table.loopback.id)
         self.state = PENDING
         self.cause = ""
         self.failure: tuple[int, bytes] | None = None
@@ -87,6 +96,7 @@ class LocalActor:
         self.instance: Any = None
         self.loop: LocalLoop | None = None
         self.queue: deque[Task] = deque()
+        self.working: set[int] = set()
         self.running: dict[bytes, tuple[Task, Group]] = {}
         limit = options.max_concurrency or (1000 if definition.is_async else 1)
         self.groups = {"": Group("", limit)}
@@ -97,11 +107,6 @@ class LocalActor:
     def name(self) -> str:
         """Its class's name."""
         return self.definition.name
-
-    @property
-    def namespace(self) -> str:
-        """The namespace its name lives in, and its own names."""
-        return str(self.description["namespace"])
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -151,14 +156,19 @@ class LocalActor:
             threading.Thread(target=self._work, args=(picked,), name=THREAD_NAME, daemon=True).start()
 
     def _work(self, picked: Picked | None = None) -> None:
-        while True:
-            if picked is None:
-                with self.table.lock:
-                    picked = self.pick()
-            if picked is None:
-                return
-            self._run(picked)
-            picked = None
+        thread = threading.get_ident()
+        self.working.add(thread)
+        try:
+            while True:
+                if picked is None:
+                    with self.table.lock:
+                        picked = self.pick()
+                if picked is None:
+                    return
+                self._run(picked)
+                picked = None
+        finally:
+            self.working.discard(thread)
 
     def _run(self, picked: Picked) -> None:
         task, line = picked.task, picked.line
@@ -225,10 +235,23 @@ class LocalActor:
                 self.table.calls.keep_interrupt(error)
             if isinstance(error, ExitActor):
                 error = ActorDiedError(f"{self.name}.__init__() called exit_actor()")
-            return runner.describe_failure(f"{self.name}.__init__", error)
+            return runner.describe_failure(f"{self.name}.__init__", error, ends_actor=True)
         return None
 
     def runs_here(self) -> bool:
         """Return whether the calling thread is inside one of its calls."""
         thread = threading.get_ident()
         return any(self.table.calls.threads.get(id) == thread for id in self.running)
+
+
+def describe(actor: ActorId, definition: ClassDefinition, options: ActorOptions, owner: ProcessId) -> dict[str, Any]:
+    """Return what handles are made from."""
+    return {
+        "id": bytes(actor),
+        "definition": (definition.name, definition.methods, definition.is_async, options.max_task_retries),
+        "max_pending_calls": options.max_pending_calls,
+        "owner": owner,
+        "owner_address": "",
+        "detached": options.detached,
+        "name": options.name,
+    }

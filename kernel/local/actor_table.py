@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from kernel.local.actor import ALIVE, DEAD, PENDING, RESTARTING, LocalActor
@@ -39,7 +40,6 @@ class LocalActors:
         helpers: Helpers,
         make_runner: Callable[[str], CallRunner],
         environments: LocalEnvironments,
-        job_environment: Callable[[], Environment | None],
     ) -> None:
         self.lock = loopback.lock
         self.loopback = loopback
@@ -52,23 +52,10 @@ class LocalActors:
         self.names: dict[tuple[str, str], ActorId] = {}
         self._make_runner = make_runner
         self._environments = environments
-        self._job_environment = job_environment
         self._layers: dict[ActorId, Any] = {}
         self._dead: deque[ActorId] = deque()
 
     # -- names -----------------------------------------------------------------------------------------------------
-
-    def reserve(self, namespace: str, name: str, get_if_exists: bool) -> LocalActor | None:
-        """Return the living holder of a name if `get_if_exists`; raises NameTakenError when it is taken otherwise."""
-        holder = self.names.get((namespace, name))
-        if holder is None:
-            return None
-        if get_if_exists:
-            return self.actors[holder]
-        raise NameTakenError(
-            f"an actor named {name!r} lives in namespace {namespace!r}; use get_actor({name!r}), "
-            "options(get_if_exists=True), or another name"
-        )
 
     def find(self, namespace: str, name: str) -> LocalActor | None:
         """Return the living actor of that name."""
@@ -78,15 +65,46 @@ class LocalActors:
     # -- birth -----------------------------------------------------------------------------------------------------
 
     def create(
-        self, definition: ClassDefinition, options: ActorOptions, creation: Task, description: Mapping[str, Any]
-    ) -> LocalActor:
-        """Take a new actor; `start` it when its arguments are there. Under the lock."""
-        actor = LocalActor(self, ActorId(bytes(creation.id)), definition, options, creation)
-        actor.description = dict(description)
+        self,
+        definition: ClassDefinition,
+        options: ActorOptions,
+        creation: Task,
+        namespace: str,
+        environment: Environment | None,
+    ) -> tuple[LocalActor, LocalActor | None]:
+        """Take a new actor; return it, and the living one that has its name and may be used instead.
+
+        Raises NameTakenError. Under the lock.
+        """
+        actor = LocalActor(self, definition, options, creation, namespace, environment)
+        existing = self.find(namespace, options.name) if options.name else None
+        if existing is not None:
+            self.tasks.ownership.release(creation.holds or ())
+            creation.holds = None
+            if options.get_if_exists:
+                return actor, existing
+            raise NameTakenError(
+                f"an actor named {options.name!r} lives in namespace {namespace!r}; use get_actor({options.name!r}), "
+                "options(get_if_exists=True), or another name"
+            )
+        self.tasks.register(creation)
         self.actors[actor.id] = actor
         if options.name:
-            self.names[(actor.namespace, options.name)] = actor.id
-        return actor
+            self.names[(namespace, options.name)] = actor.id
+        entry = creation.all_entries()[0]
+        entry.resolve(INLINE, self.tasks.serializer.dumps(None)[0])
+        # The arguments stay alive as long as the actor may be constructed again.
+        entry.more().contained, creation.holds = creation.holds, None
+        entry.more().may_go = lambda: self.let_go(actor)
+        return actor, None
+
+    def start_when_ready(self, actor: LocalActor) -> None:
+        """Start an actor now, or when its arguments are there. Not under the lock."""
+        with self.lock:
+            start = lambda task: self.helpers.submit(lambda: self.start(actor))  # noqa: E731
+            ready = self.tasks.resolve_slots(actor.creation, start)
+        if ready:
+            self.start(actor)
 
     def start(self, actor: LocalActor) -> None:
         """Construct an actor, or leave it waiting for resources. Not under the lock."""
@@ -102,11 +120,10 @@ class LocalActors:
                 retry = Request(actor.name, actor.options.wanted, lambda: self.start(actor))
                 self.resources.wait(retry)
                 return
-            environment = actor.options.environment or self._job_environment()
-            actor.place = make_place(allocation, actor.namespace, environment, self._environments)
+            actor.place = make_place(allocation, actor.namespace, actor.environment, self._environments)
             info = actor.place.info
             info.actor, info.actor_name, info.restarts = actor.id, actor.name, actor.attempt
-            info.description = {name: actor.description[name] for name in _DESCRIPTION}
+            info.description = actor.description
             actor.line = self.loopback.line()
             actor.runner = self._make_runner(actor.name)
         self._construct(actor)
@@ -177,7 +194,7 @@ class LocalActors:
             waits = bool(actor.queue) and actor.state == ALIVE
         if again:
             self.helpers.submit(lambda: self.start(actor))
-        elif waits and (actor.loop is not None or actor.threaded or not actor.running):
+        elif waits and threading.get_ident() not in actor.working:
             actor.kick()
 
     def _end_unless_found_again(self, actor: LocalActor) -> None:
@@ -295,15 +312,3 @@ class LocalActors:
         actor.instance = None
         if place is not None:
             self.resources.release(place.allocation)
-
-
-_DESCRIPTION = ("id", "definition", "max_pending_calls", "owner", "owner_address", "detached", "name")
-
-
-def resolve_creation(task: Task, nothing: bytes) -> None:
-    """Make the reference whose life is the actor's ready; constructor arguments stay alive as long as it."""
-    entry = task.all_entries()[0]
-    entry.resolve(INLINE, nothing)
-    held, task.holds = task.holds, None
-    if held:
-        entry.more().contained = held

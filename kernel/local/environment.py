@@ -14,6 +14,7 @@ import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,22 @@ from kernel_spec.errors import RuntimeEnvError
 
 Environment = Mapping[str, Any]
 """`{"env_vars": {...}, "working_dir": digest, "py_modules": [digest, ...]}`, as the public API prepares it."""
+
+
+environment_here: ContextVar[Environment | None] = ContextVar("kernel_local_environment", default=None)
+"""What the running call runs in."""
+
+
+def within(outer: Environment | None, asked: Environment | None) -> Environment | None:
+    """Return the environment that is asked for inside another: it adds to that one's.
+
+    Variables of the same name and the working directory are the inner one's, its modules are found first.
+    """
+    if not outer or not asked:
+        return asked or outer
+    variables = {**outer.get("env_vars", {}), **asked.get("env_vars", {})}
+    modules = list(dict.fromkeys([*asked.get("py_modules", ()), *outer.get("py_modules", ())]))
+    return {**outer, **asked, "env_vars": variables, "py_modules": modules}
 
 
 @dataclass(slots=True, eq=False)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernel.local.loopback import LocalOwnership, LocalStore, Loopback
-from kernel.runtime.core import failure_to_raise
 from kernel.runtime.layout import unpack
 from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.object_values import failure_to_raise
 from kernel.runtime.objects import INLINE, PENDING, STORED, Entry
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.tasks import INLINE_BYTES, TaskTable

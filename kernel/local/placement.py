@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kernel.local.environment import Environment, LocalEnvironments
+from kernel.local.environment import Environment, LocalEnvironments, environment_here
 from kernel.local.resources import held
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.worker_info import WorkerInfo, local_worker
@@ -27,6 +27,7 @@ class Place:
         local_worker.set(self.info)
         current_execution.set(execution)
         held.set(self.allocation)
+        environment_here.set(self.environment)
 
     @contextmanager
     def occupied(self, execution: Execution) -> Iterator[None]:
@@ -34,10 +35,12 @@ class Place:
         worker = local_worker.set(self.info)
         running = current_execution.set(execution)
         holds = held.set(self.allocation)
+        inside = environment_here.set(self.environment)
         try:
             with self.environments.inside(self.environment):
                 yield
         finally:
+            environment_here.reset(inside)
             held.reset(holds)
             current_execution.reset(running)
             local_worker.reset(worker)

@@ -23,14 +23,13 @@ import os
 import shutil
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernel.local.actor import LocalActor
-from kernel.local.actor_table import LocalActors, resolve_creation
+from kernel.local.actor_table import LocalActors
 from kernel.local.calls import Calls
-from kernel.local.environment import LocalEnvironments
+from kernel.local.environment import Environment, LocalEnvironments, environment_here, within
 from kernel.local.explanation import Explanations
 from kernel.local.helpers import Helpers
 from kernel.local.loopback import LocalOwnership, LocalStore, Loopback
@@ -38,9 +37,9 @@ from kernel.local.objects import LocalObjects
 from kernel.local.queries import LocalAnswers
 from kernel.local.resources import LocalResources
 from kernel.local.stalemate import Stalemate
-from kernel.local.streaming import AHEAD, Streaming
+from kernel.local.streaming import Streaming
 from kernel.local.submission import LocalTasks
-from kernel.logs import Logger
+from kernel.local.waits import Waits
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
@@ -57,8 +56,6 @@ from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import ActorDiedError, InfeasibleError, PendingCallsLimitError, SessionEndedError, UsageError
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
 
-PATIENCE_SECONDS = 5.0
-"""How long a `get` waits without a word."""
 JANITOR_SECONDS = 0.25
 """How often references and streams that were dropped are looked after when nothing else happens."""
 
@@ -83,7 +80,7 @@ class LocalRuntime:
         self.session_directory = tempfile.mkdtemp(prefix="kernel-local-")
         self.serializer = serializer
         self.ended: str | None = None
-        self._namespace = namespace or self.process.hex()
+        self.session_namespace = namespace or self.process.hex()
         self.io = Loopback(self.process, self.node)
         self.identity = self.io.identity
         self.lock = self.io.lock
@@ -101,20 +98,20 @@ class LocalRuntime:
         self.submitter = LocalTasks(self)
         self.actors = LocalActors(
             self.io, self.tasks, self.calls, self.streaming, self.resources, self.helpers,
-            self.make_runner, self.environments, lambda: self.answers.job_environment,
+            self.make_runner, self.environments,
         )  # fmt: skip
         self.explanations = Explanations(self.calls, self.resources)
         self.stalemate = Stalemate(self)
         self.objects = LocalObjects(self.io, self.ownership, self.store, self.tasks, serializer)
-        self.objects.go_on = self._go_on
+        self.waits = Waits(self)
+        self.objects.go_on = self.waits.go_on
         self.objects.why_never = self.stalemate.why_never
         self.objects.explain = self.explanations.of
-        self.objects.block = self._block
+        self.objects.block = self.waits.block
+        self.values = self  # large values are read through here, as the real runtime's are through its `values`
         self.streams = StreamConsumer(self.io, lambda: self.ended)  # type: ignore[arg-type]
-        self.io.pump.on_tick = self._while_blocked
-        self._waits: dict[int, float] = {}
+        self.io.pump.on_tick = self.waits.on_tick
         self._forever: list[ObjectRef] = []
-        self._log = Logger("kernel.local")
         self._stopped = threading.Event()
         threading.Thread(target=self._look_after_dropped, name="kernel-local-janitor", daemon=True).start()
 
@@ -123,6 +120,10 @@ class LocalRuntime:
         runner = CallRunner(self)  # type: ignore[arg-type]
         runner.actor_name = actor_name or None
         return runner
+
+    def environment_for(self, asked: Environment | None) -> Environment | None:
+        """Return what a call that asks for an environment runs in: on top of its caller's, or of the program's."""
+        return within(environment_here.get() or self.answers.job_environment, asked)
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 
@@ -196,55 +197,20 @@ class LocalRuntime:
     def create_actor(
         self, definition: ClassDefinition, options: ActorOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[ActorId, ObjectRef | None, Mapping[str, Any] | None]:
-        """See `Runtime.create_actor`."""
+        """See `Runtime.create_actor`. Constructs the actor, unless something that it needs is not there yet."""
         self._drain()
         self._export(definition)
         constructor = CallOptions(returns=1, name="__init__")
         task, ref = self.tasks.prepare(constructor, 0, args, kwargs, f"{definition.name}.__init__")
-        actor_id = ActorId(bytes(task.id))
-        namespace = options.namespace or self.namespace
         with self.lock:
             self._check_alive()
-            if options.name:
-                existing = self._reserve_name(task, namespace, options)
-                if existing is not None:
-                    return actor_id, None, existing.description
-            self.tasks.register(task)
-            actor = self.actors.create(
-                definition, options, task, self._describe(actor_id, definition, options, namespace)
-            )
-            resolve_creation(task, self.serializer.dumps(None)[0])
-            ref._entry.more().may_go = lambda: self.actors.let_go(actor)
-            ready = self.tasks.resolve_slots(task, lambda task: self.helpers.submit(lambda: self.actors.start(actor)))
-        if ready:
-            self.actors.start(actor)
-        return actor_id, ref, None
-
-    def _reserve_name(self, constructor: Task, namespace: str, options: ActorOptions) -> LocalActor | None:
-        existing: LocalActor | None = None
-        try:
-            existing = self.actors.reserve(namespace, options.name, options.get_if_exists)
-            return existing
-        finally:
-            held, constructor.holds = constructor.holds, None
-            if existing is None and self.actors.find(namespace, options.name) is None:
-                constructor.holds = held
-            elif held:
-                self.ownership.release(held)
-
-    def _describe(
-        self, actor: ActorId, definition: ClassDefinition, options: ActorOptions, namespace: str
-    ) -> dict[str, Any]:
-        return {
-            "id": bytes(actor),
-            "definition": (definition.name, definition.methods, definition.is_async, options.max_task_retries),
-            "max_pending_calls": options.max_pending_calls,
-            "owner": self.process,
-            "owner_address": "",
-            "detached": options.detached,
-            "name": options.name,
-            "namespace": namespace,
-        }
+            environment = self.environment_for(options.environment)
+            namespace = options.namespace or self.namespace
+            actor, existing = self.actors.create(definition, options, task, namespace, environment)
+        if existing is None:
+            self.actors.start_when_ready(actor)
+            return actor.id, ref, None
+        return existing.id, None, existing.description
 
     def call_actor(
         self, actor: ActorId, method: str, options: CallOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -363,11 +329,14 @@ class LocalRuntime:
                 why = self.stalemate.why_never(stream.completed._entry)
             if why:
                 raise InfeasibleError(f"this would wait for ever: {why}")
-        leave = self._block([])
+        leave = self.waits.block([])
         try:
-            return self.streams.next_item(stream, timeout)
+            ref = self.streams.next_item(stream, timeout)
         finally:
             leave()
+        if stream.limit:
+            self.streaming.wanted(stream.task)
+        return ref
 
     def take_item(self, stream: Stream) -> tuple[ObjectRef | None, bool]:
         """See `Runtime.take_item`."""
@@ -384,62 +353,12 @@ class LocalRuntime:
         self.streams.close(stream)
         self.streaming.close(stream.task)
 
-    # -- waiting ---------------------------------------------------------------------------------------------------
-
-    def _go_on(self, entries: list[Entry], deadline: float | None) -> None:
-        """Go on with generators that were put aside and that `entries` depend on."""
-        for entry in entries:
-            while entry.state == PENDING and (deadline is None or time.monotonic() < deadline):
-                runs = self.streaming.in_the_way_of(entry)
-                if not any([self.streaming.advance(run, run.ahead + AHEAD) for run in runs]):
-                    break
-        self.calls.raise_interrupt()
-
-    def _block(self, entries: list[Entry]) -> Callable[[], None]:
-        """The calling thread is about to wait: let others have its turn and its CPU."""
-        leave = self.stalemate.block(entries)
-        thread = threading.get_ident()
-        outermost = thread not in self._waits
-        self._waits.setdefault(thread, time.monotonic() + PATIENCE_SECONDS)
-        with self.lock:
-            self.resources.lend_cpu(True)
-        self.helpers.blocked()
-
-        def back() -> None:
-            self.helpers.unblocked()
-            with self.lock:
-                self.resources.lend_cpu(False)
-            if outermost:
-                self._waits.pop(thread, None)
-            leave()
-
-        return back
-
-    def _while_blocked(self) -> None:
-        """A thread has waited for a while, without a deadline: raise if it would for ever; say why it does."""
-        thread = threading.get_ident()
-        pending = [entry for entry in self.stalemate.blocked.get(thread, ()) if entry.state == PENDING]
-        if self.ended is not None:
-            raise SessionEndedError(self.ended)
-        if self.stalemate.is_quiet():
-            with self.lock:
-                why = self.explanations.of(pending[0]) if pending else "nothing yields to the stream"
-            raise InfeasibleError(
-                f"this would wait for ever: {why}, and nothing else runs that could change that. In local mode a task "
-                "runs in the thread that submits it, so it can't wait for what that thread does later"
-            )
-        if pending and time.monotonic() > self._waits.get(thread, 0):
-            self._waits[thread] = time.monotonic() + 60 * PATIENCE_SECONDS
-            with self.lock:
-                why = self.explanations.of(pending[0])
-            self._log.warning("still waiting in get()", objects=len(pending), reason=why, pid=os.getpid())
-
     # -- about the session -----------------------------------------------------------------------------------------
 
     @property
     def namespace(self) -> str:
         """The namespace of the actor that asks, else the session's."""
-        return current_worker().namespace or self._namespace
+        return current_worker().namespace or self.session_namespace
 
     @property
     def is_driver(self) -> bool:

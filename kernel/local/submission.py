@@ -30,6 +30,9 @@ class LocalTasks:
     def accept(self, task: Task) -> None:
         """Take a new task; run it now if its arguments are there."""
         runtime = self._runtime
+        definition: FunctionDefinition = task.definition  # type: ignore[assignment]
+        environment = definition.shape.environment
+        task.extra = {"environment": runtime.environment_for(pickle.loads(environment) if environment else None)}
         with runtime.lock:
             if runtime.ended is not None:
                 raise SessionEndedError(runtime.ended)
@@ -81,9 +84,8 @@ class LocalTasks:
     def _run(self, task: Task, allocation: Allocation) -> None:
         runtime = self._runtime
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
-        shape = definition.shape
-        environment = pickle.loads(shape.environment) if shape.environment else runtime.answers.job_environment
-        place = make_place(allocation, runtime.namespace, environment, runtime.environments)
+        environment = task.extra["environment"] if task.extra else None
+        place = make_place(allocation, runtime.session_namespace, environment, runtime.environments)
         here = True
 
         def ended(fatal: BaseException | None, why: str) -> None:
