@@ -35,13 +35,18 @@ Handler = Callable[[Connection, Message], None]
 
 @dataclass(slots=True)
 class Peer:
-    """Who is at the other end of a connection."""
+    """Who is at the other end of a connection.
+
+    `via` is the connection on which this process sends to it. There may be two, when both connected at once; always
+    sending on the same one keeps everything that one process says to another in order.
+    """
 
     id: ProcessId
     role: str
     pid: int
     address: str
     details: dict[str, Any] = field(default_factory=dict)
+    via: Any = None
 
 
 @dataclass(slots=True)
@@ -113,7 +118,7 @@ class Process:
                 "start one with `kernel start --head`, or call init() without an address"
             ) from error
         self._connections.add(self.agent)
-        self.agent.info = Peer(ProcessId(b"agent"), "agent", 0, self.agent_address)
+        self.agent.info = Peer(ProcessId(b"agent"), "agent", 0, self.agent_address, via=self.agent)
         self.send_hello(self.agent, pid_details)
         self.pump.start()
         answer: dict[str, Any] = self.call_agent("register")
@@ -186,7 +191,7 @@ class Process:
         connection = self._peers.get(process)
         if connection is None or connection.closed:
             connection = connect(address, self.identity.token, self.reactor, self._on_messages, self._on_close)
-            connection.info = Peer(process, "peer", 0, address)
+            connection.info = Peer(process, "peer", 0, address, via=connection)
             self._peers[process] = connection
             self._connections.add(connection)
             self.send_hello(connection)
@@ -235,14 +240,17 @@ class Process:
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         handlers = self.handlers
         with self.lock:
-            if connection.info is None and not may_be_handled(messages[0], (op.HELLO,)):
-                connection.close("the peer did not introduce itself")
-                return
+            if connection.info is None:
+                if not self._introduce(connection, messages.pop(0)):
+                    return
+            via = connection.info.via
+            if via.closed:
+                via = connection
             for message in messages:
                 try:
-                    handlers[message[0]](connection, message)
+                    handlers[message[0]](via, message)
                 except Exception as error:
-                    if connection.info is None or not may_be_handled(message, handlers):
+                    if not may_be_handled(message, handlers):
                         connection.close(f"the peer sent {message!r:.100}, which is no message: {error!r}")
                         break
                     self.log.exception("a message could not be handled", operation=message[0])
@@ -251,6 +259,17 @@ class Process:
         if self.pending_interrupt is not None:
             self.raise_interrupt()
 
+    def _introduce(self, connection: Connection, message: Message) -> bool:
+        """Handle the first message of a connection; return whether it said who is there."""
+        if not may_be_handled(message, (op.HELLO,)):
+            connection.close("the peer did not introduce itself")
+            return False
+        try:
+            self._hello(connection, message)
+        except Exception as error:
+            connection.close(f"the peer sent {message!r:.100}, which is no message: {error!r}")
+        return connection.info is not None
+
     def _hello(self, connection: Connection, message: Message) -> None:
         _, process, role, pid, address, python, details = message
         if python != PYTHON:
@@ -258,7 +277,7 @@ class Process:
             return
         connection.info = Peer(process, role, pid, address, details)
         self._connections.add(connection)
-        self._peers.setdefault(process, connection)
+        connection.info.via = self._peers.setdefault(process, connection)
 
     def _call(self, connection: Connection, message: Message) -> None:
         _, number, name, arguments = message
