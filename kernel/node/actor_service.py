@@ -134,7 +134,7 @@ class ActorService:
             elif isinstance(step, control.Construct):
                 self._construct(self.table.actors[step.actor])
             elif isinstance(step, control.EndWorker):
-                self._agent.end_worker(step.worker, step.reason, drain=step.drain)
+                self._agent.workers.end(step.worker, step.reason, drain=step.drain)
             else:
                 self._publish(self.table.actors[step.actor])
         self.table.forget_dead()

@@ -7,7 +7,7 @@ import pickle
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,31 +19,21 @@ from kernel.node.detection import choose_store_bytes, detect_devices, total_reso
 from kernel.node.environments import Environments
 from kernel.node.head_service_host import HeadServiceHost
 from kernel.node.job_table import JobTable
-from kernel.node.last_words import last_words
 from kernel.node.later import Later
-from kernel.node.lease_desk import LeaseDesk, LeaseRecord, grant_message
+from kernel.node.lease_desk import LeaseDesk
 from kernel.node.log_service import LogService
 from kernel.node.observation import Observation
-from kernel.node.processes import describe_status, end_descendants, end_orphans, kill
+from kernel.node.processes import end_descendants
 from kernel.node.store_service import StoreService
 from kernel.node.template_link import TemplateLink
-from kernel.node.worker_pool import (
-    ENDING,
-    FAILED_STARTS,
-    Assign,
-    GiveUp,
-    Instruction,
-    StartWorker,
-    WorkerPool,
-    WorkerRecord,
-)
+from kernel.node.worker_service import GRACE_SECONDS, WorkerService
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON, Peer
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message, may_be_handled
 from kernel.transport.listener import Listener
 from kernel.transport.reactor import Reactor
-from kernel_spec.errors import InternalError, KernelError, ProtocolError, RuntimeEnvError, WorkerDiedError
+from kernel_spec.errors import InternalError, KernelError, ProtocolError
 from kernel_spec.ids import LeaseId, NodeId, ProcessId
 from kernel_spec.services import HeadInfo
 
@@ -51,8 +41,6 @@ TICK_SECONDS = 0.1
 OBSERVE_SECONDS = 1.0
 IDLE_WORKER_SECONDS = 15.0
 _INTRODUCTIONS = (op.HELLO, ATTACH_OPERATION)
-GRACE_SECONDS = 2.0
-"""How long a worker that was told to end may run its exit handlers."""
 
 
 class Agent:
@@ -71,17 +59,16 @@ class Agent:
         self.ending: str | None = None
         self._asked: dict[int, tuple[Connection, Callable[[Any], None]]] = {}
         self._question = 0
-        self.exit_statuses: dict[int, int] = {}
-        self.template: TemplateLink | None = None
         accelerators = manager.all("accelerator")
         self.devices = detect_devices(accelerators)
         self.store_bytes = choose_store_bytes(config.store_bytes)
         self.total = total_resources(config.resources, self.devices, "127.0.0.1", self.store_bytes)
         self.environments = Environments(config.directory)
-        self.pool = WorkerPool(lambda: os.urandom(8))
+        self.workers = WorkerService(self)
+        self.pool = self.workers.pool
         self.observation = Observation(manager.all("observer"), reactor.clock)
         self.jobs = JobTable()
-        self.desk = LeaseDesk(manager.choose("scheduler")(), reactor.clock, self._find_worker, self._drop_worker)
+        self.desk = LeaseDesk(manager.choose("scheduler")(), reactor.clock, self.workers.find, self.workers.drop)
         self.store = self._open_store()
         self.logs = LogService(reactor, os.path.join(config.directory, "logs"), self._origin, self._on_lines)
         self.metadata = manager.choose("metadata_store")(config.directory)
@@ -103,7 +90,7 @@ class Agent:
         self.services = HeadServiceHost([make() for make in manager.choose_many("head_service", names)])
         queries.install(self)
         self.methods["register"] = self._register
-        self.methods["kill_worker"] = self._kill_worker
+        self.methods["kill_worker"] = self.workers.kill
         self.listener = Listener(
             os.path.join(config.directory, "agent.sock"),
             config.token,
@@ -125,7 +112,7 @@ class Agent:
 
     def attach_template(self, template: TemplateLink) -> None:
         """Use a template that is starting, and tell it about the session."""
-        self.template = template
+        self.workers.template = template
         template.load(
             {
                 "catalog": self.manager.catalog(),
@@ -160,7 +147,7 @@ class Agent:
             connection.send((op.EXIT, self.ending, False))
             connection.flush()
         self._wait_for_workers(0.5)
-        template = self.template.pid if self.template is not None else 0
+        template = self.workers.template.pid if self.workers.template is not None else 0
         end_descendants(os.getpid(), frozenset([template]))
         self.logs.drain()
         for connection in self.connections.values():
@@ -169,8 +156,8 @@ class Agent:
             connection.on_close = lambda c, reason: None
             connection.close("the session ended")
         self.listener.close()
-        if self.template is not None:
-            self.template.close()
+        if self.workers.template is not None:
+            self.workers.template.close()
         end_descendants(os.getpid())
         self.store.close()
         self.logs.close()
@@ -278,11 +265,11 @@ class Agent:
         peer: Peer = connection.info
         if peer.role == "worker":
             self.observe("worker", "ALIVE", peer.id, {"pid": peer.pid})
-            self._carry_out(self.pool.registered(peer.id, connection, self.reactor.clock()))
+            self.workers.carry_out(self.pool.registered(peer.id, connection, self.reactor.clock()))
             return {}
         job = self.jobs.add(peer, time.time())
         if peer.details.get("prestart"):
-            self._carry_out(self.pool.prestart((job.id, job.environment)))
+            self.workers.carry_out(self.pool.prestart((job.id, job.environment)))
         return {"node": self.node, "catalog": pickle.dumps(self.manager.catalog())}
 
     def _on_close(self, connection: Connection, reason: str) -> None:
@@ -298,7 +285,7 @@ class Agent:
         self.desk.holder_left(connection)
         self.actors.owner_died(connection)
         if peer.role == "worker":
-            self._worker_left(peer)
+            self.workers.left(peer)
         else:
             self._driver_left(peer)
         self.store.client_left(peer.id)
@@ -308,197 +295,9 @@ class Agent:
         if job is None:
             return
         for worker in [w for w in self.pool.workers.values() if w.key[0] == job.id]:
-            self.end_worker(worker.id, "its program ended", drain=False)
+            self.workers.end(worker.id, "its program ended", drain=False)
         if self.config.ephemeral and peer.details.get("starter"):
             self.end("the program that started it ended")
-
-    # -- workers ---------------------------------------------------------------------------------------------------
-
-    def _carry_out(self, instructions: list[Instruction]) -> None:
-        for step in instructions:
-            if isinstance(step, StartWorker):
-                self._start_worker(step)
-            elif isinstance(step, Assign):
-                self._assign(step)
-            else:
-                self._give_up(step)
-
-    def _start_worker(self, step: StartWorker) -> None:
-        job = self.jobs.get(step.key[0])
-        try:
-            variables, cwd, paths = self.environments.worker_settings(step.key[1])
-        except RuntimeEnvError as error:
-            self._no_worker(step, error)
-            return
-        descriptors = self.logs.open(step.worker)
-        worker = {
-            "id": step.worker,
-            "job": step.key[0],
-            "variables": {**job.variables, **variables},
-            "unset": [],
-            "cwd": cwd or job.cwd,
-            "path": [*paths, *job.path],
-            "namespace": job.namespace,
-        }
-        assert self.template is not None
-        self.template.fork(worker, descriptors)
-
-    def _no_worker(self, step: StartWorker, error: KernelError) -> None:
-        waiting = self.pool.waiting_leases(step.key)
-        self.pool.ends(step.worker, str(error))
-        self.pool.died(step.worker)
-        self._fail_leases(waiting, error)
-
-    def _give_up(self, step: GiveUp) -> None:
-        text = f"{FAILED_STARTS} workers in a row died before they were up, the last like this: {step.worker.cause}"
-        self.log.error(text)
-        self._fail_leases(step.leases, WorkerDiedError(text))
-
-    def _fail_leases(self, leases: Sequence[LeaseId], error: KernelError) -> None:
-        """Tell those who wait for a worker that there will be none."""
-        for lease in leases:
-            record = self.desk.leases.get(lease)
-            if record is not None and record.holder is not None:
-                record.holder.send((op.LEASE_FAILED, lease, pickle.dumps(error)))
-                record.holder.flush()
-            failure = (op.SYSTEM_ERROR, pickle.dumps(error))
-            self.actors.carry_out(self.actors.table.lease_failed(lease, failure, str(error)))
-            self.desk.release(lease, broken=False)
-
-    def _assign(self, step: Assign) -> None:
-        record = self.desk.leases[step.lease]
-        record.worker = step.worker
-        worker = self.pool.workers[step.worker]
-        worker.name = record.request.name
-        if record.holder is None:
-            self.actors.lease_served(step.lease, record)
-        else:
-            worker.holder = record.holder
-            record.holder.send(grant_message(step.lease, record, self.socket_path(step.worker)))
-            record.holder.flush()
-
-    def _find_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
-        self._carry_out(self.pool.want(lease, (record.request.job, record.request.environment)))
-
-    def _drop_worker(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
-        self.pool.unwant(lease)
-        if record.worker is None:
-            return
-        worker = self.pool.workers.get(record.worker)
-        if worker is None or worker.lease != lease:
-            return
-        if broken:
-            # Often it is dead already and its holder was the first to notice: the exit status will say how.
-            holder_lives = record.holder is not None and not record.holder.closed
-            if worker.state != ENDING:
-                self.end_worker(worker.id, "" if holder_lives else "its caller ended", drain=holder_lives)
-        else:
-            self._carry_out(self.pool.released(worker.id, self.reactor.clock()))
-
-    def end_worker(self, id: ProcessId, reason: str, drain: bool) -> None:
-        """Tell a worker to end; kill it if it does not (unless it may finish its calls first)."""
-        worker = self.pool.ends(id, reason)
-        if worker is None:
-            return
-        if worker.peer is not None and not worker.peer.closed:
-            worker.peer.send((op.EXIT, reason, drain))
-            worker.peer.flush()
-        elif worker.pid:
-            kill(worker.pid)
-        if not drain:
-            self.reactor.call_later(GRACE_SECONDS, lambda: self._make_sure(id))
-
-    def _make_sure(self, id: ProcessId) -> None:
-        worker = self.pool.workers.get(id)
-        if worker is not None and worker.pid:
-            kill(worker.pid)
-
-    def _kill_worker(self, connection: Connection, id: ProcessId, reason: str) -> None:
-        worker = self.pool.ends(id, reason)
-        if worker is not None and worker.pid:
-            kill(worker.pid)
-
-    def on_forked(self, id: bytes, pid: int) -> None:
-        """The template forked a worker."""
-        worker = self.pool.workers.get(ProcessId(id))
-        if worker is None:
-            kill(pid)
-            return
-        worker.pid = pid
-        if worker.state == ENDING:
-            kill(pid)
-
-    def on_fork_failed(self, id: bytes, reason: str) -> None:
-        """The template could not fork."""
-        self.log.error("a worker could not be started", reason=reason)
-        self.reactor.call_later(0.5, lambda: self._gone(ProcessId(id), reason))
-
-    def on_exited(self, pid: int, status: int) -> None:
-        """A worker exited."""
-        worker = next((w for w in self.pool.workers.values() if w.pid == pid), None)
-        if worker is None:
-            return
-        self.exit_statuses[pid] = status
-        if worker.peer is None:
-            self._gone(worker.id, self._cause(worker, status))
-
-    def on_template_lost(self) -> None:
-        """The template died: its workers go on as our children, and another template takes its place."""
-        if self.ending is None and self.template is not None:
-            self.log.warning("the template process died; starting another")
-            lost = [w for w in self.pool.workers.values() if w.pid == 0]
-            self.template.start()
-            for worker in lost:
-                self._gone(worker.id, "the template process died before it was forked")
-
-    def _worker_left(self, peer: Peer) -> None:
-        """A worker's connection closed: find out how it died, then tell everybody."""
-        worker = self.pool.workers.get(peer.id)
-        if worker is None:
-            return
-        worker.pid = worker.pid or peer.pid
-        self._await_status(worker, self.reactor.clock() + 1.0)
-
-    def _await_status(self, worker: WorkerRecord, deadline: float) -> None:
-        status = self.exit_statuses.pop(worker.pid, None)
-        if status is None:
-            status = _wait_child(worker.pid)
-        if status is not None:
-            self._gone(worker.id, self._cause(worker, status))
-        elif self.reactor.clock() > deadline:
-            kill(worker.pid)
-            self._gone(worker.id, worker.cause or "it closed its connection and was ended")
-        else:
-            self.reactor.call_later(0.002, lambda: self._await_status(worker, deadline))
-
-    def _cause(self, worker: WorkerRecord, status: int) -> str:
-        if worker.cause:
-            return worker.cause
-        text = f"{describe_status(status)} (pid {worker.pid}, node {self.node.hex()[:8]})"
-        tail = last_words(self.logs.tail(worker.id))
-        if tail and status:
-            text += "; the last it wrote to stderr:\n  " + "\n  ".join(tail)
-        return text
-
-    def _gone(self, id: ProcessId, cause: str) -> None:
-        worker, instructions = self.pool.died(id)
-        if worker is None:
-            return
-        worker.cause = cause
-        self.observe("worker", "DEAD", id, {"pid": worker.pid, "cause": cause})
-        self.exit_statuses.pop(worker.pid, None)
-        if worker.pid:
-            end_orphans({worker.pid}, {w.pid for w in self.pool.workers.values()})
-        if worker.holder is not None and not worker.holder.closed:
-            worker.holder.send((op.PROCESS_DIED, id, cause))
-            worker.holder.flush()
-        if worker.lease is not None:
-            self.desk.release(worker.lease, broken=True)
-        self.actors.worker_died(id, cause)
-        path = self.socket_path(id)
-        if os.path.exists(path):
-            os.unlink(path)
-        self._carry_out(instructions)
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
@@ -560,15 +359,6 @@ class Agent:
             worker.peer.send((op.RETIRE,))
             worker.peer.flush()
             self.reactor.call_later(1.0, lambda w=worker: self.pool.stays(w))  # type: ignore[misc]
-
-
-def _wait_child(pid: int) -> int | None:
-    """Reap a worker that became our child when its template died."""
-    try:
-        found, status = os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return None
-    return status if found else None
 
 
 def ignore_terminal_signals() -> None:

@@ -38,10 +38,10 @@ def main() -> int:
     template = TemplateLink(
         reactor,
         config.preload,
-        lambda id, pid: agent.on_forked(id, pid) if agent else None,
-        lambda id, reason: agent.on_fork_failed(id, reason) if agent else None,
-        lambda pid, status: agent.on_exited(pid, status) if agent else None,
-        lambda: agent.on_template_lost() if agent else None,
+        lambda id, pid: agent.workers.on_forked(id, pid) if agent else None,
+        lambda id, reason: agent.workers.on_fork_failed(id, reason) if agent else None,
+        lambda pid, status: agent.workers.on_exited(pid, status) if agent else None,
+        lambda: agent.workers.on_template_lost() if agent else None,
     )
     try:
         agent = Agent(config, reactor, PluginManager.discover(config.plugins))
