@@ -240,9 +240,8 @@ class Process:
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         handlers = self.handlers
         with self.lock:
-            if connection.info is None:
-                if not self._introduce(connection, messages.pop(0)):
-                    return
+            if connection.info is None and not self._introduce(connection, messages.pop(0)):
+                return
             via = connection.info.via
             if via.closed:
                 via = connection
