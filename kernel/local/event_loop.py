@@ -64,9 +64,12 @@ class LocalLoop:
         asked = threading.Event()
 
         def look() -> None:
-            sockets = len(self._loop._selector.get_map()) > 1  # type: ignore[attr-defined]
-            busy = self._loop._ready or self._loop._scheduled or self._in_pool  # type: ignore[attr-defined]
-            answer.append(not busy and not sockets)
+            loop: Any = self._loop
+            try:
+                busy = loop._ready or loop._scheduled or self._in_pool or len(loop._selector.get_map()) > 1
+            except AttributeError:
+                busy = True  # a loop that is not asyncio's own keeps this to itself
+            answer.append(not busy)
             asked.set()
 
         # Asking wakes the loop, which is something to do: look when it is done with that.

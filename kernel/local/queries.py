@@ -74,6 +74,36 @@ class LocalAnswers:
             self._runtime.resources.pool.set_total(name, quantity)
             self._runtime.resources.try_again()
 
+    def status(self) -> dict[str, Any]:
+        """Return what `kernel status` shows."""
+        runtime = self._runtime
+        with runtime.lock:
+            waiting = [
+                {
+                    "name": request.name,
+                    "wanted": quantities(request.wanted),
+                    "reason": runtime.resources.infeasible(request.wanted) or runtime.resources.busy(request.wanted),
+                }
+                for request in runtime.resources.waiting
+            ]
+        return {
+            "session": runtime.session_directory,
+            "node": runtime.node.hex(),
+            "pid": os.getpid(),
+            "started": self._started,
+            "scheduler": "none (local mode)",
+            "total": self.cluster_resources(),
+            "available": self.available_resources(),
+            "waiting": waiting[:20],
+            "waiting_count": len(waiting),
+            "workers": self.workers(),
+            "actors": self.actors(),
+            "jobs": self.jobs(),
+            "services": {},
+            "store": {"objects": len(runtime.store.values), "used": sum(map(len, runtime.store.values.values()))},
+            "problems": {},
+        }
+
     def timeline(self) -> list[dict[str, Any]]:
         """Return Chrome trace events."""
         return self._runtime.trace.events()

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import ctypes
 import os
 import shutil
 import tempfile
@@ -29,6 +28,7 @@ from typing import Any
 from kernel.local.actor import LocalActor
 from kernel.local.actor_table import LocalActors
 from kernel.local.calls import Calls
+from kernel.local.cancelling import Cancelling
 from kernel.local.environment import Environment, LocalEnvironments, environment_here, within
 from kernel.local.explanation import Explanations
 from kernel.local.helpers import Helpers
@@ -50,10 +50,10 @@ from kernel.runtime.ownership import failure_of
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.streams import Stream
-from kernel.runtime.tasks import Task, TaskTable, cancelled_error
+from kernel.runtime.tasks import Task, TaskTable
 from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import current_worker
-from kernel_spec.errors import ActorDiedError, InfeasibleError, PendingCallsLimitError, SessionEndedError, UsageError
+from kernel_spec.errors import ActorDiedError, InfeasibleError, PendingCallsLimitError, SessionEndedError
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
 
 JANITOR_SECONDS = 0.25
@@ -104,6 +104,7 @@ class LocalRuntime:
         self.stalemate = Stalemate(self)
         self.objects = LocalObjects(self.io, self.ownership, self.store, self.tasks, serializer)
         self.waits = Waits(self)
+        self.cancelling = Cancelling(self)
         self.objects.go_on = self.waits.go_on
         self.objects.why_never = self.stalemate.why_never
         self.objects.explain = self.explanations.of
@@ -112,6 +113,7 @@ class LocalRuntime:
         self.streams = StreamConsumer(self.io, lambda: self.ended)  # type: ignore[arg-type]
         self.io.pump.on_tick = self.waits.on_tick
         self._forever: list[ObjectRef] = []
+        self.callers: set[int] = set()
         self._stopped = threading.Event()
         threading.Thread(target=self._look_after_dropped, name="kernel-local-janitor", daemon=True).start()
 
@@ -155,42 +157,7 @@ class LocalRuntime:
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """See `Runtime.cancel`."""
         with self.lock:
-            self._cancel(ref._entry, force, recursive)
-
-    def _cancel(self, entry: Entry, force: bool, recursive: bool) -> None:
-        task: Task | None = entry.task
-        if task is None or entry.state != PENDING:
-            return
-        is_call = isinstance(task.place, LocalActor)
-        if is_call and force:
-            raise UsageError(
-                f"cancel(force=True) can't end the actor call {task.name}(): it would end the actor. "
-                "Use cancel(ref), or kernel.kill(actor)"
-            )
-        if is_call and task in task.place.queue:
-            self.actors.cancel(task)
-        elif task.id in self.tasks.running:
-            self._interrupt(task, recursive)
-        elif not task.cancelled:
-            task.cancelled = True
-            self.tasks.fail_with(task, cancelled_error(task))
-
-    def _interrupt(self, task: Task, recursive: bool) -> None:
-        task.cancelled = True
-        if recursive:
-            for entry in list(self.ownership.objects.values()):
-                if entry.task is not None and entry.task.parent == task.id and entry.state == PENDING:
-                    self._cancel(entry, False, True)
-        thread = self.calls.threads.get(task.id)
-        loop = task.place.loop if isinstance(task.place, LocalActor) else None
-        if loop is not None:
-            loop.cancel(task.id)
-        elif thread is not None:
-            self.calls.cancelled.add(task.id)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
-        else:
-            self.tasks.fail_with(task, cancelled_error(task))
-            self.helpers.submit(lambda: self.streaming.close(task.id))
+            self.cancelling.cancel(ref._entry, force, recursive)
 
     # -- actors ----------------------------------------------------------------------------------------------------
 
@@ -389,7 +356,7 @@ class LocalRuntime:
 
     def shutdown(self) -> None:
         """See `Runtime.shutdown`."""
-        if find_runtime() is self:  # type: ignore[comparison-overlap]
+        if find_runtime() is self:
             set_runtime(None)
         with self.lock:
             self.ended = "the session was shut down"
@@ -414,9 +381,11 @@ class LocalRuntime:
         """Let go of what was collected though the program calls nothing of ours."""
         while not self._stopped.wait(JANITOR_SECONDS):
             self._drain()
+            self.callers.discard(threading.get_ident())
 
     def _drain(self) -> None:
         """Count what was collected since the last call."""
+        self.callers.add(threading.get_ident())
         with self.lock:
             self.ownership.drain()
             self.streams.close_abandoned()

@@ -102,10 +102,15 @@ class Stalemate:
         for thread in threading.enumerate():
             if thread.ident == me or thread.ident in self.blocked or thread.name == LOOP_THREAD:
                 continue
-            if thread.name in (ACTOR_THREAD, HELPER_THREAD) or not thread.daemon:
+            if thread.name in (ACTOR_THREAD, HELPER_THREAD) or self._may_call(thread):
                 return False
         loops = [actor.loop for actor in list(runtime.actors.actors.values()) if actor.loop is not None]
         return all(loop.is_idle(_LOOP_SECONDS) for loop in loops)
+
+    def _may_call(self, thread: threading.Thread) -> bool:
+        """Whether a thread of the program may end the wait. Daemons and timers may only if they called us before."""
+        is_service = thread.daemon or isinstance(thread, threading.Timer)
+        return not is_service or thread.ident in self._runtime.callers
 
     def _stepping(self) -> bool:
         """Whether a generator could go on by itself, once somebody wants its items."""

@@ -379,7 +379,7 @@ def test_killed_actors_answer_no_more():
     counter = Counter.remote()
     kernel.get(counter.add.remote())
     kernel.kill(counter)
-    with pytest.raises(exceptions.ActorDiedError, match=r"Counter.add\(\) failed because the actor .* is dead: it was killed"):
+    with pytest.raises(exceptions.ActorDiedError, match=r"Counter.add\(\) failed because .* is dead: it was killed"):
         kernel.get(counter.add.remote(), timeout=30)
 
 

@@ -589,6 +589,7 @@ def test_resources_of_the_cluster(eventually):
     def free():
         return kernel.available_resources().get("seat")
 
+    eventually(lambda: kernel.available_resources().get("seat") == 2)
     assert kernel.get(free.remote()) == 1
     eventually(lambda: kernel.available_resources().get("seat") == 2)
 
