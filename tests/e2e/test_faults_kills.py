@@ -187,14 +187,16 @@ def test_calls_of_a_restarting_actor_without_retries_fail_or_run(session: Runnin
     for _ in range(4):
         victim = kernel.get(counter.pid.remote(), timeout=20)
         refs = [counter.add.remote() for _ in range(200)]
+        outcomes.append(kernel.get(refs[0], timeout=20))
         kill(victim)
-        for ref in refs:
+        for ref in refs[1:]:
             try:
                 outcomes.append(kernel.get(ref, timeout=20))
             except ActorUnavailableError as error:
                 outcomes.append(error)
         wait_until(lambda: can_call(counter), 10, "the actor's restart")
-    assert any(isinstance(outcome, int) for outcome in outcomes)
+    assert len(outcomes) == 800
+    assert all(isinstance(outcome, (int, ActorUnavailableError)) for outcome in outcomes)
 
 
 def can_call(counter: object) -> bool:
