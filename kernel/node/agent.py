@@ -21,6 +21,7 @@ from kernel.node.head_service_host import HeadServiceHost
 from kernel.node.job_table import JobTable
 from kernel.node.later import Later
 from kernel.node.lease_desk import LeaseDesk
+from kernel.node.log_feed import LogFeed
 from kernel.node.log_service import LogService
 from kernel.node.observation import Observation
 from kernel.node.processes import end_descendants
@@ -71,6 +72,7 @@ class Agent:
         self.desk = LeaseDesk(manager.choose("scheduler")(), reactor.clock, self.workers.find, self.workers.drop)
         self.store = self._open_store()
         self.logs = LogService(reactor, os.path.join(config.directory, "logs"), self._origin, self._on_lines)
+        self.log_feed = LogFeed()
         self.metadata = manager.choose("metadata_store")(config.directory)
         self.handlers |= self.store.handlers
         self.handlers |= {
@@ -287,10 +289,11 @@ class Agent:
         if peer.role == "worker":
             self.workers.left(peer)
         else:
-            self._driver_left(peer)
+            self._driver_left(peer, connection)
         self.store.client_left(peer.id)
 
-    def _driver_left(self, peer: Peer) -> None:
+    def _driver_left(self, peer: Peer, connection: Connection) -> None:
+        self.log_feed.forget(connection)
         job = self.jobs.end(peer.id, time.time())
         if job is None:
             return
@@ -340,10 +343,8 @@ class Agent:
         record = self.pool.workers.get(ProcessId(worker))
         if record is None:
             return
-        message = (op.LOG_LINES, record.pid, record.name, stream, lines)
-        for connection in self.jobs.listeners(record.key[0], self.connections):
-            connection.send(message)
-            connection.flush()
+        drivers = self.jobs.listeners(record.key[0], self.connections)
+        self.log_feed.send(drivers, record.pid, record.name, stream, lines)
 
     def _tick(self) -> None:
         self.reactor.call_later(TICK_SECONDS, self._tick)

@@ -40,7 +40,7 @@ class StoreService:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="spill")
         self._finished: list[contract.StoreEvent] = []
         self._creating: set[tuple[ProcessId, int]] = set()
-        self._answered = 0
+        self._moved_at = 0.0
         self._watching = False
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
             op.STORE_CREATE: self._on_create,
@@ -96,7 +96,7 @@ class StoreService:
         for step in instructions:
             if isinstance(step, (contract.Reply, contract.Failed)) and (step.client, step.request) in self._creating:
                 self._creating.discard((step.client, step.request))
-                self._answered += 1
+                self._moved_at = self._reactor.clock()
             if isinstance(step, contract.Reply):
                 self._send(step.client, (op.REPLY, step.request, pickle.dumps(step.value)))
             elif isinstance(step, contract.Failed):
@@ -132,16 +132,19 @@ class StoreService:
     def _watch(self) -> None:
         if not self._watching:
             self._watching = True
-            answered = self._answered
-            self._reactor.call_later(PATIENCE_SECONDS, lambda: self._look(answered))
+            self._moved_at = self._reactor.clock()
+            self._reactor.call_later(PATIENCE_SECONDS, self._look)
 
-    def _look(self, answered: int) -> None:
+    def _look(self) -> None:
         self._watching = False
         if not self.server.usage().waiting:
             return
-        if self._answered == answered:
+        patience = self._moved_at + PATIENCE_SECONDS - self._reactor.clock()
+        if patience <= 0:
             self._carry_out(self.server.give_up_waiting())
-        self._watch()
+            patience = PATIENCE_SECONDS
+        self._watching = True
+        self._reactor.call_later(patience, self._look)
 
 
 def _as_store_error(error: Exception) -> KernelError:

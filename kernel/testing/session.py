@@ -63,7 +63,9 @@ class RunningSession:
         ]
 
     def log(self, name: str = "agent.log") -> str:
-        """Return what is in a log of the session."""
+        """Return what is in a log of the session; nothing if nothing was logged yet."""
+        if not os.path.exists(os.path.join(self.directory, "logs", name)):
+            return ""
         with open(os.path.join(self.directory, "logs", name), encoding="utf-8", errors="replace") as file:
             return file.read()
 

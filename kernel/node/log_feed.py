@@ -1,0 +1,35 @@
+"""Showing workers' output to drivers, without waiting for one that does not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kernel.runtime import operations as op
+from kernel.transport.connection import Connection
+
+WAITING_MESSAGES = 64
+"""How many messages (each up to 64 KB of output) may wait for a driver before lines are left out."""
+
+
+class LogFeed:
+    """Sends lines to drivers; what a slow one misses is counted, and said once it reads again."""
+
+    def __init__(self) -> None:
+        self._left_out: dict[Connection, int] = {}
+
+    def send(self, drivers: Iterable[Connection], pid: int, name: str, stream: str, lines: list[str]) -> None:
+        """Send lines of one worker to `drivers`."""
+        for driver in drivers:
+            if len(driver.outbox) > WAITING_MESSAGES:
+                self._left_out[driver] = self._left_out.get(driver, 0) + len(lines)
+                continue
+            missed = self._left_out.pop(driver, 0)
+            if missed:
+                note = f"{missed} lines were left out because this program reads too slowly; see `kernel logs`"
+                driver.send((op.LOG_LINES, 0, "kernel", "stderr", [note]))
+            driver.send((op.LOG_LINES, pid, name, stream, lines))
+            driver.flush()
+
+    def forget(self, driver: Connection) -> None:
+        """A driver left."""
+        self._left_out.pop(driver, None)
