@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernel.local.actor import ALIVE, LocalActor
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
     from kernel.local.runtime import LocalRuntime
 
 _LOOP_SECONDS = 0.2
+_DEPTH = 100
+"""How far a chain of waits is followed; beyond, only quiet tells that it is hopeless."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The objects between the one asked about and the one looked at, and what is known of others."""
+
+    path: frozenset[bytes]
+    known: dict[bytes, str]
 
 
 class Stalemate:
@@ -31,42 +42,49 @@ class Stalemate:
         self._runtime = runtime
         self.blocked: dict[int, list[Entry]] = {}
 
-    def why_never(self, entry: Entry, path: frozenset[bytes] = frozenset()) -> str:
+    def why_never(self, entry: Entry) -> str:
         """Return why `entry` can't ever be ready if the calling thread waits for it, or nothing. Under the lock."""
+        return self._why(entry, _Search(frozenset(), {}))
+
+    def _why(self, entry: Entry, search: _Search) -> str:
         task = entry.task
         if entry.state != PENDING or task is None:
             return ""
-        if entry.id in path:
+        if entry.id in search.path:
             return f"{task.name}() waits, by way of others, for itself"
-        path = path | {entry.id}
+        known = search.known.get(entry.id)
+        if known is None and len(search.path) > _DEPTH:
+            return ""
+        if known is None:
+            known = self._why_task(task, _Search(search.path | {entry.id}, search.known))
+            search.known[entry.id] = known
+        return known
+
+    def _why_task(self, task: Task, search: _Search) -> str:
         thread = self._runtime.calls.threads.get(task.id)
         if thread is not None:
-            return self._why_thread_never(task, thread, path)
+            return self._why_thread(task, thread, search)
         if task.id in self._runtime.streaming.runs and task.definition.backpressure:
             return f"{task.name}() yielded as many items as it may be ahead (stream_ahead), and nobody takes them"
-        return self._first(task, path) or self._why_place_never(task, path)
+        if task.id in self._runtime.tasks.running:
+            return ""
+        return self._any([argument for _, argument in task.slots or ()], search) or self._why_place(task, search)
 
-    def _why_thread_never(self, task: Task, thread: int, path: frozenset[bytes]) -> str:
+    def _why_thread(self, task: Task, thread: int, search: _Search) -> str:
         if thread == threading.get_ident():
             return f"{task.name}() runs further up in the thread that waits for it"
-        for entry in self.blocked.get(thread, ()):
-            why = self.why_never(entry, path)
-            if why:
-                return f"{task.name}() waits: {why}"
-        return ""
+        why = self._any(self.blocked.get(thread, []), search)
+        return f"{task.name}() waits: {why}" if why else ""
 
-    def _first(self, task: Task, path: frozenset[bytes]) -> str:
-        """Return why an argument of `task` can never be there, or nothing."""
-        return self._any([entry for _, entry in task.slots or ()], path)
-
-    def _any(self, entries: list[Entry], path: frozenset[bytes]) -> str:
+    def _any(self, entries: list[Entry], search: _Search) -> str:
         for entry in entries:
-            why = self.why_never(entry, path)
+            why = self._why(entry, search)
             if why:
                 return why
         return ""
 
-    def _why_place_never(self, task: Task, path: frozenset[bytes]) -> str:
+    def _why_place(self, task: Task, search: _Search) -> str:
+        """Return why a task never gets a worker, or a call its turn."""
         resources = self._runtime.resources
         if not isinstance(task.place, LocalActor):
             definition: FunctionDefinition = task.definition  # type: ignore[assignment]
@@ -75,20 +93,15 @@ class Stalemate:
         actor = task.place
         if actor.state != ALIVE:
             why = resources.infeasible(actor.options.wanted)
-            return f"actor {actor.name} waits for a worker: {why}" if why else self._first(actor.creation, path)
-        earlier = next((other for other in actor.queue if other is not task and other.waiting), None)
-        if earlier is not None and (why := self._first(earlier, path)):
-            return f"{task.name}() waits behind {earlier.name}(): {why}"
-        return self._why_turn_never(actor, task, path)
-
-    def _why_turn_never(self, actor: LocalActor, task: Task, path: frozenset[bytes]) -> str:
+            arguments = [argument for _, argument in actor.creation.slots or ()]
+            return f"actor {actor.name} waits for a worker: {why}" if why else self._any(arguments, search)
         group = actor.group_of(task)
         if group.active < group.limit:
             return ""
         why = ""
         for other, its_group in list(actor.running.values()):
             if its_group is group:
-                why = self._any([entry for entry in other.all_entries() if entry.state == PENDING], path)
+                why = self._any([entry for entry in other.all_entries() if entry.state == PENDING], search)
                 if not why:
                     return ""
         return f"{task.name}() waits for its turn: {why}" if why else ""

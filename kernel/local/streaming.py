@@ -131,13 +131,17 @@ class Streaming:
     def in_the_way_of(self, entry: Entry) -> list[GeneratorRun]:
         """Return the generators put aside whose end `entry` waits for, and that may go on without a consumer."""
         found: list[GeneratorRun] = []
-        task: Task | None = entry.task
-        if task is None or entry.state != PENDING:
-            return found
-        ids = [task.id, *getattr(task.place, "running", ())]
-        found += [run for id in ids if (run := self.runs.get(id)) is not None and not run.limit]
-        for _, argument in task.slots or ():
-            found += self.in_the_way_of(argument)
+        seen: set[bytes] = set()
+        waiting = [entry] if self.runs else []
+        while waiting:
+            entry = waiting.pop()
+            task: Task | None = entry.task
+            if task is None or entry.state != PENDING or task.id in seen:
+                continue
+            seen.add(task.id)
+            ids = [task.id, *getattr(task.place, "running", ())]
+            found += [run for id in ids if (run := self.runs.get(id)) is not None and not run.limit]
+            waiting += [argument for _, argument in task.slots or ()]
         return found
 
     def _step(self, run: GeneratorRun) -> bool:

@@ -169,6 +169,22 @@ def test_another_thread_of_the_program_may_end_a_wait(local):
     opener.join()
 
 
+def test_looking_for_hopeless_waits_takes_no_time(local):
+    gate = Gate.options(max_concurrency=30).remote()
+    held = [gate.passed.remote() for _ in range(40)]
+    kernel.wait([held[0]], timeout=0.05)
+
+    @kernel.remote
+    def pair(left, right):
+        return 1
+
+    refs = [held[-1]]
+    for _ in range(60):
+        refs.append(pair.remote(refs[-1], refs[-1]))
+    with pytest.raises(exceptions.InfeasibleError, match="nothing else runs"):
+        kernel.get(refs[-1])
+
+
 def test_a_resource_held_by_ones_own_caller(local):
     @kernel.remote(num_gpus=1)
     def outer():
