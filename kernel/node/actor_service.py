@@ -55,7 +55,9 @@ class ActorService:
         return None
 
     def _create(self, connection: Connection, actor: ActorId, said: dict[str, Any]) -> None:
-        job = JobId(b"" if said["detached"] else said["job"])
+        job = JobId(said["job"])
+        if said["detached"]:
+            job = self._agent.jobs.detached(job, said["namespace"])
         said["environment_key"] = self._agent.environment_for(connection, said["environment"])
         self.table.create(control.ActorRecord(actor, job, said["owner"], said))
         self._subscribers.setdefault(actor, set()).add(connection)

@@ -12,6 +12,7 @@ from kernel.transport.connection import Connection
 from kernel_spec.ids import JobId, ProcessId
 
 _NOBODY = ProcessId(b"")
+_DETACHED = b"detached:"
 
 
 @dataclass(slots=True)
@@ -31,12 +32,17 @@ class Job:
     started: float = 0.0
     ended: float = 0.0
 
+    @property
+    def is_program(self) -> bool:
+        """Whether it is a driver's work, not that of detached actors."""
+        return not self.id.startswith(_DETACHED)
+
 
 class JobTable:
-    """Every job of the session; the empty id stands for detached actors, which have the last driver's surroundings."""
+    """Every job of the session: one per driver, and one per namespace for the detached actors in it."""
 
     def __init__(self) -> None:
-        self.jobs: dict[JobId, Job] = {JobId(b""): Job(JobId(b""))}
+        self.jobs: dict[JobId, Job] = {}
 
     def add(self, peer: Peer, now: float) -> Job:
         """A driver joined."""
@@ -55,18 +61,30 @@ class JobTable:
             said.get("wants_logs", True),
             now,
         )
-        detached = self.jobs[JobId(b"")]
-        detached.cwd, detached.path, detached.variables = job.cwd, job.path, job.variables
         return job
+
+    def detached(self, creator: bytes, namespace: str) -> JobId:
+        """Return the job of detached actors of a namespace; their workers get the surroundings of `creator`."""
+        id = JobId(_DETACHED + namespace.encode())
+        model = self.get(creator)
+        self.jobs[id] = Job(
+            id,
+            namespace=namespace,
+            cwd=model.cwd,
+            path=model.path,
+            variables=model.variables,
+            environment=model.environment,
+        )
+        return id
 
     def get(self, id: bytes) -> Job:
         """Return a job; one that is not known gets an empty one."""
-        return self.jobs.get(JobId(id)) or self.jobs[JobId(b"")]
+        return self.jobs.get(JobId(id)) or Job(JobId(id))
 
     def end(self, driver: ProcessId, now: float) -> Job | None:
         """A driver left."""
         for job in self.jobs.values():
-            if job.driver == driver and not job.ended and job.id:
+            if job.driver == driver and not job.ended and job.is_program:
                 job.ended = now
                 return job
         return None
@@ -79,9 +97,10 @@ class JobTable:
         return JobId(peer.details.get("job", b""))
 
     def listeners(self, job: bytes, connections: Mapping[ProcessId, Connection]) -> list[Connection]:
-        """Return the drivers that want the output of a job's workers."""
+        """Return the drivers that want the output of a job's workers (every driver, that of detached actors)."""
+        detached = job.startswith(_DETACHED)
         found = []
         for known in self.jobs.values():
-            if known.wants_logs and not known.ended and known.driver in connections and (known.id == job or not job):
+            if known.wants_logs and not known.ended and known.driver in connections and (detached or known.id == job):
                 found.append(connections[known.driver])
         return found

@@ -314,7 +314,7 @@ class Answers:
                 "ended": job.ended,
             }
             for job in self._agent.jobs.jobs.values()
-            if job.id
+            if job.is_program
         ]
 
 

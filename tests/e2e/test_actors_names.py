@@ -167,6 +167,22 @@ class TestOneDriver:
         with pytest.raises(ActorNotFoundError):
             kernel.get_actor("detached")
 
+    def test_tasks_of_a_detached_actor_are_in_its_namespace(self) -> None:
+        @kernel.remote
+        def look() -> tuple[str, list[str]]:
+            return kernel.get_runtime_context().namespace, kernel.list_named_actors()
+
+        @kernel.remote
+        class Lasting:
+            def send_a_task(self) -> tuple[str, list[str]]:
+                return kernel.get(look.remote())
+
+        lasting = Lasting.options(name="lasting", lifetime="detached").remote()
+        namespace, names = kernel.get(lasting.send_a_task.remote())
+        assert namespace == kernel.get_runtime_context().namespace
+        assert "lasting" in names
+        kernel.kill(lasting)
+
     def test_failed_constructor_frees_the_name(self) -> None:
         @kernel.remote
         class Broken:
