@@ -143,7 +143,13 @@ class CallRunner:
         if buffers:
             size += sum(memoryview(buffer).nbytes for buffer in buffers)
         if size > INLINE_BYTES:
-            return (2, self._runtime.store.write(id, head, buffers, owner))
+            stored = self._runtime.store.write(id, head, buffers, owner)
+            # The store must hear of it before the owner does: if this process is killed in between, the owner runs
+            # the task again, instead of believing in an object that never came to be.
+            agent = self._runtime.io.agent
+            if agent is not None:
+                agent.flush()
+            return (2, stored)
         return (1, head, [bytes(buffer) for buffer in buffers]) if buffers else (0, head)
 
     def _send_results(self, connection: Connection, task: bytes, results: list[Any], refs: list[Any]) -> None:
