@@ -8,7 +8,9 @@ from kernel.runtime import operations as op
 from kernel.transport.connection import Connection
 
 WAITING_MESSAGES = 64
-"""How many messages (each up to 64 KB of output) may wait for a driver before lines are left out."""
+"""How many messages may wait for a driver before lines are left out."""
+LINES_A_MESSAGE = 500
+"""Lines of one worker go into one message while it waits, up to so many."""
 
 
 class LogFeed:
@@ -27,7 +29,11 @@ class LogFeed:
             if missed:
                 note = f"{missed} lines were left out because this program reads too slowly; see `kernel logs`"
                 driver.send((op.LOG_LINES, 0, "kernel", "stderr", [note]))
-            driver.send((op.LOG_LINES, pid, name, stream, lines))
+            last = driver.outbox[-1] if driver.outbox else ()
+            if last[:4] == (op.LOG_LINES, pid, name, stream) and len(last[4]) < LINES_A_MESSAGE:
+                last[4].extend(lines)
+            else:
+                driver.send((op.LOG_LINES, pid, name, stream, list(lines)))
             driver.flush()
 
     def forget(self, driver: Connection) -> None:
