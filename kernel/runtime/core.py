@@ -18,7 +18,7 @@ from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.object_values import ObjectValues
 from kernel.runtime.objects import FAILED, PENDING, Entry
 from kernel.runtime.ownership import Arrival, Ownership
-from kernel.runtime.process import Identity, Process
+from kernel.runtime.process import AGENT_GONE, Identity, Process
 from kernel.runtime.serialization import ValueSerializer, current_load
 from kernel.runtime.stacks import thread_stacks
 from kernel.runtime.store_access import StoreAccess
@@ -335,10 +335,7 @@ class CoreRuntime:
             raise SessionEndedError(self.ended)
 
     def _agent_lost(self, reason: str) -> None:
-        self.ended = (
-            "the node agent has ended, and with it this session and its objects; "
-            "call kernel.shutdown() and kernel.init() to begin another"
-        )
+        self.ended = AGENT_GONE
         self._fail_everything(self.ended)
 
     def _fail_everything(self, why: str) -> None:
@@ -347,10 +344,10 @@ class CoreRuntime:
             failure = (op.SYSTEM_ERROR, pickle.dumps(SessionEndedError(why)))
             for entry in list(self.ownership.objects.values()):
                 if entry.state == PENDING:
+                    task = entry.task
                     entry.resolve(FAILED, failure)
-            for task in list(self.tasks.running.values()):
-                if task.stream is not None:
-                    task.stream.finish()
+                    if task is not None and task.stream is not None and not task.stream.finished:
+                        self.tasks.break_stream(task, failure)
 
     def _on_process_died(self, connection: Connection, message: Message) -> None:
         self.submitter.worker_died(message[1], message[2])

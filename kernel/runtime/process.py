@@ -27,6 +27,10 @@ from kernel.transport.reactor import Reactor
 from kernel_spec.errors import InternalError, KernelError, ProtocolError, SessionEndedError
 from kernel_spec.ids import ProcessId
 
+AGENT_GONE = (
+    "the node agent has ended, and with it this session and its objects; "
+    "call kernel.shutdown() and kernel.init() to begin another"
+)
 _FLUSH_AT = 64
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -215,7 +219,7 @@ class Process:
         number = next(self._request_numbers)
         request = self._requests[number] = _Request(number, connection)
         if connection.closed:
-            request.fail(SessionEndedError("the connection is closed"))
+            request.fail(SessionEndedError(AGENT_GONE if connection is self.agent else "the connection is closed"))
         return request
 
     def result(self, request: _Request, timeout: float | None = None) -> Any:
@@ -232,7 +236,7 @@ class Process:
     def call_agent(self, method: str, *arguments: Any, timeout: float | None = None) -> Any:
         """Ask the node agent and return its answer."""
         if self.agent is None or self.agent.closed:
-            raise SessionEndedError("the node agent is gone, and with it the session; call kernel.init() again")
+            raise SessionEndedError(AGENT_GONE)
         return self.result(self.request(self.agent, method, *arguments), timeout)
 
     # -- receiving -------------------------------------------------------------------------------------------------
@@ -304,6 +308,8 @@ class Process:
 
     def _on_close(self, connection: Connection, reason: str) -> None:
         with self.lock:
+            if connection is self.agent and not self.closing:
+                reason = AGENT_GONE
             self._dirty.discard(connection)
             self._connections.discard(connection)
             self._fail_requests(reason, connection)
@@ -327,7 +333,7 @@ class Process:
         for number, request in list(self._requests.items()):
             if connection is None or request.connection is connection:
                 del self._requests[number]
-                request.fail(SessionEndedError(f"the other side is gone before it answered: {reason}"))
+                request.fail(SessionEndedError(reason))
 
     # -- signals ---------------------------------------------------------------------------------------------------
 

@@ -314,7 +314,7 @@ class TaskTable:
                 entry.resolve(FAILED, (kind, data))
                 self.ownership.free_unneeded(entry)
         if task.stream is not None:
-            self._break_stream(task, (kind, data))
+            self.break_stream(task, (kind, data))
         self._release(task)
 
     def fail_with(self, task: Task, error: KernelError) -> None:
@@ -377,7 +377,7 @@ class TaskTable:
         entry.resolve(INLINE, head)
         self.ownership.free_unneeded(entry)
 
-    def _break_stream(self, task: Task, failure: tuple[int, bytes]) -> None:
+    def break_stream(self, task: Task, failure: tuple[int, bytes]) -> None:
         """End a stream with an item that raises."""
         stream = task.stream
         assert stream is not None

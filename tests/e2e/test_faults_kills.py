@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
@@ -10,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -326,6 +327,87 @@ def test_a_killed_agent_ends_the_session_and_another_can_begin(delay: float) -> 
         assert kernel.get([square.remote(i) for i in range(10)], timeout=20) == [i * i for i in range(10)]
         kernel.shutdown()
         del view, kept, refs, counter
+
+
+@kernel.remote(num_returns="streaming")
+def endless() -> Iterator[int]:
+    number = 0
+    while True:
+        yield number
+        number += 1
+        time.sleep(0.05)
+
+
+def read_stream(items: Iterable[kernel.ObjectRef]) -> None:
+    for ref in items:
+        kernel.get(ref)
+
+
+async def await_result() -> None:
+    await nap.remote(60)
+
+
+def put_and_put() -> None:
+    while True:
+        kernel.put(np.ones(200_000))
+
+
+def ask_and_ask() -> None:
+    while True:
+        kernel.nodes()
+
+
+def call_and_call() -> None:
+    counter = Counter.remote()
+    while True:
+        kernel.get([counter.add.remote() for _ in range(20)])
+
+
+def wait_and_get(ref: kernel.ObjectRef) -> None:
+    kernel.get(kernel.wait([ref])[0])
+
+
+WAYS_TO_WAIT: dict[str, Callable[[], object]] = {
+    "get": lambda: kernel.get(nap.remote(60)),
+    "wait": lambda: wait_and_get(nap.remote(60)),
+    "a stream that yields": lambda: read_stream(endless.remote()),
+    "a stream that waits for a worker": lambda: read_stream(endless.options(num_cpus=4).remote()),
+    "await": lambda: asyncio.run(await_result()),
+    "future": lambda: nap.remote(60).future().result(),
+    "put": put_and_put,
+    "questions": ask_and_ask,
+    "calls": call_and_call,
+    "an actor without room": lambda: kernel.get(Counter.options(num_cpus=4).remote().add.remote()),
+}
+
+
+def test_every_wait_ends_when_the_agent_dies() -> None:
+    with temporary_root() as root, no_leaks(root), ended_session():
+        kernel.init(num_cpus=4, temp_dir=root)
+        blocker = nap.remote(60)
+        outcomes: dict[str, tuple[BaseException, float]] = {}
+
+        def wait(name: str, use: Callable[[], object]) -> None:
+            try:
+                use()
+            except BaseException as error:
+                outcomes[name] = (error, time.monotonic())
+
+        threads = [threading.Thread(target=wait, args=(name, way)) for name, way in WAYS_TO_WAIT.items()]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(workers_of(agents_of()[0])) >= 4, 10, "work on every processor")
+        killed = time.monotonic()
+        kill(agents_of()[0])
+        for thread in threads:
+            thread.join(timeout=5)
+        assert set(outcomes) == set(WAYS_TO_WAIT)
+        for name, (error, ended) in outcomes.items():
+            assert isinstance(error, SessionEndedError), (name, error)
+            assert "kernel.shutdown() and kernel.init()" in str(error), name
+            assert ended - killed < 1, name
+        outcomes.clear()
+        del blocker, threads, thread, error
 
 
 # -- the driver ----------------------------------------------------------------------------------------------------

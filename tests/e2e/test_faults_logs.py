@@ -149,8 +149,8 @@ kernel.get(talk.remote())
 kernel.shutdown()"""
     with temporary_root() as root, no_leaks(root) as mark:
         out, errors = run(root, mark, more=more)
-        assert out.count("to output") == 1 and "talk pid=" in out
-        assert errors.count("to errors") == 1 and "talk pid=" in errors
+        assert out.count("to output") == 1 and "pid=" in out
+        assert errors.count("to errors") == 1 and "pid=" in errors
         assert run(root, mark, "kernel.init(num_cpus=1, log_to_driver=False)", more) == ("", "")
 
 
