@@ -66,7 +66,7 @@ def _root_path(given: str | None = None) -> str:
 
 
 def make_session(token: bytes, stays: bool, given: str | None = None) -> str:
-    """Make the directory of a new session and return its path."""
+    """Make the directory of a new session and return its path; raises UsageError when it can't be made."""
     root = root_directory(given)
     sweep(root)
     name = f"session_{datetime.now():%Y-%m-%d_%H-%M-%S_%f}_{os.getpid()}"
@@ -76,14 +76,25 @@ def make_session(token: bytes, stays: bool, given: str | None = None) -> str:
             f"the session directory {directory} is too long for socket paths ({_SOCKET_PATH_LIMIT} characters); "
             "set KERNEL_TMPDIR to a shorter one"
         )
+    try:
+        _fill(directory, token, stays)
+    except OSError as error:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise UsageError(
+            f"the session directory {directory} can't be made: {error.strerror}; "
+            "make room there, or set KERNEL_TMPDIR to another place"
+        ) from error
+    if stays:
+        _register(directory)
+    return directory
+
+
+def _fill(directory: str, token: bytes, stays: bool) -> None:
     os.mkdir(directory, 0o700)
     for sub in ("sockets", "logs", "spill", "packages"):
         os.mkdir(os.path.join(directory, sub), 0o700)
     write_token(Path(directory, "token"), token)
     describe(directory, os.getpid(), stays)
-    if stays:
-        _register(directory)
-    return directory
 
 
 def describe(directory: str, pid: int, stays: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import resource
@@ -222,6 +223,17 @@ def test_a_temporary_directory_without_room_to_write() -> None:
 def test_a_read_only_temporary_directory() -> None:
     with temporary_root() as root, no_leaks(root), fails_soon(UsageError, "can't be used: .*KERNEL_TMPDIR"):
         kernel.init(temp_dir="/proc")
+
+
+def test_a_disk_that_is_full() -> None:
+    def no_room(path: Path, token: bytes) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with temporary_root() as root, no_leaks(root), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kernel.node.sessions.write_token", no_room)
+        with fails_soon(UsageError, "can't be made: No space left.*KERNEL_TMPDIR"):
+            kernel.init(temp_dir=root)
 
 
 def test_a_path_that_is_too_long() -> None:
