@@ -30,7 +30,7 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRun
     details = {
         "job": process,
         "starter": starter,
-        "prestart": starter,
+        "prestart": starter and not given.runtime_env,
         "namespace": namespace,
         "cwd": os.getcwd(),
         "path": list(sys.path),
