@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kernel.node.last_words import last_words
 from kernel.node.lease_desk import LeaseRecord, grant_message
-from kernel.node.processes import describe_status, end_orphans, kill
+from kernel.node.processes import describe_status, end_orphans, is_alive, kill
 from kernel.node.template_link import TemplateLink
 from kernel.node.worker_pool import (
     ENDING,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 2.0
 """How long a worker that was told to end may run its exit handlers."""
+_START_LOOK_SECONDS = 0.05
 
 
 class WorkerService:
@@ -179,10 +180,27 @@ class WorkerService:
         """The template died: its workers go on as our children, and another template takes its place."""
         if self._agent.ending is None and self.template is not None:
             self._agent.log.warning("the template process died; starting another")
-            lost = [w for w in self.pool.workers.values() if w.pid == 0]
+            starting = [w for w in self.pool.workers.values() if w.peer is None]
             self.template.start()
-            for worker in lost:
-                self._gone(worker.id, "the template process died before it was forked")
+            for worker in starting:
+                if worker.pid:
+                    self._await_start(worker)
+                else:
+                    self._gone(worker.id, "the template process died before it was forked")
+
+    def _await_start(self, worker: WorkerRecord) -> None:
+        """Look after a worker until it has joined: with its template gone, nobody else tells when it dies."""
+        if worker.peer is not None or self.pool.workers.get(worker.id) is not worker:
+            return
+        status = self._exit_statuses.pop(worker.pid, None)
+        if status is None:
+            status = _wait_child(worker.pid)
+        if status is not None:
+            self._gone(worker.id, self._cause(worker, status))
+        elif not is_alive(worker.pid):
+            self._gone(worker.id, worker.cause or "it died before it had joined, and so did the template")
+        else:
+            self._agent.reactor.call_later(_START_LOOK_SECONDS, lambda: self._await_start(worker))
 
     def left(self, peer: Peer) -> None:
         """A worker's connection closed: find out how it died, then tell everybody."""
