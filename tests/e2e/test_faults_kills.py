@@ -304,8 +304,8 @@ def test_a_killed_agent_ends_the_session_and_another_can_begin(delay: float) -> 
         killed: list[float] = []
 
         def strike() -> None:
-            kill(agents_of()[0])
             killed.append(time.monotonic())
+            kill(agents_of()[0])
 
         threading.Timer(delay, strike).start()
         with pytest.raises(SessionEndedError, match=r"init\(\)"):
