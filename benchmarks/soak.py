@@ -103,6 +103,10 @@ class Mortal:
 # -- waves of it -----------------------------------------------------------------------------------------------------
 
 
+class Hang(Exception):
+    """Something did not come in time: there is no use in going on."""
+
+
 @dataclass
 class Outcome:
     """What was seen so far."""
@@ -117,6 +121,7 @@ class Outcome:
             value = kernel.get(ref, timeout=HANG_SECONDS)
         except exceptions.GetTimeoutError as error:
             self.wrong.append(f"{kind}: hangs: {error}")
+            raise Hang from error
         except allowed as error:
             self.documented[f"{kind}: {type(error).__name__}"] += 1
         except Exception as error:
@@ -265,7 +270,10 @@ def soak(minutes: float, seed: int, every: float, root: str) -> tuple[Outcome, C
         end = time.monotonic() + minutes * 60
         said = time.monotonic()
         while time.monotonic() < end and len(outcome.wrong) < 10:
-            dice.choice(waves)(dice, outcome)
+            try:
+                dice.choice(waves)(dice, outcome)
+            except Hang:
+                break
             if time.monotonic() - said > 10:
                 said = time.monotonic()
                 print(f"  {end - said:5.0f} s to go: {summary(outcome, killer.faults)}", file=sys.stderr, flush=True)
