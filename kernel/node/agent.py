@@ -357,9 +357,7 @@ class Agent:
                     self.ask(worker.peer, "calls_since", note, self.observation.seen(worker.id))
         keep = max(1, int(self.total.get("CPU", 1)))
         for worker in self.pool.to_retire(self.reactor.clock(), keep, IDLE_WORKER_SECONDS):
-            worker.peer.send((op.RETIRE,))
-            worker.peer.flush()
-            self.reactor.call_later(1.0, lambda w=worker: self.pool.stays(w))  # type: ignore[misc]
+            self.workers.ask_to_retire(worker)
 
 
 def ignore_terminal_signals() -> None:

@@ -141,6 +141,18 @@ class WorkerService:
         if not drain:
             self._agent.reactor.call_later(GRACE_SECONDS, lambda: self._make_sure(id))
 
+    def ask_to_retire(self, worker: WorkerRecord) -> None:
+        """Let an idle worker end, unless it says that somebody needs what it owns."""
+
+        def answered(goes: bool | None) -> None:
+            if goes:
+                self.pool.ends(worker.id, "it had nothing to do")
+                self._agent.reactor.call_later(GRACE_SECONDS, lambda: self._make_sure(worker.id))
+            else:
+                self.pool.stays(worker)
+
+        self._agent.ask(worker.peer, "retire", answered)
+
     def _make_sure(self, id: ProcessId) -> None:
         worker = self.pool.workers.get(id)
         if worker is not None and worker.pid:

@@ -98,8 +98,6 @@ EXIT = 56
 """agent -> worker: end after running exit handlers; reason."""
 LOG_LINES = 57
 """agent -> driver: lines, each (pid, name, stream, text)."""
-RETIRE = 58
-"""agent -> worker: end if idle and nobody needs your objects."""
 SESSION_ENDED = 59
 """agent -> everybody: reason."""
 

@@ -54,8 +54,8 @@ class Worker:
             op.STREAM_TAKEN: lambda c, m: self.executor.on_stream_taken(c, m),
             op.BECOME_ACTOR: self._on_become_actor,
             op.EXIT: self._on_exit,
-            op.RETIRE: self._on_retire,
         }
+        io.methods["retire"] = self._retire
         io.on_agent_lost = lambda reason: on_session_lost()
         io.on_forked.append(self._leave_in_child)
         io.on_peer_lost.append(lambda peer, reason: self._on_caller_lost(peer.id))
@@ -293,9 +293,12 @@ class Worker:
         self.runtime.io.flush()
         finish(self._exit_code)
 
-    def _on_retire(self, connection: Connection, message: Message) -> None:
-        if not self._is_needed() and not self.executor.is_running:
+    def _retire(self) -> bool:
+        """End, if nobody needs this process; return whether it does."""
+        goes = not self._is_needed() and not self.executor.is_running
+        if goes:
             threading.Thread(target=self._exit_now, daemon=True).start()
+        return goes
 
     def _leave_trace(self) -> None:
         """Hand the latest calls to the agent, so that the timeline shows them when this process is gone."""
