@@ -62,6 +62,8 @@ class Handshake:
     def feed(self, data: bytes) -> bytes:
         """Take bytes in and return bytes to send. Raises ProtocolError when the peer is not one of ours."""
         self._received += data
+        if self.done:
+            return b""
         if not MAGIC.startswith(self._received[: len(MAGIC)]) and not self._theirs:
             raise ProtocolError("the peer does not speak this protocol")
         if self._server:

@@ -78,9 +78,9 @@ def test_help_is_quick_and_loads_no_command() -> None:
         seconds, loaded = done.stderr.split(" ", 1)
         times.append(float(seconds))
         assert loaded.strip() == "[]"
-        if times[-1] < 0.3:  # the fastest counts: others may be using the machine
+        if times[-1] < 0.6:  # the fastest counts: others may be using the machine
             break
-    assert min(times) < 0.3
+    assert min(times) < 0.6
 
 
 # -- commands of plugins -------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import os
 import stat
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernel.transport.authentication import MAGIC, Handshake, make_token, read_token, write_token
@@ -43,6 +43,7 @@ def test_equal_tokens_let_both_in():
 
 
 @settings(deadline=None)
+@example(cuts=[1, 31], rest=bytes(32))  # what follows a proof may look like one
 @given(cuts=st.lists(st.integers(1, 40), max_size=30), rest=st.binary(max_size=100))
 def test_it_works_however_the_bytes_are_split(cuts, rest):
     client, server = pair()

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import threading
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -66,10 +67,11 @@ def raw(reactor):
 
 
 def settle(reactor, *ends, until=None):
-    for _ in range(2000):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
         for end in ends:
             end.connection.flush()
-        busy = reactor.poll(0)
+        busy = reactor.poll(0.001 if until is not None else 0)
         if until is not None and until():
             return
         if not busy and until is None:
