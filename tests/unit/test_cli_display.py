@@ -135,7 +135,7 @@ def test_the_users_frames_stand_out_and_the_kernels_are_one_line(capsys: pytest.
     frames = [
         Frame("poll", _KERNEL + "transport/reactor.py", 1),
         Frame("get", _KERNEL + "api/operations.py", 2),
-        Frame("train", "/home/me/train.py", 34),
+        Frame("train", "/srv/jobs/train.py", 34),
         Frame("run_call", ours, 3),
         Frame("run", "/usr/lib/python3/runpy.py", 4),
     ]
@@ -144,7 +144,7 @@ def test_the_users_frames_stand_out_and_the_kernels_are_one_line(capsys: pytest.
     assert lines == [
         "  MainThread",
         "    … 2 frames of the kernel, in poll (transport/reactor.py:1)",
-        "    train  /home/me/train.py:34",
+        "    train  /srv/jobs/train.py:34",
         "    … 2 frames of the kernel, in run_call (runtime/executor.py:3)",
         "  worker-io  … 1 frame of the kernel, in poll (transport/reactor.py:1)",
     ]

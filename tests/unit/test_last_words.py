@@ -25,7 +25,7 @@ def test_of_a_fatal_error_the_users_part_of_the_stack():
         "Fatal Python error: Segmentation fault",
         "Current thread 0x01 (most recent call first):",
         '  File "/lib/ctypes/__init__.py", line 519 in string_at',
-        '  File "/home/me/program.py", line 3 in work',
+        '  File "/srv/jobs/program.py", line 3 in work',
     ]
     rest = [f'  File "{INSIDE}", line 200 in _run_call', "", "Extension modules: numpy (total: 1)"]
     assert last_words(["", *shown, *rest]) == shown
