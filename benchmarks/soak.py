@@ -2,8 +2,9 @@
 
 Waves of work go through one session: chains and diamonds of tasks with small and large values, tasks inside tasks,
 generators, an actor that restarts and one that does not. Meanwhile a thread kills a random worker, or the template
-process, at random moments. A value must be right; an error must be one that is documented for that work; nothing
-may hang or be left behind. The same `--seed` gives the same work and the same choices.
+process, at random moments, and another the agent or the program of a session beside. A value must be right; an error
+must be one that is documented for that work; nothing may hang or be left behind. The same `--seed` gives the same work
+and the same choices.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from typing import Any
 import numpy as np
 
 import kernel
+from benchmarks.side_session import SideKiller
 from kernel import exceptions
 from kernel.testing.faults import agents_of, kill, template_of, workers_of
 from kernel.testing.leaks import no_leaks
 
 HANG_SECONDS = 60.0
+SIDE_PAUSES = 20
+"""How many times rarer than in this session processes are killed in a session beside."""
 
 
 # -- the work --------------------------------------------------------------------------------------------------------
@@ -114,6 +118,8 @@ class Outcome:
     right: Counter[str] = field(default_factory=Counter)
     documented: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    faults: Counter[str] = field(default_factory=Counter)
+    memory: list[str] = field(default_factory=list)
 
     def check(self, kind: str, ref: Any, expected: Any, allowed: tuple[type[Exception], ...] = ()) -> bool:
         """Compare a result with what it must be; return whether it was there."""
@@ -216,9 +222,9 @@ def mortal_actor() -> Wave:
 class Killer(threading.Thread):
     """Kills a worker, now and then the template, with pauses of `every` seconds on average."""
 
-    def __init__(self, seed: int, every: float) -> None:
+    def __init__(self, seed: int, every: float, faults: Counter[str]) -> None:
         super().__init__(name="killer", daemon=True)
-        self.faults: Counter[str] = Counter()
+        self._faults = faults
         self._dice = random.Random(seed)
         self._every = every
         self._done = threading.Event()
@@ -238,10 +244,10 @@ class Killer(threading.Thread):
         try:
             if self._dice.random() < 0.1:
                 kill(template_of(agent))
-                self.faults["template killed"] += 1
+                self._faults["template killed"] += 1
             elif workers := workers_of(agent):
                 kill(self._dice.choice(workers))
-                self.faults["worker killed"] += 1
+                self._faults["worker killed"] += 1
         except (AssertionError, ProcessLookupError):
             return  # somebody else was quicker
 
@@ -255,18 +261,22 @@ def resident_megabytes(pid: int) -> float:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:")) / 1000
 
 
-def soak(minutes: float, seed: int, every: float, root: str) -> tuple[Outcome, Counter[str], list[str]]:
-    """Run waves until the time is over; return what was seen, the faults, and how much memory grew."""
-    outcome, dice = Outcome(), random.Random(seed)
+def soak(minutes: float, seed: int, every: float, root: str, outcome: Outcome) -> None:
+    """Run waves until the time is over, noting in `outcome` what was seen, the faults, and how much memory grew."""
+    dice = random.Random(seed)
     kernel.init(num_cpus=4, object_store_memory=256 << 20, temp_dir=root, log_to_driver=False, logging_level="ERROR")
-    killer = Killer(seed + 1, every)
+    killers = [
+        Killer(seed + 1, every, outcome.faults),
+        SideKiller(seed + 2, SIDE_PAUSES * every, outcome.faults, outcome.wrong),
+    ]
     try:
         waves: list[Wave] = [chain, diamond, arrays, inside, not_again, streams, steady_actor(), mortal_actor()]
         for wave in waves:
             wave(dice, outcome)
         agent = agents_of()[0]
         before = {"program": resident_megabytes(os.getpid()), "node agent": resident_megabytes(agent)}
-        killer.start()
+        for killer in killers:
+            killer.start()
         end = time.monotonic() + minutes * 60
         said = time.monotonic()
         while time.monotonic() < end and len(outcome.wrong) < 10:
@@ -276,49 +286,53 @@ def soak(minutes: float, seed: int, every: float, root: str) -> tuple[Outcome, C
                 break
             if time.monotonic() - said > 10:
                 said = time.monotonic()
-                print(f"  {end - said:5.0f} s to go: {summary(outcome, killer.faults)}", file=sys.stderr, flush=True)
+                print(f"  {end - said:5.0f} s to go: {summary(outcome)}", file=sys.stderr, flush=True)
         after = {"program": resident_megabytes(os.getpid()), "node agent": resident_megabytes(agent)}
+        outcome.memory += [f"{name} {before[name]:.0f} -> {after[name]:.0f} MB" for name in before]
     finally:
-        if killer.is_alive():
-            killer.stop()
+        for killer in killers:
+            if killer.is_alive():
+                killer.stop()
         kernel.shutdown()
-    return outcome, killer.faults, [f"{name} {before[name]:.0f} -> {after[name]:.0f} MB" for name in before]
 
 
-def summary(outcome: Outcome, faults: Counter[str]) -> str:
+def summary(outcome: Outcome) -> str:
     """Return the state in a line."""
     return (
-        f"{faults.total():,} faults, {outcome.right.total():,} right results, "
+        f"{outcome.faults.total():,} faults, {outcome.right.total():,} right results, "
         f"{outcome.documented.total():,} documented errors, {len(outcome.wrong)} wrong"
     )
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Soak, report, and return 1 when anything was wrong or left behind."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0, help="how long (default: 1)")
     parser.add_argument("--seed", type=int, default=0, help="repeats the same work and choices (default: 0)")
     parser.add_argument("--every", type=float, default=0.5, help="mean seconds between two kills (default: 0.5)")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     root = tempfile.mkdtemp(prefix="ks-", dir="/tmp")
     os.mkdir(os.path.join(root, f"kernel-{os.getuid()}"), 0o700)
-    left = "nothing"
+    outcome, left = Outcome(), "nothing"
     try:
         with no_leaks(root):
-            outcome, faults, memory = soak(given.minutes, given.seed, given.every, root)
+            try:
+                soak(given.minutes, given.seed, given.every, root, outcome)
+            except AssertionError as error:
+                outcome.wrong.append(f"the soak itself broke off: {error}")
     except AssertionError as error:
         left = str(error)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     rows = {
-        "faults injected": ", ".join(f"{count} x {what}" for what, count in faults.items()),
+        "faults injected": ", ".join(f"{count} x {what}" for what, count in outcome.faults.items()),
         "right results": ", ".join(f"{what} {count:,}" for what, count in outcome.right.items()),
         "documented errors": ", ".join(f"{what} {count}" for what, count in outcome.documented.items()) or "none",
         "wrong results": "none" if not outcome.wrong else "\n  ".join(["", *outcome.wrong]),
-        "memory": ", ".join(memory),
+        "memory": ", ".join(outcome.memory),
         "left behind": left,
     }
-    print(f"{given.minutes:g} minutes, seed {given.seed}: {summary(outcome, faults)}")
+    print(f"{given.minutes:g} minutes, seed {given.seed}: {summary(outcome)}")
     for label, text in rows.items():
         print(f"{label + ':':<19}{text}")
     return 1 if outcome.wrong or left != "nothing" else 0

@@ -22,9 +22,17 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "register_serializer", "deregister_serializer",
     ),
     "Actors": ("ActorClass", "ActorHandle", "method", "get_actor", "list_named_actors", "kill", "exit_actor"),
-    "Where code runs": ("get_runtime_context", "RuntimeContext", "get_gpu_ids", "get_resource_ids"),
+    "Where code runs": (
+        "NodeAffinitySchedulingStrategy", "NodeLabelSchedulingStrategy", "get_runtime_context", "RuntimeContext",
+        "get_gpu_ids", "get_resource_ids",
+    ),
+    "Placement groups": (
+        "placement_group", "PlacementGroup", "PlacementGroupSchedulingStrategy", "remove_placement_group",
+        "get_placement_group", "placement_group_table", "get_current_placement_group",
+    ),
     "Asking": (
-        "nodes", "cluster_resources", "available_resources", "set_resource", "explain", "timeline", "profile",
+        "nodes", "cluster_resources", "available_resources", "set_resource", "drain_node", "explain", "timeline",
+        "profile",
     ),
 }  # fmt: skip
 NOT_CALLED = ("__version__", "exceptions")

@@ -20,17 +20,31 @@ if _TYPE_CHECKING:
     from kernel.api.context import RuntimeContext, get_gpu_ids, get_resource_ids, get_runtime_context
     from kernel.api.generators import ObjectRefGenerator
     from kernel.api.operations import cancel, get, get_actor, kill, list_named_actors, put, remote, wait
+    from kernel.api.placement_groups import (
+        PlacementGroup,
+        get_current_placement_group,
+        get_placement_group,
+        placement_group,
+        placement_group_table,
+        remove_placement_group,
+    )
     from kernel.api.remote_function import RemoteFunction
     from kernel.api.serializers import deregister_serializer, register_serializer
     from kernel.api.session import init, is_initialized, shutdown
     from kernel.api.state import (
         available_resources,
         cluster_resources,
+        drain_node,
         explain,
         nodes,
         profile,
         set_resource,
         timeline,
+    )
+    from kernel.api.strategies import (
+        NodeAffinitySchedulingStrategy,
+        NodeLabelSchedulingStrategy,
+        PlacementGroupSchedulingStrategy,
     )
     from kernel.runtime.object_ref import ObjectRef
     from kernel.runtime.streams import DynamicReturns
@@ -40,17 +54,31 @@ _HOMES = {
     "context": ("RuntimeContext", "get_gpu_ids", "get_resource_ids", "get_runtime_context"),
     "generators": ("ObjectRefGenerator",),
     "operations": ("cancel", "get", "get_actor", "kill", "list_named_actors", "put", "remote", "wait"),
+    "placement_groups": (
+        "PlacementGroup",
+        "get_current_placement_group",
+        "get_placement_group",
+        "placement_group",
+        "placement_group_table",
+        "remove_placement_group",
+    ),
     "remote_function": ("RemoteFunction",),
     "serializers": ("deregister_serializer", "register_serializer"),
     "session": ("init", "is_initialized", "shutdown"),
     "state": (
         "available_resources",
         "cluster_resources",
+        "drain_node",
         "explain",
         "nodes",
         "profile",
         "set_resource",
         "timeline",
+    ),
+    "strategies": (
+        "NodeAffinitySchedulingStrategy",
+        "NodeLabelSchedulingStrategy",
+        "PlacementGroupSchedulingStrategy",
     ),
 }
 _MODULES = {name: f"kernel.api.{home}" for home, names in _HOMES.items() for name in names}
@@ -60,8 +88,12 @@ __all__ = [
     "ActorClass",
     "ActorHandle",
     "DynamicReturns",
+    "NodeAffinitySchedulingStrategy",
+    "NodeLabelSchedulingStrategy",
     "ObjectRef",
     "ObjectRefGenerator",
+    "PlacementGroup",
+    "PlacementGroupSchedulingStrategy",
     "RemoteFunction",
     "RuntimeContext",
     "__version__",
@@ -69,12 +101,15 @@ __all__ = [
     "cancel",
     "cluster_resources",
     "deregister_serializer",
+    "drain_node",
     "exceptions",
     "exit_actor",
     "explain",
     "get",
     "get_actor",
+    "get_current_placement_group",
     "get_gpu_ids",
+    "get_placement_group",
     "get_resource_ids",
     "get_runtime_context",
     "init",
@@ -83,10 +118,13 @@ __all__ = [
     "list_named_actors",
     "method",
     "nodes",
+    "placement_group",
+    "placement_group_table",
     "profile",
     "put",
     "register_serializer",
     "remote",
+    "remove_placement_group",
     "set_resource",
     "shutdown",
     "timeline",

@@ -24,7 +24,11 @@ class InitOptions:
     num_gpus: float | None
     resources: Mapping[str, float] | None
     memory: int | None
+    memory_limit: int | None
+    memory_threshold: float | None
+    memory_quotas: str | None
     object_store_memory: int | None
+    driver_object_store_memory: int | None
     object_store_directory: str | None
     spill_directory: str | None
     labels: Mapping[str, str] | None
@@ -37,6 +41,7 @@ class InitOptions:
     object_id_seed: int | None
     plugins: Mapping[str, str | Sequence[str] | None]
     head_services: tuple[str, ...]
+    plugin_options: Mapping[str, Mapping[str, Any]] | None = None
 
     def node_resources(self) -> dict[str, float]:
         """Return the resources that were given, by name."""
@@ -62,9 +67,32 @@ class InitOptions:
             store_directory=self.object_store_directory,
             spill_directory=self.spill_directory,
             plugins=self.chosen_plugins(),
+            plugin_options=self.plugin_options or {},
             head_services=self.head_services,
             log_level=os.environ.get("KERNEL_LOG_LEVEL", "warning"),
+            **self.memory_settings(),
         )
+
+    def memory_settings(self) -> dict[str, Any]:
+        """Return how an agent watches memory: what was given, else what the environment says, else nothing."""
+        from kernel.node.memory_policy import check_quotas, check_threshold
+
+        settings: dict[str, Any] = {}
+        for name, variable, read, check in (
+            ("memory_limit", "KERNEL_MEMORY_LIMIT", int, lambda limit: _check_bytes("memory_limit", limit, 0)),
+            ("memory_threshold", "KERNEL_MEMORY_THRESHOLD", float, check_threshold),
+            ("memory_quotas", "KERNEL_MEMORY_QUOTAS", str, check_quotas),
+        ):
+            value, text = getattr(self, name), os.environ.get(variable)
+            if value is None and text:
+                try:
+                    value = read(text)
+                except ValueError as error:
+                    raise OptionError(f"{variable}={text!r}: {error}") from error
+            if value is not None:
+                check(value)
+                settings[name] = value
+        return settings
 
     def process_id(self) -> bytes:
         """Return the driver's process id: random, or the same for the same seed."""
@@ -76,8 +104,9 @@ class InitOptions:
 
 
 _ONLY_AT_START = (
-    "num_cpus", "num_gpus", "resources", "memory", "object_store_memory", "object_store_directory",
-    "spill_directory", "labels", "temp_dir",
+    "num_cpus", "num_gpus", "resources", "memory", "memory_limit", "memory_threshold", "memory_quotas",
+    "object_store_memory", "object_store_directory", "spill_directory", "labels", "temp_dir", "object_id_seed",
+    "plugin_options",
 )  # fmt: skip
 
 
@@ -91,8 +120,9 @@ def check_init(given: InitOptions) -> None:
     for name in given.resources or {}:
         if name in ("CPU", "GPU", "memory", "object_store_memory"):
             raise OptionError(f"resources={{{name!r}: ...}} must be given by init's own argument for it")
-    if given.object_store_memory is not None and given.object_store_memory < 1 << 20:
-        raise OptionError(f"object_store_memory must be at least 1 MB, in bytes, not {given.object_store_memory}")
+    _check_bytes("object_store_memory", given.object_store_memory, 1 << 20)
+    _check_bytes("driver_object_store_memory", given.driver_object_store_memory, 1)
+    given.memory_settings()
     if given.namespace is not None and not given.namespace:
         raise OptionError("namespace must be a non-empty string or None")
     if given.address is not None:
@@ -107,16 +137,26 @@ def check_init(given: InitOptions) -> None:
             raise OptionError("local_mode=True and an address contradict each other")
 
 
+def _check_bytes(name: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        at_least = "1 MB" if least == 1 << 20 else least
+        raise OptionError(f"{name} must be at least {at_least}, in bytes, not {value}")
+
+
 def make_local_runtime(given: InitOptions) -> Runtime:
     """Return the in-process runtime."""
+    from pathlib import Path
+
     from kernel.local.runtime import LocalRuntime
-    from kernel.plugins import PluginManager
+    from kernel.plugins import KINDS, PluginManager, find_config, select
     from kernel.runtime.serialization import ValueSerializer
 
     chosen = {kind: name for kind, name in given.chosen_plugins().items() if kind == "serializer"}
+    config = find_config(os.environ, Path.cwd(), Path.home())
+    selected = select(KINDS["serializer"], argument=chosen.get("serializer"), environment=os.environ, config=config)
     serializers: list[Any] = []
-    if chosen or os.environ.get("KERNEL_SERIALIZER"):
-        manager = PluginManager.discover(chosen)
+    if selected.names:  # to look for plugins takes longer than all the rest
+        manager = PluginManager.discover(chosen, config=config)
         serializers = [factory() for factory in manager.choose_many("serializer")]
     return LocalRuntime(
         ValueSerializer(serializers),

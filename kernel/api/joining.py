@@ -10,21 +10,25 @@ from typing import Any
 from kernel.api.init_options import InitOptions
 from kernel.api.log_printer import LogPrinter
 from kernel.api.runtime_env import prepare_environment
-from kernel.node.sessions import Session
+from kernel.node.descriptor_limit import raise_limit
+from kernel.node.sessions import Session, gateway_at, tls_at
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import set_runtime
-from kernel.runtime.process import Identity
+from kernel.runtime.identity import Identity
 from kernel.runtime.serialization import ValueSerializer
+from kernel.transport.authentication import TOKEN_VARIABLE
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import ProcessId
 
 
 def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRuntime:
     """Connect this program to a running session and return its runtime; `starter` says that it started it."""
+    raise_limit()
     process = ProcessId(given.process_id())
-    identity = Identity(process, "driver", b"", process, session.directory, session.token())
+    reached = gateway_at(session.directory), tls_at(session.directory)
+    identity = Identity(process, "driver", b"", process, session.directory, session.token(), *reached)
     namespace = given.namespace or process.hex()
     runtime = CoreRuntime(identity, ValueSerializer(), _no_store, namespace)
     details = {
@@ -34,12 +38,12 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRun
         "namespace": namespace,
         "cwd": os.getcwd(),
         "path": list(sys.path),
-        "variables": dict(os.environ) if not starter else {},
+        "variables": {name: text for name, text in os.environ.items() if name != TOKEN_VARIABLE} if not starter else {},
         "script": sys.argv[0] if sys.argv else "",
         "wants_logs": given.log_to_driver,
+        "store_bytes": int(given.driver_object_store_memory or 0),
     }
     runtime.io.handlers[op.LOG_LINES] = LogPrinter().on_lines
-    runtime.io.handlers[op.EXIT] = lambda connection, message: None
     set_runtime(runtime)
     try:
         runtime.start(details)
@@ -50,7 +54,7 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRun
         set_runtime(None)
         runtime.shutdown()
         raise
-    runtime.io.install_interrupts()
+    runtime.io.interrupts.install()
     return runtime
 
 

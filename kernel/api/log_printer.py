@@ -15,9 +15,11 @@ class LogPrinter:
         _, pid, name, stream, lines = message
         prefix = f"({name or 'worker'} pid={pid}) "
         target = sys.stderr if stream == "stderr" else sys.stdout
-        if target.isatty():
-            prefix = f"\x1b[36m{prefix}\x1b[0m"
+        if target is None:
+            return
         try:
+            if target.isatty():
+                prefix = f"\x1b[36m{prefix}\x1b[0m"
             target.write("".join(f"{prefix}{line}\n" for line in lines))
             target.flush()
         except (OSError, ValueError):

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from kernel.api.actor import ActorClass, ActorHandle, handle_from_description
 from kernel.api.remote_function import RemoteFunction
 from kernel.api.session import ensure_session
+from kernel.runtime import current
 from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.object_ref import ObjectRef
@@ -61,20 +62,19 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
     `timeout` is in seconds. Raises what a task raised (an error that is also a `TaskError`), GetTimeoutError when
     time runs out, and faults (`FaultError`) when a value can't be had.
     """
-    runtime = ensure_session()
-    one = type(refs) is ObjectRef
-    if one:
-        refs = (refs,)
-    elif not _are_refs(refs):
-        raise UsageError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
+    runtime = current._runtime or ensure_session()
     if timeout is not None and timeout < 0:
         raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
-    _warn_in_coroutine("get")
+    if "asyncio" in sys.modules:
+        _warn_in_coroutine("get")
     try:
-        values = runtime.get(refs, timeout)
+        if type(refs) is ObjectRef:
+            return runtime.get_one(refs, timeout)
+        if not _are_refs(refs):
+            raise UsageError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
+        return runtime.get(refs, timeout)
     except KernelError as error:
-        raise hide_internal_frames(error) from error.__cause__
-    return values[0] if one else values
+        raise hide_internal_frames(error)  # noqa: B904  (the same error, with the causes that it has)
 
 
 def put(value: Any, *, weak: bool = False) -> ObjectRef:
@@ -106,7 +106,8 @@ def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> No
     """Cancel the task (or actor call) that makes `ref`; `get` of it then raises TaskCancelledError.
 
     A task that waits never runs. One that runs gets a KeyboardInterrupt (a coroutine is cancelled); with `force`
-    its worker is ended. `recursive` cancels what it submitted, too. A finished task is left alone.
+    its worker is ended. A call in a thread of an actor gets it when it is back in Python, so not amid `time.sleep`.
+    `recursive` cancels what it submitted, too. A finished task is left alone.
     """
     if type(ref) is not ObjectRef:
         raise UsageError(f"cancel() takes an ObjectRef, not {_describe(ref)}")

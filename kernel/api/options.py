@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kernel.runtime.definitions import UNSAID
 from kernel.runtime.operations import DYNAMIC, STREAMING
 from kernel_spec.errors import OptionError
+from kernel_spec.placement import DEFAULT_STRATEGY, SPREAD_STRATEGY, check_strategy
 from kernel_spec.resources import CPU, GPU, MEMORY, OBJECT_STORE_MEMORY, UNIT, Amounts, to_units
 
 TASK = "a task"
@@ -18,7 +20,10 @@ METHOD = "an actor method"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: the things it applies to, what it must be (for messages), and the check."""
+    """One option: the things it applies to, what it must be (for messages), and the check.
+
+    The check returns whether a value is accepted, or raises ValueError, which says better why not.
+    """
 
     places: tuple[str, ...]
     expected: str
@@ -69,8 +74,8 @@ def _groups(value: Any) -> bool:
 
 def _strategy(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return "type" in value
-    return value in ("DEFAULT", "SPREAD") or hasattr(value, "to_mapping")
+        return "type" in value and bool(check_strategy(value))
+    return value in (DEFAULT_STRATEGY, SPREAD_STRATEGY) or hasattr(value, "to_mapping")
 
 
 def _flag(value: Any) -> bool:
@@ -87,7 +92,7 @@ OPTIONS: dict[str, Option] = {
     "num_gpus": Option(_TA, "a number of GPUs, zero or more (0.5 shares one)", _number),
     "resources": Option(_TA, "a mapping of resource name to quantity", _quantities),
     "memory": Option(_TA, "bytes, zero or more", _number),
-    "object_store_memory": Option((ACTOR,), "bytes, zero or more", _number),
+    "object_store_memory": Option(_TA, "bytes, zero or more", _number),
     "accelerator_type": Option(_TA, "the name of an accelerator model", _text),
     "num_returns": Option((TASK, METHOD), 'a count, "dynamic" or "streaming"', _returns),
     "max_calls": Option((TASK,), "a count (0: no limit)", _count),
@@ -104,7 +109,9 @@ OPTIONS: dict[str, Option] = {
     "get_if_exists": Option((ACTOR,), "True or False", _flag),
     "lifetime": Option((ACTOR,), '"detached", "non_detached" or None', lambda v: v in ("detached", "non_detached")),
     "runtime_env": Option(_TA, "a mapping such as {'env_vars': {...}}", _mapping),
-    "scheduling_strategy": Option(_TA, '"DEFAULT", "SPREAD" or a mapping with a "type"', _strategy),
+    "scheduling_strategy": Option(
+        _TA, '"DEFAULT", "SPREAD", a strategy of kernel.*SchedulingStrategy, or a mapping with a "type"', _strategy
+    ),
     "scheduling_hints": Option(_TA, "a mapping that the scheduler plugin understands", _mapping),
     "stream_ahead": Option((TASK, METHOD), "how many items a stream may be ahead of its consumer (0: any)", _count),
 }
@@ -125,7 +132,11 @@ def check_options(options: Mapping[str, Any], place: str) -> dict[str, Any]:
             raise OptionError(f"{name!r} is an option of {where}, not of {place}")
         if value is None:
             continue
-        if not option.accepts(value):
+        try:
+            accepted = option.accepts(value)
+        except ValueError as error:
+            raise OptionError(f"{name}: {error}") from None
+        if not accepted:
             raise OptionError(f"{name} must be {option.expected}, not {value!r}")
         given[name] = value
     return given
@@ -180,6 +191,7 @@ def retry_exceptions(options: Mapping[str, Any]) -> bool | tuple[type[BaseExcept
 
 
 def strategy_of(options: Mapping[str, Any]) -> Any:
-    """Return the scheduling strategy as plain values."""
-    given = options.get("scheduling_strategy", "DEFAULT")
-    return given.to_mapping() if hasattr(given, "to_mapping") else given
+    """Return the scheduling strategy as plain values, `UNSAID` if none was given."""
+    given = options.get("scheduling_strategy", UNSAID)
+    plain = given.to_mapping() if hasattr(given, "to_mapping") else given
+    return plain if isinstance(plain, str) else dict(plain)

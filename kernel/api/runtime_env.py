@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from kernel.control.archives import PIECE_BYTES
 from kernel.runtime.current import get_runtime
 from kernel_spec.errors import RuntimeEnvError
 
@@ -21,7 +22,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def prepare_environment(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the environment as plain values, with its directories sent to the node under their content's digest.
+    """Return the environment as plain values, with its directories sent to the head under their content's digest.
 
     Raises RuntimeEnvError for an unknown field, a bad value, or files that can't be packed.
     """
@@ -126,5 +127,6 @@ def _is_excluded(directory: str, name: str, patterns: set[str]) -> bool:
 def _send(runtime: Any, archive: bytes) -> str:
     digest = hashlib.blake2b(archive, digest_size=16).hexdigest()
     if not runtime.query("has_package", digest):
-        runtime.query("add_package", digest, archive)
+        for offset in range(0, len(archive), PIECE_BYTES):
+            runtime.query("add_package", digest, offset, len(archive), archive[offset : offset + PIECE_BYTES])
     return digest

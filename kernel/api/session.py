@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -42,7 +41,11 @@ def init(
     num_gpus: float | None = None,
     resources: Mapping[str, float] | None = None,
     memory: int | None = None,
+    memory_limit: int | None = None,
+    memory_threshold: float | None = None,
+    memory_quotas: str | None = None,
     object_store_memory: int | None = None,
+    driver_object_store_memory: int | None = None,
     object_store_directory: str | None = None,
     spill_directory: str | None = None,
     labels: Mapping[str, str] | None = None,
@@ -61,13 +64,19 @@ def init(
     metadata_store: str | None = None,
     spill_target: str | None = None,
     head_services: Sequence[str] = (),
+    plugin_options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> SessionInfo:
     """Start a session for this program, or join one, and return what is known about it.
 
     Without `address` (and without KERNEL_ADDRESS in the environment) a session of this machine is started, with
     `num_cpus`, `num_gpus`, `resources`, `memory` and `object_store_memory` (bytes) as given or detected; it ends
-    with this program. `address="auto"` joins the newest session of this user, a session's directory that one.
-    `local_mode=True` runs everything in this process, one after another. Plugins are chosen by name.
+    with this program. When its processes hold more than `memory_threshold` of `memory_limit` (bytes), or of what the
+    machine has, workers are ended; `memory_quotas` says for whom `memory=` is a limit ("actors", "all", "none").
+    `driver_object_store_memory` is what this program may hold in the object store (bytes). `address="auto"` joins the
+    newest session of this user, a session's directory or name that one, and "HOST:PORT" of a head the cluster there,
+    through the node of it that runs on this machine. `local_mode=True` runs everything in this process, one after
+    another. Plugins are chosen by name; `plugin_options` says by name what each is told besides, such as
+    `{"redis": {"url": "redis://host:6379/0"}}`.
 
     Raises AlreadyInitializedError for a second init (unless `ignore_reinit_error`), OptionError for values that
     can't be, PluginError for a plugin that was chosen and can't be used, SessionEndedError when nothing answers.
@@ -82,13 +91,14 @@ def init(
             )
         given = InitOptions(
             address if address is not None else os.environ.get("KERNEL_ADDRESS") or None,
-            num_cpus, num_gpus, resources, memory, object_store_memory, object_store_directory, spill_directory,
-            labels, local_mode, namespace, runtime_env, log_to_driver, logging_level, temp_dir, object_id_seed,
+            num_cpus, num_gpus, resources, memory, memory_limit, memory_threshold, memory_quotas, object_store_memory,
+            driver_object_store_memory, object_store_directory, spill_directory, labels, local_mode, namespace,
+            runtime_env, log_to_driver, logging_level, temp_dir, object_id_seed,
             {
                 "scheduler": scheduler, "object_store": object_store, "serializer": serializer,
                 "metadata_store": metadata_store, "spill_target": spill_target,
             },
-            tuple(head_services),
+            tuple(head_services), plugin_options,
         )  # fmt: skip
         check_init(given)
         if configure_logging:
@@ -119,18 +129,24 @@ def shutdown() -> None:
     if agent is not None:
         import subprocess
 
+        from kernel.node.launch import let_go
+        from kernel.node.sessions import remove
+
+        let_go(agent)
         try:
             agent.wait(timeout=10)
         except subprocess.TimeoutExpired:
             agent.kill()
             agent.wait()
         if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
+            remove(directory)
 
 
 def _leave_in_child() -> None:
     """A forked child has no session, and nothing to end when it exits."""
     global _agent, _directory, _lock
+    if _agent is not None and _agent.stdin is not None:
+        _agent.stdin.close()  # as long as it is open somewhere, the agent takes the program for alive
     _agent = _directory = None
     _lock = threading.RLock()  # the old one may be held by a thread that is not here
 
@@ -158,28 +174,20 @@ def ensure_session() -> Runtime:
 
 def _start(given: InitOptions) -> Runtime:
     global _agent, _directory
-    from kernel.node.launch import await_agent, start_agent
-    from kernel.node.sessions import Session, make_session
-    from kernel.transport.authentication import make_token
+    from kernel.node.launch import await_agent, launched
 
-    token = make_token()
-    directory = make_session(token, stays=False, given=given.temp_dir)
-    agent = None
     try:
-        agent = start_agent(given.agent_config(directory, token, ephemeral=True), stays=False)
-        from kernel.api.joining import join  # half of the work of importing the runtime, done while the agent starts
+        with launched(given.agent_config, False, given.temp_dir) as (session, agent):
+            # Half of the work of importing the runtime is done while the agent starts.
+            from kernel.api.joining import join
 
-        await_agent(agent, directory)
-        runtime = join(given, Session(directory, agent.pid, False), starter=True)
-    except BaseException as error:
-        if agent is not None:
-            agent.kill()
-            agent.wait()
-        shutil.rmtree(directory, ignore_errors=True)
-        if isinstance(error, PluginNotFoundError) and not given.chosen_plugins():
-            return _fall_back(given, str(error))
-        raise
-    _agent, _directory = agent, directory
+            await_agent(agent, session.directory)
+            runtime = join(given, session, starter=True)
+    except PluginNotFoundError as error:
+        if error.asked_for:
+            raise
+        return _fall_back(given, str(error))
+    _agent, _directory = agent, session.directory
     return runtime
 
 
@@ -207,8 +215,11 @@ def _start_local(given: InitOptions) -> Runtime:
 
 
 def _find_session(address: str) -> Session:
-    from kernel.node.sessions import running_sessions
+    from kernel.node.sessions import running_sessions, session_at, session_of_cluster
+    from kernel.transport.addresses import is_place
 
+    if os.path.isabs(address) and (session := session_at(address)):
+        return session
     sessions = running_sessions()
     if address == "auto":
         if not sessions:
@@ -217,8 +228,15 @@ def _find_session(address: str) -> Session:
             )
         return sessions[-1]
     for session in sessions:
-        if address in (session.directory, session.name):
+        if address == session.name:
             return session
+    if is_place(address):
+        if (found := session_of_cluster(address, sessions)) is not None:
+            return found
+        raise SessionEndedError(
+            f"no node of the cluster at {address} runs on this machine, for this user; start one with "
+            f"`kernel start --address {address}`"
+        )
     known = ", ".join(session.name for session in sessions) or "none"
     raise SessionEndedError(f"no session answers at {address!r}; running sessions of this user: {known}")
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kernel.api.actor import ActorHandle
+from kernel.api.placement_groups import PlacementGroup
 from kernel.api.session import ensure_session
 from kernel.runtime.current import find_runtime
 from kernel.runtime.object_ref import ObjectRef
@@ -25,7 +26,7 @@ def cluster_resources() -> dict[str, float]:
 
 
 def available_resources() -> dict[str, float]:
-    """Return resource to the quantity that is free now (and may not be in a moment)."""
+    """Return resource to the quantity that is free now (and may not be in a moment); 0.0 where nothing is."""
     return dict(ensure_session().query("available_resources"))
 
 
@@ -39,17 +40,32 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     return None
 
 
-def explain(what: ObjectRef | ActorHandle) -> str:
-    """Say what a reference or an actor is waiting for: which resource, which argument, which process."""
+def explain(what: ObjectRef | ActorHandle | PlacementGroup) -> str:
+    """Say what a reference, an actor or a placement group waits for: which resource, which argument, which process."""
     runtime = ensure_session()
     if isinstance(what, ActorHandle):
         return str(runtime.query("explain_actor", what._actor_id))
+    if isinstance(what, PlacementGroup):
+        return str(runtime.query("explain_placement_group", what.id))
     return runtime.explain(what)
 
 
-def set_resource(name: str, capacity: float) -> None:
-    """Create, change or (with 0) delete a custom resource of this node. Raises OptionError for a bad capacity."""
-    ensure_session().query("set_resource", name, float(capacity))
+def set_resource(name: str, capacity: float, node_id: str | None = None) -> None:
+    """Create, change or (with 0) delete a custom resource of a node: of `node_id`, or of the one where this runs.
+
+    Raises OptionError for a bad capacity, and for a node that is not there.
+    """
+    ensure_session().query("set_resource", name, float(capacity), node_id or "")
+
+
+def drain_node(node_id: str, deadline: float | None = None) -> None:
+    """Let a node leave: nothing new starts there, what runs goes on, what lies in its store is copied elsewhere.
+
+    It leaves when nothing runs there any more, in `deadline` seconds at the latest; then what still runs is cut off,
+    and run again elsewhere as far as `max_retries` and `max_restarts` allow. Returns at once; `kernel.nodes()` shows
+    how far it is (`State`). Raises OptionError for a node that is not there, or that is beside the head.
+    """
+    ensure_session().query("drain_node", node_id, None if deadline is None else float(deadline))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Finding a session, and asking its agent: a light client that owns nothing, runs nothing and starts no thread.
 
-It introduces itself with the role "tool", so the agent counts it neither as a program nor as a worker.
+It introduces itself with the role "tool", so the agent counts it neither as a program nor as a worker. From a machine
+without a node of the cluster the head itself is asked, through its port.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import os
 import pickle
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -15,26 +18,99 @@ import click
 
 from kernel.cli.display import Waiting
 from kernel.cli.refusals import Failure, Refusal, nearest
-from kernel.node.sessions import Session, running_sessions
+from kernel.cli.tokens import token_to_join
+from kernel.control import words
+from kernel.node.advice import advice_on
+from kernel.node.sessions import Session, last_ended, running_sessions, session_at, session_of_cluster
 from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON
-from kernel.transport.connection import Connection, Message, connect
+from kernel.transport.addresses import HEAD, is_place
+from kernel.transport.connecting import connect
+from kernel.transport.connection import Connection, Message
+from kernel.transport.credentials import Credentials, TlsFiles
 from kernel.transport.reactor import Reactor
-from kernel_spec.errors import KernelError
+from kernel_spec.errors import KernelError, OptionError
 
 ANSWER_SECONDS = 10.0
 """How long an agent may take to answer; asking every process of a session takes it two at most."""
 
 NO_SESSION = "no session of yours is running; start one with: kernel start --head"
 
-address_option = click.option(
-    "--address",
-    metavar="SESSION",
-    envvar="KERNEL_ADDRESS",
-    help="The session: its name, a part of it, or its directory (default: the newest of yours).",
+tls_option = click.option(
+    "--tls",
+    metavar="DIR",
+    envvar="KERNEL_TLS",
+    help="Speak TLS between machines, with what `kernel certificates create DIR` wrote.",
 )
 
+_TOKEN, _TLS = "kernel.token_file", "kernel.tls"
+
+
+def _remember(name: str) -> Any:
+    def remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        context.meta[name] = value
+
+    return remember
+
+
+def address_option(command: Any) -> Any:
+    """Add --address to a command, and what is needed to ask a head elsewhere."""
+    options = (
+        click.option(
+            "--address",
+            metavar="SESSION",
+            envvar="KERNEL_ADDRESS",
+            help="The session: its name, a part of it, its directory, or HOST:PORT of its head (default: your newest).",
+        ),
+        click.option(
+            "--token-file",
+            metavar="FILE",
+            type=click.Path(path_type=Path, dir_okay=False),
+            expose_value=False,
+            callback=_remember(_TOKEN),
+            help="The token of a head elsewhere (default: KERNEL_TOKEN).",
+        ),
+        click.option(
+            "--tls",
+            metavar="DIR",
+            envvar="KERNEL_TLS",
+            expose_value=False,
+            callback=_remember(_TLS),
+            help="Ask a head elsewhere in TLS, with what `kernel certificates create DIR` wrote.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+
+
+@dataclass(frozen=True, slots=True)
+class DistantHead:
+    """A head of which no node is on this machine. `name` is its place, HOST:PORT."""
+
+    name: str
+    secret: bytes
+    tls: TlsFiles | None
+
+    def token(self) -> bytes:
+        """Return the cluster's secret."""
+        return self.secret
+
+
+def find_head(address: str | None = None) -> Session | DistantHead:
+    """Return whom to ask: the session that `address` names, or the head at HOST:PORT if it is on no node here."""
+    if address is None or not is_place(address):
+        return find_session(address)
+    session = session_of_cluster(address, running_sessions())
+    if session is not None:
+        return session
+    options = click.get_current_context().meta
+    tls = options.get(_TLS)
+    files = TlsFiles.of_directory(tls) if tls else None
+    return DistantHead(address, token_to_join(address, options.get(_TOKEN)), files)
 
 
 def find_session(address: str | None = None) -> Session:
@@ -42,17 +118,32 @@ def find_session(address: str | None = None) -> Session:
     sessions = running_sessions()
     if address in (None, "", "auto"):
         if not sessions:
-            raise Failure(NO_SESSION)
+            raise Failure(NO_SESSION + _how_the_last_ended())
         return sessions[-1]
     assert address is not None
+    if is_place(address):
+        session = session_of_cluster(address, sessions)
+        if session is None:
+            raise Refusal(f"this needs a node of the cluster at {address} on this machine, and there is none")
+        return session
     return match_session(address, sessions)
 
 
+def _how_the_last_ended() -> str:
+    session = last_ended()
+    return f" (the last, {session.name}, has ended: {session.ended})" if session is not None else ""
+
+
 def match_session(address: str, sessions: list[Session]) -> Session:
-    """Return the one of `sessions` that `address` names by name, directory or a part. Raises Refusal."""
+    """Return the session whose directory `address` is, or the one of `sessions` it names or is a part of.
+
+    Raises Refusal when there is none.
+    """
     wanted = address.rstrip("/")
+    if os.path.isdir(wanted) and (there := session_at(wanted)):
+        return there
     for session in sessions:
-        if wanted == session.name or os.path.realpath(wanted) == os.path.realpath(session.directory):
+        if wanted == session.name:
             return session
     found = [session for session in sessions if wanted in session.name]
     if len(found) == 1:
@@ -69,20 +160,26 @@ def match_session(address: str, sessions: list[Session]) -> Session:
 class SessionClient:
     """A connection to a session's agent. A context manager; `ask` is all it does."""
 
-    def __init__(self, session: Session, seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(self, session: Session | DistantHead, seconds: float = ANSWER_SECONDS) -> None:
         self.session = session
         self._seconds = seconds
         self._answers: dict[int, Message] = {}
         self._number = 0
         self._lost = ""
+        self._refusal = ""
         self._reactor = Reactor()
+        distant = isinstance(session, DistantHead)
+        self._what = f"the head at {session.name}" if distant else f"session {session.name}"
+        place = f"tcp://{session.name}/{HEAD}" if distant else f"{session.directory}/agent.sock"
         try:
-            self._connection = connect(
-                f"{session.directory}/agent.sock", session.token(), self._reactor, self._on_messages, self._on_close
-            )
+            tls = Credentials(session.tls) if distant and session.tls is not None else None
+            self._connection = connect(place, session.token(), self._reactor, self._on_messages, self._on_close, tls)
+        except OptionError:
+            self._reactor.close()
+            raise
         except (OSError, KernelError) as error:
             self._reactor.close()
-            raise Failure(f"session {session.name} can't be asked: {error}") from error
+            raise Failure(f"{self._what} can't be asked: {error}") from error
         self._connection.send((op.HELLO, os.urandom(8), "tool", os.getpid(), "", PYTHON, {}))
 
     def __enter__(self) -> SessionClient:
@@ -119,11 +216,15 @@ class SessionClient:
         deadline = time.monotonic() + self._seconds
         while number not in self._answers:
             left = deadline - time.monotonic()
+            if self._lost and isinstance(self.session, DistantHead):
+                raise Failure(f"{self._what} can't be asked: {self._lost}{advice_on(self._lost)}")
             if self._lost:
-                raise Failure(f"session {self.session.name} ended the connection ({self._lost})")
+                raise Failure(f"{self._what} ended the connection ({self._lost})")
+            if left <= 0 and isinstance(self.session, DistantHead):
+                raise Failure(f"{self._what} does not answer within {self._seconds:g} s")
             if left <= 0:
                 raise Failure(
-                    f"session {self.session.name} does not answer within {self._seconds:g} s (agent pid "
+                    f"{self._what} does not answer within {self._seconds:g} s (agent pid "
                     f"{self.session.pid}); end it with: kernel stop --force {self.session.name}"
                 )
             waiting.show()
@@ -133,13 +234,22 @@ class SessionClient:
         for message in messages:
             if message[0] in (op.REPLY, op.REPLY_ERROR):
                 self._answers[message[1]] = message
+            elif message[0] == words.REFUSED:
+                self._refusal = message[1]
 
     def _on_close(self, connection: Connection, reason: str) -> None:
-        self._lost = reason
+        self._lost = self._refusal or reason.removeprefix(f"no connection to tcp://{self.session.name}/{HEAD}: ")
+
+    def await_end(self, seconds: float) -> bool:
+        """Return whether the other side ends the connection within `seconds`."""
+        deadline = time.monotonic() + seconds
+        while not self._lost and (left := deadline - time.monotonic()) > 0:
+            self._reactor.poll(min(left, 0.25))
+        return bool(self._lost)
 
 
-def ask_session(address: str | None, method: str, *arguments: Any) -> tuple[Session, Any]:
+def ask_session(address: str | None, method: str, *arguments: Any) -> tuple[Session | DistantHead, Any]:
     """Find a session, ask its agent one thing, and return both."""
-    session = find_session(address)
+    session = find_head(address)
     with SessionClient(session) as client:
         return session, client.ask(method, *arguments)

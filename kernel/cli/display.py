@@ -43,13 +43,15 @@ def echo_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, default=lambda one: one.hex() if isinstance(one, bytes) else str(one)))
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], indent: int = 0, right: Sequence[int] = ()) -> None:
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], indent: int = 0, right: Sequence[int] = (), cut: bool = True
+) -> None:
     """Print columns as wide as they need to be, those numbered in `right` flush right.
 
-    On a terminal the last column is cut to what fits, from its left end.
+    With `cut` the last column is cut, on a terminal, to what fits, from its left end.
     """
     widths = [max(len(click.unstyle(row[column])) for row in [heads, *rows]) for column in range(len(heads))]
-    if sys.stdout.isatty():
+    if cut and sys.stdout.isatty():
         taken = indent + sum(widths[:-1]) + 2 * (len(widths) - 1)
         widths[-1] = min(widths[-1], max(10, terminal_width() - taken))
     for number, row in enumerate([heads, *rows]):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from kernel.cli.client import SessionClient
 from kernel.cli.refusals import Failure
@@ -15,7 +13,6 @@ from kernel.node.sessions import Session, remove
 
 END_SECONDS = 15.0
 _POLL_SECONDS = 0.02
-_AGENT_MODULE = b"kernel.node.boot"
 
 
 def end_session(session: Session, waiting: Callable[[], None] = lambda: None) -> None:
@@ -31,18 +28,18 @@ def end_session(session: Session, waiting: Callable[[], None] = lambda: None) ->
                 f"session {session.name} has not ended within {END_SECONDS:g} s (agent pid {session.pid}); "
                 f"kill it with: kernel stop --force {session.name}"
             )
-    remove(session)
+    remove(session.directory)
 
 
 def kill_session(session: Session) -> int:
     """Kill the agent and everything it started, remove the directory, and return how many processes there were."""
-    family = _stopped_family(session.pid) if _is_agent(session.pid) else []
+    family = _stopped_family(session.pid) if session.is_running() else []
     for pid in family:
         kill(pid)
     if not _await_end(family, END_SECONDS, lambda: None):
         left = ", ".join(str(pid) for pid in family if is_alive(pid))
         raise Failure(f"processes of session {session.name} survived SIGKILL: {left} (waiting for a device or a disk?)")
-    remove(session)
+    remove(session.directory)
     return len(family)
 
 
@@ -56,14 +53,6 @@ def _stopped_family(agent: int) -> list[int]:
         for pid in more:
             kill(pid, signal.SIGSTOP)
         family += more
-
-
-def _is_agent(pid: int) -> bool:
-    """Return whether `pid` is an agent of ours, and not something that got its number since."""
-    try:
-        return _AGENT_MODULE in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") and is_alive(pid)
-    except OSError:
-        return not os.path.isdir("/proc/self") and is_alive(pid)
 
 
 def _await_end(pids: list[int], seconds: float, waiting: Callable[[], None]) -> bool:

@@ -1,4 +1,4 @@
-"""`kernel explain`: what an object or an actor is waiting for."""
+"""`kernel explain`: what an object, an actor or a placement group is waiting for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kernel.cli import display
-from kernel.cli.client import SessionClient, address_option, find_session, json_option
+from kernel.cli.client import SessionClient, address_option, find_head, json_option
 from kernel.cli.refusals import Refusal, nearest
 from kernel.cli.values import id_of
 
@@ -18,13 +18,13 @@ _SHORTEST = 4
 
 
 @click.command("explain")
-@click.argument("what", metavar="REF|ACTOR")
+@click.argument("what", metavar="REF|ACTOR|GROUP")
 @address_option
 @json_option
 def explain(what: str, address: str | None, as_json: bool) -> None:
-    """Say what an object or an actor waits for: which resource, which argument, which process.
+    """Say what an object, an actor or a placement group waits for: which resource, which argument, which process.
 
-    REF|ACTOR is the id of an object or an actor (its first characters will do), an actor's name, or its class.
+    REF|ACTOR|GROUP is an id (its first characters will do), a name, or an actor's class.
 
     \b
     Examples:
@@ -33,12 +33,12 @@ def explain(what: str, address: str | None, as_json: bool) -> None:
       kernel explain counter
     """
     text = id_of(what)
-    session = find_session(address)
+    session = find_head(address)
     with SessionClient(session) as client:
-        actors = client.ask("actors")
-        rows = _of_named(client, actors, text) or _of_id(client, text)
+        actors, groups = client.ask("actors"), client.ask("placement_groups")
+        rows = _of_named(client, actors, groups, text) or _of_id(client, text)
     if not rows:
-        raise Refusal(_unknown(text, actors, session.name))
+        raise Refusal(_unknown(text, [*actors, *groups], session.name))
     if as_json:
         display.echo_json([{"kind": kind, "id": id, "explanation": reason} for kind, id, reason in rows])
         return
@@ -47,12 +47,17 @@ def explain(what: str, address: str | None, as_json: bool) -> None:
         click.echo(click.wrap_text(reason, display.terminal_width(), initial_indent="  ", subsequent_indent="  "))
 
 
-def _of_named(client: SessionClient, actors: Sequence[Mapping[str, Any]], name: str) -> list[tuple[str, str, str]]:
-    """Explain the actors of that name, else the living ones of that class."""
+def _of_named(
+    client: SessionClient, actors: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]], name: str
+) -> list[tuple[str, str, str]]:
+    """Explain the actors and placement groups of that name, else the living actors of that class."""
     found = [actor for actor in actors if actor["name"] == name]
-    found = found or [actor for actor in actors if actor["class_name"] == name and actor["state"] != "DEAD"]
+    named = [group["placement_group_id"] for group in groups if group["name"] == name]
+    if not named:
+        found = found or [actor for actor in actors if actor["class_name"] == name and actor["state"] != "DEAD"]
     ids = [actor["actor_id"] for actor in found]
-    return [("actor", id, client.ask("explain_actor", bytes.fromhex(id))) for id in ids]
+    rows = [("actor", id, client.ask("explain_actor", bytes.fromhex(id))) for id in ids]
+    return rows + [("placement group", id, client.ask("explain_placement_group", id)) for id in named]
 
 
 def _of_id(client: SessionClient, text: str) -> list[tuple[str, str, str]]:
@@ -66,7 +71,7 @@ def _of_id(client: SessionClient, text: str) -> list[tuple[str, str, str]]:
     return [row for row in rows if row[1].startswith(digits) or digits.startswith(row[1])]
 
 
-def _unknown(text: str, actors: Sequence[Mapping[str, Any]], session: str) -> str:
-    names = {actor["name"] for actor in actors} | {actor["class_name"] for actor in actors}
+def _unknown(text: str, rows: Sequence[Mapping[str, Any]], session: str) -> str:
+    names = {row["name"] for row in rows} | {row.get("class_name") for row in rows}
     hint = nearest(text, sorted(names - {"", None})) or "; an object that nobody needs any more is forgotten"
-    return f"session {session} knows no object and no actor {text!r}{hint}"
+    return f"session {session} knows no object, no actor and no placement group {text!r}{hint}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -63,8 +64,11 @@ def logs(
     if not follow:
         if not shown and pid is not None:
             wanted.check_pid(pid)
+        elif not shown and actor is not None:
+            click.echo(f"actor {actor} has written nothing so far", err=True)
         return
     for line in _followed(follower, session):
+        wanted.look_again(line)
         if wanted(line):
             _show(line, as_json)
     click.echo(f"session {session.name} has ended", err=True)
@@ -79,7 +83,11 @@ class _Wanted:
         self._worker = worker.lower() if worker else None
         if self._worker is not None and not re.fullmatch("[0-9a-f]+", self._worker):
             raise Refusal(f"--worker {worker!r} is no id; ids are hexadecimal (kernel status --json lists them)")
-        self._actors = None if actor is None else self._workers_of(actor)
+        self._actor = actor
+        self._workers: set[str] = set()
+        self._classes: set[str] = set()
+        self._others: set[str] = set()
+        self._look(actor)
 
     def __call__(self, line: Line) -> bool:
         if self._pid is not None and line.pid != self._pid:
@@ -88,7 +96,15 @@ class _Wanted:
             line.worker.startswith(self._worker) or self._worker.startswith(line.worker)
         ):
             return False
-        return self._actors is None or line.worker in self._actors
+        return self._actor is None or line.worker in self._workers
+
+    def look_again(self, line: Line) -> None:
+        """Find out whether a line that was just written is of a worker that the actor restarted on."""
+        if line.name in self._classes and line.worker not in self._workers | self._others:
+            with contextlib.suppress(click.ClickException):  # the session has ended, or the actor did long ago
+                self._look(self._actor)
+            if line.worker not in self._workers:
+                self._others.add(line.worker)
 
     def check_pid(self, pid: int) -> None:
         """Refuse a pid that no worker has."""
@@ -98,18 +114,23 @@ class _Wanted:
             known = ", ".join(map(str, pids)) or "none"
             raise Refusal(f"nothing was written by a process {pid}; workers of {self._session.name}: {known}")
 
-    def _workers_of(self, actor: str) -> set[str]:
+    def _look(self, actor: str | None) -> None:
+        """Find out which workers the actor had and has."""
+        if actor is None:
+            return
         with SessionClient(self._session) as client:
             actors = client.ask("actors")
         text = id_of(actor)
         for fits in (
-            lambda row: row["name"] == text,
+            lambda row: row["name"] == text != "",
             lambda row: row["class_name"] == text,
             lambda row: len(text) >= 4 and row["actor_id"].startswith(text.lower()),
         ):
-            found = {row["worker_id"][:8] for row in actors if fits(row)}
+            found = [row for row in actors if fits(row)]
             if found:
-                return found
+                self._workers |= {worker[:8] for row in found for worker in row["workers"]}
+                self._classes |= {row["class_name"] for row in found}
+                return
         names = sorted({row["name"] for row in actors} | {row["class_name"] for row in actors})
         raise Refusal(f"session {self._session.name} has no actor {actor!r}{nearest(text, filter(None, names))}")
 

@@ -10,20 +10,25 @@ from typing import Any
 
 import click
 
-from kernel.cli.refusals import Refusal, nearest, one_line
+from kernel.cli.refusals import NearestGroup, one_line
 from kernel_spec.errors import KernelError, PluginNotFoundError, UsageError
 from kernel_spec.version import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "start": ("start_command:start", "Start a session that stays."),
-    "stop": ("stop_command:stop", "End sessions that `kernel start` started."),
+    "start": ("start_command:start", "Start a cluster, or a node of one, that stays."),
+    "stop": ("stop_command:stop", "End what `kernel start` started."),
     "status": ("status_command:status", "Show what a session has, does and waits for."),
+    "drain": ("drain_command:drain", "Let a node finish its work and leave."),
+    "token": ("token_command:token", "Show the secret that other machines need to join."),
     "memory": ("memory_command:memory", "Show who holds which object."),
     "explain": ("explain_command:explain", "Say what an object or an actor waits for."),
     "logs": ("logs_command:logs", "Show what workers wrote."),
     "stack": ("stack_command:stack", "Show what every worker is doing, as Python stacks."),
     "timeline": ("timeline_command:timeline", "Write what ran when, for chrome://tracing."),
+    "events": ("events_command:events", "Show what happens, as it happens."),
     "microbenchmark": ("microbenchmark_command:microbenchmark", "Measure how fast this machine is with kernel."),
+    "certificates": ("certificates_command:certificates", "Make and show the certificates of a cluster."),
+    "simulate": ("simulate_command:simulate", "Try a scheduler on a load, on nodes that are not there."),
     "plugins": ("plugins_command:plugins", "See, check and write plugins."),
 }
 """Command to module and attribute in this package, and its line in `kernel --help`."""
@@ -34,7 +39,7 @@ _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 TRACEBACK_VARIABLE = "KERNEL_TRACEBACK"
 
 
-class LazyGroup(click.Group):
+class LazyGroup(NearestGroup):
     """Imports the module of a command when it is asked for, and looks for plugins only when it has to."""
 
     _found: dict[str, click.Command] | None = None
@@ -50,15 +55,6 @@ class LazyGroup(click.Group):
             command: click.Command = getattr(importlib.import_module(f"kernel.cli.{module}"), attribute)
             return command
         return self._from_plugins().get(name)
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Answer an unknown command in one line."""
-        name = args[0]
-        if not name.startswith("-") and self.get_command(ctx, name) is None:
-            known = self.list_commands(ctx)
-            hint = nearest(name, known) or f"; there are {', '.join(known)}"
-            raise Refusal(f"there is no command {f'kernel {name}'!r}{hint}")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
@@ -80,13 +76,14 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="kernel %(version)s")
 def cli() -> None:
-    """Ordinary Python functions and classes on all cores of this machine.
+    """Ordinary Python functions and classes on all cores of one machine, or of many.
 
     \b
     Examples:
-      kernel start --head        start a session that stays
-      kernel status              see what it has and does
-      kernel stop                end it
+      kernel start --head                   start a cluster of this machine
+      kernel start --address HOST:PORT      join one from another
+      kernel status                         see what it has and does
+      kernel stop                           end it
 
     Programs join a session with kernel.init(address="auto"), and need none that was started here: kernel.init()
     alone starts one that ends with the program. `kernel COMMAND --help` shows examples of each command.

@@ -10,6 +10,7 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import address_option, ask_session, json_option
+from kernel.cli.status_command import show_memory
 
 _WIDE = 150
 """From this width on, a line holds an object and its call site."""
@@ -45,7 +46,7 @@ def memory(address: str | None, sort: str, limit: int, as_json: bool) -> None:
     processes = [_described(process, known, sort) for process in found["processes"]]
     strays = _unreferenced(found)
     if as_json:
-        totals = {"unreferenced": strays, "silent": found["silent"], "store": found["usage"]}
+        totals = {"unreferenced": strays, "silent": found["silent"], "store": found["usage"], "memory": found["memory"]}
         display.echo_json({"processes": processes, "stored": [_stored_row(row) for row in found["stored"]], **totals})
         return
     _show_store(found["usage"])
@@ -62,6 +63,7 @@ def memory(address: str | None, sort: str, limit: int, as_json: bool) -> None:
             f"\n{display.heading('; in the store, referred to by no process that answered')}  {_sum(len(strays), size)}"
         )
         _show_rows(strays[:limit])
+    show_memory(found["memory"])
     for pid in found["silent"]:
         click.echo(f"process {pid} did not answer within 2 s; its references are missing here", err=True)
 
@@ -95,7 +97,7 @@ def _described(process: Mapping[str, Any], known: Mapping[bytes, tuple[int, str]
         "site": lambda row: row["site"],
     }
     rows.sort(key=keys[sort])
-    about = {key: process[key] for key in ("role", "pid", "name", "count", "bytes")}
+    about = {key: process[key] for key in ("role", "pid", "name", "held", "count", "bytes")}
     return {**about, "process": process["process"].hex(), "objects": rows}
 
 
@@ -130,7 +132,7 @@ def _show_store(usage: Mapping[str, int]) -> None:
 def _show_process(process: Row) -> None:
     name = f" ({process['name']})" if process["name"] else ""
     head = display.heading(f"; {process['role']} pid={process['pid']}{name}")
-    click.echo(f"\n{head}  {_sum(process['count'], process['bytes'])}")
+    click.echo(f"\n{head}  {_sum(process['count'], process['bytes'])}, {display.size(process['held'])} of its own")
     if process["objects"]:
         _show_rows(process["objects"])
     left_out = process["count"] - len(process["objects"])

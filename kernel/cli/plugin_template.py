@@ -229,7 +229,9 @@ def _tests(kind: str, values: Mapping[str, str]) -> str:
         offer = f'offered == {{"{values["name"]}": {values["class_name"]}}}'
     imports = {
         "stdlib_imports": "\nfrom fractions import Fraction\n" if kind == "serializer" else "",
-        "spec_imports": "from kernel_spec.observers import LifecycleEvent\n" if kind == "observer" else "",
+        "spec_imports": "from kernel_spec.observers import DEAD, FINISHED, TASK, WORKER, LifecycleEvent\n"
+        if kind == "observer"
+        else "",
     }
     text = _filled(
         "test_suite.py",

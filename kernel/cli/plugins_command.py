@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
-import json
+import textwrap
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kernel import mounts
-from kernel.cli import plugin_check, plugin_template
+from kernel.cli import display, plugin_check, plugin_template
+from kernel.cli.refusals import Failure, NearestGroup, Refusal, unknown
 from kernel.plugins import KINDS, PluginInfo, PluginManager
 from kernel_spec.errors import KernelError
 from kernel_spec.hooks import LIBRARY_GROUP, PLUGIN_GROUP
@@ -23,23 +23,7 @@ from kernel_spec.version import __version__
 BUILT_IN = "built in"
 
 
-class _Refusal(click.ClickException):
-    """Something asked for that isn't there: one line, exit code 2."""
-
-    exit_code = 2
-
-
-class _NearestGroup(click.Group):
-    """A group that answers an unknown command in one line, with the nearest name."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
-            raise _Refusal(_unknown(f"command 'kernel {self.name}", name, self.list_commands(ctx), joint=" "))
-        return super().resolve_command(ctx, args)
-
-
-@click.group("plugins", cls=_NearestGroup)
+@click.group("plugins", cls=NearestGroup)
 def plugins() -> None:
     """See, check and write plugins.
 
@@ -66,18 +50,19 @@ def list_command(as_json: bool) -> None:
     rows = [_described(info) for info in manager.plugins()]
     libraries = _libraries()
     if as_json:
-        click.echo(json.dumps({"plugins": rows, "selected": _selected(manager), "libraries": libraries}, indent=2))
+        display.echo_json({"plugins": rows, "selected": _selected(manager), "libraries": libraries})
         return
     chosen = {(kind, name) for kind, row in _selected(manager).items() for name in row["names"]}
     lines = [(row["name"], row["version"] or "?", _offer_text(row, chosen)) for row in rows]
-    _table(("PLUGIN", "VERSION", "OFFERS"), lines)
+    display.table(("PLUGIN", "VERSION", "OFFERS"), lines, cut=False)
     click.echo()
-    _table(("KIND", "SELECTED", "BY"), _selected_lines(manager))
+    display.table(("KIND", "SELECTED", "BY"), _selected_lines(manager), cut=False)
     if libraries:
         click.echo()
-        _table(
+        display.table(
             ("LIBRARY", "VERSION", "PACKAGE"),
             [(f"kernel.{row['name']}", row["version"] or "?", row["package"]) for row in libraries],
+            cut=False,
         )
 
 
@@ -119,7 +104,7 @@ def info_command(name: str, as_json: bool) -> None:
     info = _find(manager, name)
     row = _described(info)
     if as_json:
-        click.echo(json.dumps(row, indent=2))
+        display.echo_json(row)
         return
     contracts = ", ".join(f"{contract} {version}" for contract, version in row["contracts"].items())
     offers = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in row["offers"].items())
@@ -157,18 +142,18 @@ def check_command(name: str, quiet: bool) -> None:
     manager = _discover()
     info = _find(manager, name)
     if info.problem:
-        raise click.ClickException(f"the plugin {name!r} is broken, nothing to check: {info.problem}")
+        raise Failure(f"the plugin {name!r} is broken, nothing to check: {info.problem}")
     started, passed, failed = time.perf_counter(), 0, []
     try:
         checks = plugin_check.checks_of(manager, info)
     except (KernelError, ImportError, ValueError) as error:
-        raise click.ClickException(f"the plugin {name!r} can't be checked: {error}") from error
+        raise Failure(f"the plugin {name!r} can't be checked: {error}") from error
     for outcome in plugin_check.run(checks):
         line = f"{outcome.check.subject}: {outcome.check.title}"
         if outcome.problem:
             failed.append(outcome)
             click.echo(f"{click.style('FAILED', fg='red')}  {line}")
-            click.echo(_indented(outcome.problem))
+            click.echo(textwrap.indent(outcome.problem.rstrip(), " " * 8))
         else:
             passed += 1
             if not quiet:
@@ -197,12 +182,12 @@ def new_command(kind: str, name: str, path: Path | None) -> None:
     """
     kind = kind.replace("-", "_")
     if kind not in plugin_template.TEMPLATES:
-        raise _Refusal(_unknown("kind of plugin '", kind, plugin_template.TEMPLATES))
+        raise unknown(f"kind of plugin {kind!r}", kind, plugin_template.TEMPLATES)
     try:
         folder = path or Path(plugin_template.default_folder(kind, name))
         written = plugin_template.write(kind, name, folder)
     except KernelError as error:
-        raise _Refusal(str(error)) from error
+        raise Refusal(str(error)) from error
     for file in written:
         click.echo(f"wrote {file}")
     click.echo(f'\nNext:  cd {folder} && pip install -e ".[test]" && pytest')
@@ -216,7 +201,7 @@ def _discover() -> PluginManager:
     try:
         return PluginManager.discover()
     except KernelError as error:
-        raise _Refusal(str(error)) from error
+        raise Refusal(str(error)) from error
 
 
 def _find(manager: PluginManager, name: str) -> PluginInfo:
@@ -224,18 +209,11 @@ def _find(manager: PluginManager, name: str) -> PluginInfo:
     if name not in infos:
         owners = [plugin for kind in KINDS for plugin in manager.offered(kind).get(name, ())]
         if owners:
-            raise _Refusal(
+            raise Refusal(
                 f"there is no plugin {name!r}, did you mean {owners[0]!r}, which offers something of that name?"
             )
-        raise _Refusal(_unknown("plugin '", name, infos))
+        raise unknown(f"plugin {name!r}", name, infos)
     return infos[name]
-
-
-def _unknown(what: str, name: str, known: Iterable[str], joint: str = "") -> str:
-    """Return one line: there is no such thing, and the nearest that there is."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    hint = f", did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
-    return f"there is no {what}{joint}{name}'{hint}"
 
 
 def _described(info: PluginInfo) -> dict[str, Any]:
@@ -281,16 +259,3 @@ def _libraries() -> list[dict[str, str]]:
         for name, packages in mounts.libraries().items()
         for package in packages
     ]
-
-
-def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Print columns as wide as they need to be; the last one is not padded."""
-    widths = [max(len(click.unstyle(row[column])) for row in [heads, *rows]) for column in range(len(heads))]
-    for number, row in enumerate([heads, *rows]):
-        cells = [cell + " " * (width - len(click.unstyle(cell))) for cell, width in zip(row, widths, strict=True)]
-        line = "  ".join(cells).rstrip()
-        click.echo(click.style(line, bold=True) if number == 0 else line)
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"        {line}" for line in text.rstrip().splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 import click
 
@@ -18,6 +19,24 @@ class Failure(click.ClickException):
     """Something was right to ask for and could not be done. Exit code 1."""
 
     exit_code = 1
+
+
+class NearestGroup(click.Group):
+    """A group of commands that refuses an unknown one with the nearest there is."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Answer an unknown command in one line."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise unknown(f"command {f'{ctx.command_path} {name}'!r}", name, self.list_commands(ctx))
+        return super().resolve_command(ctx, args)
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
+    """Return the refusal of `what`, whose name is `name`: with the nearest of `known`, or all of them."""
+    names = list(known)
+    hint = nearest(name, names) or f"; there are {', '.join(names)}"
+    return Refusal(f"there is no {what}{hint}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

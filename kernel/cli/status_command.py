@@ -11,9 +11,14 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import address_option, ask_session, json_option
-from kernel.node.sessions import running_sessions
+from kernel.cli.node_table import show_nodes
+from kernel.node.sessions import Session, running_sessions
 
 _BYTES = ("memory", "object_store_memory")
+_BAR = 22
+"""Columns before what is said of a limit."""
+_ENDS = 3
+"""How many workers that were ended for memory are described."""
 _ROWS = 15
 """How many actors and waiting requests are listed."""
 
@@ -22,12 +27,13 @@ _ROWS = 15
 @address_option
 @json_option
 def status(address: str | None, as_json: bool) -> None:
-    """Show resources, workers, actors, waiting requests with reasons, the object store, programs and sessions.
+    """Show nodes, resources, workers, actors, placement groups, what waits and why, object stores, and programs.
 
     \b
     Examples:
       kernel status
       kernel status --json
+      kernel status --address 10.0.0.1:6380 --token-file kernel.token
       kernel status --address session_2026-11-21_11-25-35_123456_4242
     """
     session, found = ask_session(address, "status")
@@ -36,13 +42,17 @@ def status(address: str | None, as_json: bool) -> None:
         for one in running_sessions()
     ]
     if as_json:
-        display.echo_json({**found, "name": session.name, "stays": session.stays, "sessions": sessions})
+        stays = session.stays if isinstance(session, Session) else True
+        display.echo_json({**found, "name": session.name, "stays": stays, "sessions": sessions})
         return
     _show_head(session.name, found)
+    show_nodes(found["nodes"], found["node"])
     _show_resources(found["total"], found["available"])
     _show_store(found["store"])
+    show_memory(found["memory"])
     _show_workers(found["workers"])
     _show_actors(found["actors"])
+    _show_groups(found.get("placement_groups", []))
     _show_waiting(found["waiting"], found["waiting_count"])
     _show_programs(found["jobs"])
     _show_services(found.get("services", {}))
@@ -52,7 +62,8 @@ def status(address: str | None, as_json: bool) -> None:
 
 def _show_head(name: str, found: Mapping[str, Any]) -> None:
     up = display.duration(time.time() - found["started"])
-    click.echo(f"{display.heading(name)}  up {up}, agent pid {found['pid']}, scheduler {found['scheduler']}")
+    keeps = f"metadata {found['metadata']['name']}"
+    click.echo(f"{display.heading(name)}  up {up}, agent pid {found['pid']}, scheduler {found['scheduler']}, {keeps}")
 
 
 def _show_resources(total: Mapping[str, float], available: Mapping[str, float]) -> None:
@@ -78,6 +89,30 @@ def _show_store(store: Mapping[str, int]) -> None:
     click.echo(f"{display.bar(used, capacity)}  {display.size(used)} of {display.size(capacity)}: {', '.join(parts)}")
 
 
+def show_memory(nodes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Show each node's limits of memory, and which workers were ended for it lately."""
+    for node, memory in nodes.items():
+        of_node = f"  node {node}" if len(nodes) > 1 else ""
+        click.echo(f"\n{display.heading('MEMORY')}{of_node}")
+        _show_memory_of_node(memory)
+
+
+def _show_memory_of_node(memory: Mapping[str, Any]) -> None:
+    for name, used, total in memory["limits"]:
+        text = f"{display.size(used)} of {display.size(total)}: {name}"
+        click.echo(f"{display.bar(used, total)}  {display.shorten(text, display.terminal_width() - _BAR)}")
+    if memory["pressure"] >= 0.01:
+        click.echo(f"  everything stood still for memory for {memory['pressure']:.0%} of the last 10 s")
+    if not memory["ended"]:
+        return
+    click.echo(f"  {display.count(memory['ended'], 'worker')} ended for memory, the last of them:")
+    for end in memory["ends"][-_ENDS:]:
+        ago = display.duration(time.time() - end["time"])
+        click.echo(f"  {click.style(end['name'] or 'worker', fg='yellow')} pid {end['pid']}, {ago} ago, {end['fault']}")
+        text = end["cause"]
+        click.echo(click.wrap_text(text, display.terminal_width(), initial_indent="    ", subsequent_indent="    "))
+
+
 def _show_workers(workers: Sequence[Mapping[str, Any]]) -> None:
     click.echo(f"\n{display.heading('WORKERS')}  {_states(workers)}")
 
@@ -98,6 +133,20 @@ def _show_actors(actors: Sequence[Mapping[str, Any]]) -> None:
     ]
     if rows:
         display.table(("ACTOR", "CLASS", "NAME", "STATE", "PID", "RESTARTS"), rows, indent=2)
+    _show_more(len(living))
+
+
+def _show_groups(groups: Sequence[Mapping[str, Any]]) -> None:
+    living = [group for group in groups if group["state"] != "REMOVED"]
+    if not living:
+        return
+    click.echo(f"\n{display.heading('PLACEMENT GROUPS')}  {_states(living)}")
+    rows = []
+    for group in living[:_ROWS]:
+        nodes = len(set(group["bundles_to_node_id"].values()))
+        placed = f"{len(group['bundles_to_node_id'])}/{len(group['bundles'])} on {display.count(nodes, 'node')}"
+        rows.append((group["placement_group_id"], group["name"] or "-", group["state"], group["strategy"], placed))
+    display.table(("GROUP", "NAME", "STATE", "STRATEGY", "BUNDLES"), rows, indent=2)
     _show_more(len(living))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kernel.cli import display
-from kernel.cli.client import SessionClient, address_option, find_session
+from kernel.cli.client import SessionClient, address_option, find_head
 from kernel.cli.refusals import Failure
 
 
@@ -27,7 +27,7 @@ def timeline(file: str | None, address: str | None) -> None:
       kernel timeline trace.json
       kernel timeline - | python -m json.tool
     """
-    session = find_session(address)
+    session = find_head(address)
     with SessionClient(session) as client:
         found = client.ask("status")
         events = client.ask("timeline")

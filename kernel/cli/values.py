@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -21,9 +22,10 @@ _MULTIPLES["b"] = 1
 def parse_size(text: str) -> int:
     """Return bytes for `1000`, `500MB`, `1.5 GB`, `2GiB` (1 kB is 1000 bytes, 1 KiB 1024). Raises ValueError."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?(?:e[0-9]+)?)\s*([a-z]*)", text.strip().lower())
-    if match is None or match[2] not in _MULTIPLES:
+    size = float(match[1]) * _MULTIPLES.get(match[2], math.nan) if match is not None else math.nan
+    if not math.isfinite(size):
         raise ValueError(f"{text!r} is not a size; write bytes, or a number with a unit such as 500MB or 2GiB")
-    return int(float(match[1]) * _MULTIPLES[match[2]])
+    return int(size)
 
 
 def id_of(text: str) -> str:

@@ -11,10 +11,14 @@ what the process holds is free when it is gone.
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, field
 from typing import Any
 
+from kernel.runtime import memory_faults
+from kernel.runtime import operations as op
 from kernel_spec.errors import InternalError, NameTakenError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
 
@@ -27,11 +31,17 @@ DEAD = "DEAD"
 NOBODY = ProcessId(b"")
 KEPT_DEAD = 1000
 """How many dead actors are remembered, for late callers and for `kernel status`."""
+KEPT_WORKERS = 10
+"""How many of an actor's processes are remembered, for `kernel logs`."""
 
 
 @dataclass(slots=True)
 class ActorRecord:
-    """One actor. `description` is what its creator said, `creation` what the worker needs (opaque, empty till then)."""
+    """One actor. `description` is what its creator said, `creation` what the worker needs (opaque, empty till then).
+
+    `worker` is its process while it has one, `workers` are the last that it had, also after its end. While it `rests`
+    before a restart, nothing is asked for it.
+    """
 
     id: ActorId
     job: JobId
@@ -40,12 +50,14 @@ class ActorRecord:
     creation: bytes = b""
     state: str = PENDING
     worker: ProcessId = NOBODY
+    workers: deque[ProcessId] = field(default_factory=lambda: deque(maxlen=KEPT_WORKERS))
     lease: LeaseId | None = None
     attempt: int = 0
     restarts_left: int = 0
     cause: str = ""
     failure: tuple[int, bytes] | None = None
     ending: str = ""
+    rests: bool = False
 
     @property
     def label(self) -> str:
@@ -56,9 +68,10 @@ class ActorRecord:
 
 @dataclass(frozen=True, slots=True)
 class AskLease:
-    """Ask the scheduler for a worker for this actor."""
+    """Ask the scheduler for a worker for this actor, in so many seconds."""
 
     actor: ActorId
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +116,18 @@ class ActorTable:
         self._by_worker: dict[ProcessId, ActorId] = {}
         self._by_lease: dict[LeaseId, ActorId] = {}
         self._dead: deque[ActorId] = deque()
+        self.changed: set[ActorId] = set()
+        """Those that changed since the shell last wrote them down."""
         self._history: deque[str] = deque(maxlen=200)
 
     def find(self, namespace: str, name: str) -> ActorRecord | None:
         """Return the living actor of that name."""
         actor = self.names.get((namespace, name))
         return self.actors[actor] if actor is not None else None
+
+    def living_jobs(self) -> set[JobId]:
+        """Return the jobs of all actors that are not dead."""
+        return {record.job for record in self.actors.values() if record.state != DEAD}
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -137,20 +156,26 @@ class ActorTable:
             record.failure = failure
             return self._die(record, "an argument of its constructor failed")
         record.creation = creation
+        self.changed.add(actor)
         return [AskLease(actor)]
 
     def lease_asked(self, actor: ActorId, lease: LeaseId) -> None:
         """The shell asked the scheduler on the actor's behalf."""
         self.actors[actor].lease = lease
+        self.changed.add(actor)
+        self.actors[actor].rests = False
         self._by_lease[lease] = actor
 
     def lease_granted(self, lease: LeaseId, worker: ProcessId) -> list[Instruction]:
         """A worker is there."""
         record = self._of_lease(lease)
+        if record is not None and record.worker == worker:
+            return []  # told once more, after the death of a head
         if record is None or record.state not in (PENDING, RESTARTING):
             return [DropLease(lease)]
         record.state = STARTING
         record.worker = worker
+        record.workers.append(worker)
         self._by_worker[worker] = record.id
         self._note(record, f"starts on {worker.hex()[:8]}")
         return [Construct(record.id)]
@@ -162,6 +187,11 @@ class ActorTable:
             return []
         record.failure = failure
         return self._die(record, cause)
+
+    def place_lost(self, lease: LeaseId, cause: str) -> list[Instruction]:
+        """Where an actor runs, or was to run, is taken away for good."""
+        record = self._of_lease(lease)
+        return self._die(record, cause) if record is not None else []
 
     def constructed(self, actor: ActorId, failure: tuple[int, bytes] | None) -> list[Instruction]:
         """The constructor returned, or raised."""
@@ -178,8 +208,8 @@ class ActorTable:
             instructions.append(EndWorker(record.worker, record.ending, drain=True))
         return instructions
 
-    def worker_died(self, worker: ProcessId, cause: str) -> list[Instruction]:
-        """A process ended; if it was an actor, restart it or declare it dead."""
+    def worker_died(self, worker: ProcessId, cause: str, fault: int = op.DIED) -> list[Instruction]:
+        """A process ended; if it was an actor, restart it (after a rest, if for memory) or declare it dead."""
         actor = self._by_worker.pop(worker, None)
         if actor is None:
             return []
@@ -190,9 +220,17 @@ class ActorTable:
         record.worker = NOBODY
         if record.ending:
             return [*instructions, *self._die(record, record.ending)]
+        if record.state == RESTARTING:  # it was killed to be restarted
+            return [*instructions, AskLease(actor)]
+        if fault != op.DIED and record.restarts_left == 0:
+            error = memory_faults.actor_error(record.label, cause, fault, record.attempt)
+            record.failure = (op.SYSTEM_ERROR, pickle.dumps(error))
+        instructions += self._restart(record, cause)
         if record.state != RESTARTING:
-            instructions += self._restart(record, cause)
-        return [*instructions, AskLease(actor)] if record.state == RESTARTING else instructions
+            return instructions
+        seconds = memory_faults.rest_seconds(record.attempt) if fault != op.DIED else 0.0
+        record.rests = seconds > 0
+        return [*instructions, AskLease(actor, seconds)]
 
     def out_of_scope(self, actor: ActorId) -> list[Instruction]:
         """The last handle is gone, and with it the last call: end it, once it is constructed."""
@@ -203,6 +241,7 @@ class ActorTable:
         if record.state == RESTARTING:
             return self._die(record, reason)
         record.ending = reason
+        self.changed.add(actor)
         self._free_name(record)
         return [EndWorker(record.worker, reason, drain=True)] if record.state == ALIVE else []
 
@@ -224,6 +263,49 @@ class ActorTable:
         actor = self._by_worker.get(worker)
         if actor is not None:
             self.actors[actor].ending = reason
+            self.changed.add(actor)
+
+    # -- after the death of a head ---------------------------------------------------------------------------------
+
+    def restore(self, record: ActorRecord) -> None:
+        """Take in what an earlier head wrote down, as it was then."""
+        self.actors[record.id] = record
+        if record.state == DEAD:
+            self._dead.append(record.id)
+            return
+        name, namespace = record.description["name"], record.description["namespace"]
+        if name and not record.ending:
+            self.names[(namespace, name)] = record.id
+        if record.worker:
+            self._by_worker[record.worker] = record.id
+        if record.lease is not None:
+            self._by_lease[record.lease] = record.id
+        self._note(record, "restored")
+
+    @property
+    def leases(self) -> Container[LeaseId]:
+        """The leases that actors ask for or hold."""
+        return self._by_lease.keys()
+
+    def resume(
+        self, workers: Container[ProcessId], leases: Container[LeaseId], owners: Container[ProcessId]
+    ) -> list[Instruction]:
+        """Every node that is left has told what it has: go on with that, and treat the rest as lost meanwhile."""
+        instructions: list[Instruction] = []
+        for record in [record for record in self.actors.values() if record.state != DEAD]:
+            if record.worker and record.worker not in workers:
+                instructions += self.worker_died(record.worker, "its node was lost while the head was away")
+            elif not record.worker and record.creation and record.lease not in leases:
+                self._forget_lease(record)
+                instructions.append(AskLease(record.id))
+            elif record.state == STARTING:
+                instructions.append(Construct(record.id))  # it may have been told so, or not
+            elif record.state == ALIVE and record.ending:
+                instructions.append(EndWorker(record.worker, record.ending, drain=True))
+        for owner in {record.owner for record in self.actors.values() if record.state != DEAD}:
+            if owner not in owners:
+                instructions += self.owner_died(owner)
+        return instructions
 
     def owner_died(self, owner: ProcessId) -> list[Instruction]:
         """A process is gone: so are the actors it owned, but for detached ones."""
@@ -272,7 +354,9 @@ class ActorTable:
     def forget_dead(self) -> None:
         """Let go of those that died longest ago. After the instructions about them were carried out."""
         while len(self._dead) > KEPT_DEAD:
-            del self.actors[self._dead.popleft()]
+            actor = self._dead.popleft()
+            del self.actors[actor]
+            self.changed.add(actor)
 
     def _free_name(self, record: ActorRecord) -> None:
         key = (record.description["namespace"], record.description["name"])
@@ -294,6 +378,7 @@ class ActorTable:
         return self.actors.get(actor) if actor is not None else None
 
     def _note(self, record: ActorRecord, what: str) -> None:
+        self.changed.add(record.id)
         self._history.append(f"{record.id.hex()[:12]} {record.label} {what}")
 
     def validate(self) -> None:
@@ -315,4 +400,6 @@ class ActorTable:
             if record.state == DEAD:
                 assert record.lease is None, f"dead {record.label} holds a lease\n{story}"
             elif record.creation:
-                assert record.lease is not None, f"{record.label} has neither lease nor request\n{story}"
+                assert record.rests or record.lease is not None, (
+                    f"{record.label} has neither lease nor request\n{story}"
+                )

@@ -21,7 +21,7 @@ from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import Execution, ExitActor
 from kernel.runtime.tasks import Task
-from kernel_spec.errors import ActorDiedError, OptionError
+from kernel_spec.errors import OptionError
 from kernel_spec.ids import ActorId, ProcessId
 
 if TYPE_CHECKING:
@@ -228,13 +228,11 @@ class LocalActor:
             with self.place.occupied(Execution(self.id, f"{self.name}.__init__", self.attempt, constructs=True)):
                 cls = runner.load_definition(self.definition.blob, sender)
                 slots = self.table.tasks.slots_message(self.creation)
-                args, kwargs, _ = runner.arguments_from(sender, self.creation.arguments, slots)
+                args, kwargs, _ = runner.arguments_from(sender, "", self.creation.arguments, slots)
                 self.instance = cls(*args, **kwargs)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 self.table.calls.keep_interrupt(error)
-            if isinstance(error, ExitActor):
-                error = ActorDiedError(f"{self.name}.__init__() called exit_actor()")
             return runner.describe_failure(f"{self.name}.__init__", error, ends_actor=True)
         return None
 

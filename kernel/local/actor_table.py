@@ -20,7 +20,9 @@ from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.definitions import ActorOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.objects import INLINE
+from kernel.runtime.ownership import failure_of
 from kernel.runtime.tasks import Task, TaskTable, cancelled_error
+from kernel.runtime.value_forms import inline
 from kernel_spec.errors import ActorDiedError, ActorUnavailableError, NameTakenError
 from kernel_spec.ids import ActorId
 
@@ -92,7 +94,8 @@ class LocalActors:
         if options.name:
             self.names[(namespace, options.name)] = actor.id
         entry = creation.all_entries()[0]
-        entry.resolve(INLINE, self.tasks.serializer.dumps(None)[0])
+        head, buffers, _ = self.tasks.serializer.dumps(None)
+        entry.resolve(INLINE, inline(head, buffers))
         # The arguments stay alive as long as the actor may be constructed again.
         entry.more().contained, creation.holds = creation.holds, None
         entry.more().may_go = lambda: self.let_go(actor)
@@ -115,12 +118,17 @@ class LocalActors:
             if failure is not None:
                 self.die(actor, "an argument of its constructor failed", failure)
                 return
-            allocation = self.resources.acquire(actor.options.wanted)
+            refusal = self.resources.refusal(actor.name, actor.options)
+            if refusal is not None:
+                self.die(actor, str(refusal), failure_of(refusal))
+                return
+            allocation = self.resources.acquire(actor.options)
             if allocation is None:
-                retry = Request(actor.name, actor.options.wanted, lambda: self.start(actor))
+                retry = Request(actor.name, actor.options, lambda: self.start(actor))
                 self.resources.wait(retry)
                 return
-            actor.place = make_place(allocation, actor.namespace, actor.environment, self._environments)
+            strategy = actor.options.strategy
+            actor.place = make_place(allocation, strategy, actor.namespace, actor.environment, self._environments)
             info = actor.place.info
             info.actor, info.actor_name, info.restarts = actor.id, actor.name, actor.attempt
             info.description = actor.description

@@ -17,7 +17,7 @@ from kernel.local.streaming import GeneratorRun, Streaming
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.execution_context import Execution, ExitActor
 from kernel.runtime.tasks import Task, TaskTable
-from kernel.runtime.tracing import Trace
+from kernel.runtime.tracing import FAILED, Trace
 from kernel_spec.errors import WorkerDiedError
 
 Function = Callable[..., Any]
@@ -69,7 +69,7 @@ class Calls:
         except BaseException as raised:
             over, error = True, raised
         finally:
-            self.traced(name, begun, task)
+            self.traced(name, begun, task, failed=error is not None)
         if over:
             self._finish(task, name, runner, line, error, ended)
         self.raise_interrupt()
@@ -94,9 +94,9 @@ class Calls:
                 self.threads[task.id] = thread
             return True
 
-    def traced(self, name: str, begun: float, task: Task) -> None:
+    def traced(self, name: str, begun: float, task: Task, failed: bool) -> None:
         """Note in the timeline that a call ended."""
-        self._trace.add(name, begun, time.time(), task.id)
+        self._trace.add(name, begun, time.time(), task.id, FAILED if failed else None)
 
     def keep_interrupt(self, interrupt: KeyboardInterrupt) -> None:
         """Have `raise_interrupt` raise the user's Ctrl-C where the state is in order."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.execution_context import Execution
+from kernel.runtime.futures import call_in
 from kernel.runtime.streams import resolve_future
 from kernel.runtime.tasks import Task
 
@@ -44,18 +45,18 @@ class LocalLoop:
 
     def stop(self) -> None:
         """End the loop; what runs on it is abandoned."""
-        self._soon(self._ended.set)
+        call_in(self._loop, self._ended.set)
 
     def kick(self) -> None:
         """Look for calls to start."""
-        self._soon(self._start_more)
+        call_in(self._loop, self._start_more)
 
     def cancel(self, task: bytes) -> bool:
         """Cancel a running call; return whether it runs here."""
         running = self._coroutines.get(task)
         if running is None:
             return False
-        self._soon(running.cancel)
+        call_in(self._loop, running.cancel)
         return True
 
     def is_idle(self, seconds: float) -> bool:
@@ -73,7 +74,7 @@ class LocalLoop:
             asked.set()
 
         # Asking wakes the loop, which is something to do: look when it is done with that.
-        self._soon(lambda: self._loop.call_soon(look))
+        call_in(self._loop, lambda: self._loop.call_soon(look))
         return (asked.wait(seconds) and answer[0]) or self._loop.is_closed()
 
     # -- in the loop's thread --------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ class LocalLoop:
         actor, task, runner, line, place = self._actor, picked.task, picked.runner, picked.line, picked.place
         connection: Any = line
         fatal: BaseException | None
-        name, begun, fatal, why = task.name, time.time(), None, ""
+        name, begun, fatal, why, failed = task.name, time.time(), None, "", True
         try:
             if not self._calls.begin(task, thread=0):
                 return
@@ -123,13 +124,14 @@ class LocalLoop:
                 await self._generate(picked, value, name)
             else:
                 runner.send_result(connection, task.id, task.definition.returns, value, name)
+            failed = False
         except asyncio.CancelledError:
             runner.send_cancelled(connection, task.id, name)
         except BaseException as error:
             fatal, why = self._calls.report(task, name, runner, line, error)
         finally:
             self._coroutines.pop(task.id, None)
-            self._calls.traced(name, begun, task)
+            self._calls.traced(name, begun, task, failed)
             actor.over(task, line, fatal, why)
 
     async def _value(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -180,16 +182,10 @@ class LocalLoop:
         assert stream is not None
         while not stream.closed and stream.taken < least:
             arrival = self._loop.create_future()
-            wake = partial(self._soon, partial(resolve_future, arrival))
+            wake = partial(call_in, self._loop, partial(resolve_future, arrival))
             self._actor.table.streaming.when_taken(task.id, wake)
             if not stream.closed and stream.taken < least:
                 await arrival
-
-    def _soon(self, function: Callable[[], Any]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(function)
-        except RuntimeError:
-            return  # the loop has ended
 
 
 def _without_stop_iteration(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kernel.local.actor import ALIVE, DEAD, LocalActor
 from kernel.local.calls import Calls
-from kernel.local.resources import LocalResources
+from kernel.local.resources import LocalResources, Wish
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.objects import PENDING, STATE_NAMES, Entry
 from kernel.runtime.tasks import Task
+from kernel_spec.ids import ObjectId
 
 
 class Explanations:
     """Reads the other parts; runs under the lock."""
 
-    def __init__(self, calls: Calls, resources: LocalResources) -> None:
+    def __init__(self, calls: Calls, resources: LocalResources, promised: Mapping[ObjectId, str]) -> None:
         self._calls = calls
         self._resources = resources
+        self._promised = promised
 
     def of(self, entry: Entry) -> str:
         """Say what an object waits for."""
@@ -23,7 +27,8 @@ class Explanations:
             return f"object {entry.id.hex()} is ready ({STATE_NAMES[entry.state]})"
         task: Task | None = entry.task
         if task is None:
-            return f"object {entry.id.hex()} has no task"
+            group = self._promised.get(entry.id)
+            return self._resources.groups.explain(group) if group else f"object {entry.id.hex()} has no task"
         if task.id in self._calls.threads:
             return f"{task.name}() is running in this process"
         waiting = [each for _, each in task.slots or () if each.state == PENDING]
@@ -33,7 +38,7 @@ class Explanations:
         if isinstance(task.place, LocalActor):
             return self._of_call(task, task.place)
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
-        return f"{task.name}() waits for a worker: {self._missing(definition.shape.wanted)}"
+        return f"{task.name}() waits for a worker: {self._missing(definition.shape)}"
 
     def _of_call(self, task: Task, actor: LocalActor) -> str:
         short = actor.id.hex()[:12]
@@ -41,7 +46,7 @@ class Explanations:
             return f"{task.name}() is running in actor {short}"
         if actor.state == ALIVE:
             return f"{task.name}() waits for its turn at actor {short}, which runs {len(actor.running)} calls"
-        missing = self._missing(actor.options.wanted) if actor.place is None else "it is in its constructor"
+        missing = self._missing(actor.options) if actor.place is None else "it is in its constructor"
         return f"{task.name}() waits for the actor ({short}), which is {actor.state}: {missing}"
 
     def of_actor(self, actor: LocalActor | None) -> str:
@@ -52,11 +57,8 @@ class Explanations:
             return f"actor {actor.name} is dead: {actor.cause}"
         if actor.state == ALIVE:
             return f"actor {actor.name} is alive in this process"
-        missing = self._missing(actor.options.wanted) if actor.place is None else "it is in its constructor"
+        missing = self._missing(actor.options) if actor.place is None else "it is in its constructor"
         return f"actor {actor.name} is {actor.state}: {missing}"
 
-    def _missing(self, wanted: dict[str, int]) -> str:
-        never = self._resources.infeasible(wanted)
-        if never:
-            return never
-        return self._resources.busy(wanted) if self._resources.pool.missing(wanted) else "it is about to start"
+    def _missing(self, wish: Wish) -> str:
+        return self._resources.infeasible(wish) or self._resources.busy(wish)

@@ -52,13 +52,20 @@ class Helpers:
         threading.Thread(target=self._work, name=THREAD_NAME, daemon=True).start()
 
     def _work(self) -> None:
-        self._threads.add(threading.get_ident())
-        while True:
+        thread = threading.get_ident()
+        self._threads.add(thread)
+        try:
+            while (function := self._next()) is not None:
+                try:
+                    function()
+                except KeyboardInterrupt:
+                    continue  # a cancellation that came too late for its call
+        finally:
             with self._lock:
-                if not self._queue or self._active > 1:
-                    self._active -= 1
-                    self._threads.discard(threading.get_ident())
-                    break
-                function = self._queue.popleft()
-            function()
-        self._start_if_free()
+                self._active -= 1
+            self._threads.discard(thread)
+            self._start_if_free()
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._lock:
+            return self._queue.popleft() if self._queue and self._active == 1 else None

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
 from kernel.runtime.layout import pack, packed_size
 from kernel.runtime.objects import Entry
 from kernel.runtime.ownership import Carried, Ownership
+from kernel.runtime.value_forms import Stored
 from kernel.runtime.waiting import Waiter
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.serialization import Buffer
@@ -26,6 +27,7 @@ class Self:
     """The only peer there is."""
 
     id: ProcessId
+    address: str = ""
 
 
 class Line:
@@ -83,7 +85,8 @@ class Loopback:
         self.pump = LocalPump()
         self.handlers: dict[int, Callable[[Any, Any], None]] = {}
         self.on_peer_lost: list[Any] = []
-        self.after_batch: list[Callable[[], None]] = []
+        self._after_batch: list[tuple[Sized, Callable[[], None]]] = []
+        self.ended: str | None = None
 
     def line(self) -> Line:
         """Return a new connection to this process."""
@@ -98,6 +101,16 @@ class Loopback:
     def flush_soon(self) -> None:
         """Nothing is ever on its way."""
 
+    def after_batch(self, leftovers: Sized, function: Callable[[], None]) -> None:
+        """Call `function` in `finish_batch` if there is something in `leftovers`."""
+        self._after_batch.append((leftovers, function))
+
+    def finish_batch(self) -> None:
+        """Do what changes of the state have left to do. Under the lock."""
+        for leftovers, function in self._after_batch:
+            if leftovers:
+                function()
+
     def raise_interrupt(self) -> None:
         """Signals are raised where they happen."""
 
@@ -109,16 +122,20 @@ class LocalStore:
         self.values: dict[ObjectId, memoryview] = {}
         self.drop_idle_views: Callable[[], None] = lambda: None
 
-    def write(self, id: ObjectId, head: bytes, buffers: Sequence[Buffer], owner: ProcessId, weak: bool = False) -> int:
-        """Store a serialized value and return its size in bytes."""
+    def write(
+        self, id: ObjectId, head: bytes, buffers: Sequence[Buffer], owner: ProcessId, weak: bool = False
+    ) -> Stored:
+        """Store a serialized value and return its size in bytes, and no place: there is just this one."""
         size = packed_size(head, buffers)
         value = memoryview(bytearray(size))
         pack(value, head, buffers)
         self.values[id] = value.toreadonly()
-        return size
+        return size, ()
 
-    def view(self, id: ObjectId) -> memoryview:
-        """Return a read-only view of an object."""
+    def view(
+        self, id: ObjectId, stored: Stored, owner: tuple[ProcessId, str], deadline: float | None = None
+    ) -> memoryview:
+        """Return a read-only view of an object, at once."""
         return self.values[id]
 
     def delete(self, ids: Iterable[ObjectId]) -> None:

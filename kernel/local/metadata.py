@@ -18,6 +18,7 @@ class LocalMetadataStore:
         self._tables: dict[str, dict[bytes, bytes]] = {}
         self._lock = threading.Lock()
         self._closed = False
+        self._epoch = 0
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value, or None."""
@@ -50,6 +51,17 @@ class LocalMetadataStore:
             pairs = [(key, value) for key, value in self._table(table).items() if key.startswith(prefix)]
         return iter(sorted(pairs))
 
+    def claim(self, owner: bytes) -> int:
+        """Return the next epoch; nobody else can open these tables, so there is nobody to keep out."""
+        with self._lock:
+            self._check_open()
+            self._epoch += 1
+            return self._epoch
+
+    def discard(self) -> None:
+        """Forget everything."""
+        self.close()
+
     def close(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -57,6 +69,9 @@ class LocalMetadataStore:
             self._tables.clear()
 
     def _table(self, name: str) -> dict[bytes, bytes]:
+        self._check_open()
+        return self._tables.setdefault(name, {})
+
+    def _check_open(self) -> None:
         if self._closed:
             raise MetadataError("the metadata store in memory was closed; nothing can be read or stored any more")
-        return self._tables.setdefault(name, {})

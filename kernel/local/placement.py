@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from kernel.local.environment import Environment, LocalEnvironments, environment_here
 from kernel.local.resources import held
+from kernel.runtime.definitions import group_of
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.worker_info import WorkerInfo, local_worker
 from kernel_spec.resources import Allocation
@@ -47,10 +49,14 @@ class Place:
 
 
 def make_place(
-    allocation: Allocation, namespace: str, environment: Environment | None, environments: LocalEnvironments
+    allocation: Allocation,
+    strategy: Any,
+    namespace: str,
+    environment: Environment | None,
+    environments: LocalEnvironments,
 ) -> Place:
-    """Return a place that holds `allocation`."""
+    """Return a place that holds `allocation`, which was got with `strategy`."""
     info = WorkerInfo()
     info.namespace = namespace
-    info.assign(allocation.amounts, allocation.devices)
+    info.assign(allocation.amounts, allocation.devices, group_of(strategy))
     return Place(info, allocation, environment, environments)

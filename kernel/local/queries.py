@@ -8,10 +8,13 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
+from kernel.local.groups import LocalGroup
 from kernel.local.resources import ADDRESS
+from kernel.runtime.definitions import group_of
 from kernel_spec.errors import OptionError, ProtocolError
 from kernel_spec.ids import ActorId
-from kernel_spec.resources import from_units, quantities
+from kernel_spec.resources import Amounts, from_units, quantities
+from kernel_spec.version import __version__
 
 if TYPE_CHECKING:
     from kernel.local.runtime import LocalRuntime
@@ -23,6 +26,7 @@ class LocalAnswers:
     def __init__(self, runtime: LocalRuntime) -> None:
         self._runtime = runtime
         self._metadata: dict[tuple[str, bytes], bytes] = {}
+        self._archives: dict[str, bytearray] = {}
         self._started = time.time()
         self.job_environment: dict[str, Any] | None = None
 
@@ -40,6 +44,7 @@ class LocalAnswers:
             {
                 "NodeID": runtime.node.hex(),
                 "Alive": True,
+                "State": "ALIVE",
                 "NodeManagerAddress": ADDRESS,
                 "NodeManagerHostname": socket.gethostname(),
                 "NodeManagerPort": 0,
@@ -47,9 +52,13 @@ class LocalAnswers:
                 "ObjectStoreSocketName": "",
                 "RayletSocketName": "",
                 "Resources": quantities(runtime.resources.pool.total),
+                "Available": self.available_resources(),
                 "Labels": dict(runtime.labels),
+                "Version": __version__,
+                "HeardSecondsAgo": 0.0,
                 "alive": True,
                 "AgentPid": os.getpid(),
+                "Cause": "",
             }
         ]
 
@@ -59,13 +68,14 @@ class LocalAnswers:
             return quantities(self._runtime.resources.pool.total)
 
     def available_resources(self) -> dict[str, float]:
-        """Return what is free."""
+        """Return what is free; a resource of which nothing is free stays in the answer, as zero."""
         with self._runtime.lock:
-            free = self._runtime.resources.pool.available
-            return {name: from_units(units) for name, units in free.items() if units > 0}
+            pool = self._runtime.resources.pool
+            return {name: from_units(max(0, pool.available.get(name, 0))) for name in pool.total}
 
-    def set_resource(self, name: str, quantity: float) -> None:
+    def set_resource(self, name: str, quantity: float, node_id: str = "") -> None:
         """Create, change or (with 0) delete a custom resource."""
+        self._check_node(node_id)
         if quantity < 0:
             raise OptionError(f"the capacity of resource {name!r} must be zero or more, not {quantity}")
         if name in ("CPU", "GPU", "memory", "object_store_memory"):
@@ -74,6 +84,16 @@ class LocalAnswers:
             self._runtime.resources.pool.set_total(name, quantity)
             self._runtime.resources.try_again()
 
+    def drain_node(self, node_id: str, seconds: float | None) -> None:
+        """Refuse: there is one node, this process."""
+        self._check_node(node_id)
+        raise OptionError(f"node {node_id} is this process (local mode), which can't do without itself")
+
+    def _check_node(self, node_id: str) -> None:
+        own = self._runtime.node.hex()
+        if node_id not in ("", own):
+            raise OptionError(f"there is no living node {node_id!r}; the living nodes are {own}")
+
     def status(self) -> dict[str, Any]:
         """Return what `kernel status` shows."""
         runtime = self._runtime
@@ -81,8 +101,8 @@ class LocalAnswers:
             waiting = [
                 {
                     "name": request.name,
-                    "wanted": quantities(request.wanted),
-                    "reason": runtime.resources.infeasible(request.wanted) or runtime.resources.busy(request.wanted),
+                    "wanted": quantities(request.wish.wanted),
+                    "reason": runtime.resources.infeasible(request.wish) or runtime.resources.busy(request.wish),
                 }
                 for request in runtime.resources.waiting
             ]
@@ -98,6 +118,7 @@ class LocalAnswers:
             "waiting_count": len(waiting),
             "workers": self.workers(),
             "actors": self.actors(),
+            "placement_groups": self.placement_groups(),
             "jobs": self.jobs(),
             "services": {},
             "store": {"objects": len(runtime.store.values), "used": sum(map(len, runtime.store.values.values()))},
@@ -149,6 +170,42 @@ class LocalAnswers:
         """Say what an actor waits for."""
         return self._runtime.explanations.of_actor(self._runtime.actors.actors.get(ActorId(actor)))
 
+    def create_placement_group(
+        self, id: str, bundles: list[Amounts], strategy: str, name: str, namespace: str, detached: bool, hints: bytes
+    ) -> None:
+        """Ask for a group. Raises NameTakenError."""
+        with self._runtime.lock:
+            self._runtime.resources.groups.create(LocalGroup(id, bundles, strategy, name, namespace, detached))
+
+    def remove_placement_group(self, id: str) -> None:
+        """End a group, and what is in it."""
+        runtime = self._runtime
+        with runtime.lock:
+            groups = runtime.resources.groups
+            groups.remove(id, "it was removed by kernel.remove_placement_group()")
+            for actor in list(runtime.actors.actors.values()):
+                group = group_of(actor.options.strategy)
+                if group is not None and group["group"] == id:
+                    runtime.actors.die(actor, groups.explain(id))
+            runtime.resources.try_again()
+
+    def find_placement_group(self, name: str, namespace: str) -> dict[str, Any] | None:
+        """Return the row of the living group of that name."""
+        group = self._runtime.resources.groups.find(namespace, name)
+        return group.row(self._runtime.node.hex()) if group is not None else None
+
+    def placement_groups(self, id: str = "") -> list[dict[str, Any]]:
+        """Return a row per group, or just that of one."""
+        node, groups = self._runtime.node.hex(), self._runtime.resources.groups.groups
+        with self._runtime.lock:
+            rows = [group.row(node) for group in groups.values() if id in ("", group.id)]
+        return [{**row, "job_id": self._runtime.job.hex()} for row in rows]
+
+    def explain_placement_group(self, id: str) -> str:
+        """Say what a group waits for."""
+        with self._runtime.lock:
+            return self._runtime.resources.groups.explain(id)
+
     def kv_put(self, namespace: str, key: bytes, value: bytes, overwrite: bool) -> bool:
         """Store a value; return whether it was."""
         if not overwrite and (namespace, key) in self._metadata:
@@ -172,9 +229,12 @@ class LocalAnswers:
         """Return whether a package is unpacked."""
         return self._runtime.environments.has(digest)
 
-    def add_package(self, digest: str, archive: bytes) -> None:
-        """Unpack a package."""
-        self._runtime.environments.add(digest, archive)
+    def add_package(self, digest: str, offset: int, total: int, piece: bytes) -> None:
+        """Take a piece of a package, and unpack it after the last one."""
+        archive = self._archives.setdefault(digest, bytearray())
+        archive[offset:] = piece
+        if len(archive) == total:
+            self._runtime.environments.add(digest, bytes(self._archives.pop(digest)))
 
     def add_environment(self, description: bytes) -> str:
         """Make an environment the one of tasks and actors that ask for none."""

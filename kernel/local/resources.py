@@ -10,8 +10,15 @@ import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any, Protocol
 
+from kernel.local.groups import LocalGroups
+from kernel.runtime.definitions import group_of
+from kernel_spec.errors import KernelError
+from kernel_spec.ids import NodeId
+from kernel_spec.placement import placement_of
 from kernel_spec.resources import CPU, MEMORY, OBJECT_STORE_MEMORY, Allocation, Amounts, ResourcePool, describe
+from kernel_spec.scheduling import NOWHERE
 
 ADDRESS = "127.0.0.1"
 _STORE_SHARE = 0.3
@@ -21,26 +28,50 @@ held: ContextVar[Allocation | None] = ContextVar("kernel_local_allocation", defa
 """What the running task holds."""
 
 
+class Wish(Protocol):
+    """What a task or actor needs: the shape of the one, the options of the other."""
+
+    wanted: Amounts
+    strategy: Any
+
+
 @dataclass(slots=True)
 class Request:
     """Somebody who waits: `retry` is called, without the lock, when it may be worth another try."""
 
     name: str
-    wanted: Amounts
+    wish: Wish
     retry: Callable[[], None]
 
 
 class LocalResources:
     """The pool of the one node. Every method runs under the runtime's lock; `later` runs a function outside of it."""
 
-    def __init__(self, given: Mapping[str, float], later: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, float],
+        later: Callable[[Callable[[], None]], None],
+        node: NodeId = NOWHERE,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
         self.pool = ResourcePool(total_resources(given))
+        self.groups = LocalGroups(self.pool)
         self.waiting: list[Request] = []
         self._later = later
+        self._node = node
+        self._labels = labels or {}
 
-    def acquire(self, wanted: Amounts) -> Allocation | None:
-        """Take `wanted`, or return None and change nothing."""
-        return self.pool.acquire(wanted)
+    def acquire(self, wish: Wish) -> Allocation | None:
+        """Take what is wanted, or return None and change nothing."""
+        group = group_of(wish.strategy)
+        if group is not None:
+            return self.groups.acquire(group, wish.wanted)
+        return None if self._elsewhere(wish) else self.pool.acquire(wish.wanted)
+
+    def refusal(self, name: str, wish: Wish) -> KernelError | None:
+        """Return the error with which `name` fails, because the group it is to run in will not have it."""
+        group = group_of(wish.strategy)
+        return self.groups.refusal(name, group, wish.wanted) if group is not None else None
 
     def wait(self, request: Request) -> None:
         """Try again when something was given back."""
@@ -48,7 +79,7 @@ class LocalResources:
 
     def release(self, allocation: Allocation) -> None:
         """Give back, and let those who wait try again."""
-        self.pool.release(allocation)
+        self.groups.release(allocation)
         self.try_again()
 
     def lend_cpu(self, lent: bool) -> None:
@@ -62,28 +93,51 @@ class LocalResources:
         cpus = allocation.amounts.get(CPU, 0)
         if not cpus:
             return
+        pool = self.groups.pool_of(allocation)
         if lent:
-            self.pool.lend(CPU, cpus)
+            pool.lend(CPU, cpus)
             self.try_again()
         else:
-            self.pool.reclaim(CPU, cpus)
+            pool.reclaim(CPU, cpus)
 
     def try_again(self) -> None:
-        """Wake everybody who waits."""
+        """Wake everybody who waits, groups first."""
+        self.groups.place_waiting()
         waiting, self.waiting = self.waiting, []
         for request in waiting:
             self._later(request.retry)
 
-    def infeasible(self, wanted: Amounts) -> str:
-        """Return why `wanted` can never be had, or nothing."""
-        if self.pool.fits_ever(wanted):
-            return ""
-        return f"it wants {describe(wanted)}, and no node has that much; this one has {describe(self.pool.total)}"
+    def infeasible(self, wish: Wish) -> str:
+        """Return why a wish can never be granted, or nothing."""
+        group = group_of(wish.strategy)
+        if group is not None:
+            return self.groups.why_never(group["group"])
+        if not self.pool.fits_ever(wish.wanted):
+            has = describe(self.pool.total)
+            return f"it wants {describe(wish.wanted)}, and no node has that much; this one has {has}"
+        return self._elsewhere(wish)
 
-    def busy(self, wanted: Amounts) -> str:
+    def _elsewhere(self, wish: Wish) -> str:
+        """Return why the one node is the wrong one, or nothing."""
+        placement = placement_of(wish.strategy)
+        if placement.problem:
+            return placement.problem
+        if placement.node not in (None, self._node) and not placement.soft:
+            return f"it may run only on node {placement.node.hex()}, and there is only {self._node.hex()}"
+        if not placement.suits(self._labels):
+            wanted = ", ".join(map(str, placement.hard))
+            return f"its conditions on labels are {wanted}, and the one node has {dict(self._labels)}"
+        return ""
+
+    def busy(self, wish: Wish) -> str:
         """Say what is missing now."""
-        missing = describe(self.pool.missing(wanted))
-        return f"it wants {describe(wanted)} and lacks {missing}, held by actors and tasks that run"
+        group = group_of(wish.strategy)
+        if group is not None:
+            return self.groups.why_not_yet(group, wish.wanted)
+        missing = self.pool.missing(wish.wanted)
+        if not missing:
+            return "it is about to start"
+        return f"it wants {describe(wish.wanted)} and lacks {describe(missing)}, held by actors and tasks that run"
 
 
 def total_resources(given: Mapping[str, float]) -> dict[str, float]:

@@ -16,8 +16,6 @@ It behaves as sessions of many processes do, with the same errors, orders and se
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import os
 import shutil
 import tempfile
@@ -34,6 +32,7 @@ from kernel.local.explanation import Explanations
 from kernel.local.helpers import Helpers
 from kernel.local.loopback import LocalOwnership, LocalStore, Loopback
 from kernel.local.objects import LocalObjects
+from kernel.local.promises import LocalPromises
 from kernel.local.queries import LocalAnswers
 from kernel.local.resources import LocalResources
 from kernel.local.stalemate import Stalemate
@@ -42,10 +41,11 @@ from kernel.local.submission import LocalTasks
 from kernel.local.waits import Waits
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.current import find_runtime, set_runtime
-from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
+from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition, function_inside
 from kernel.runtime.execution_context import NO_EXECUTION, current_execution
+from kernel.runtime.futures import Futures
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, PENDING, Entry
+from kernel.runtime.objects import FAILED, PENDING
 from kernel.runtime.ownership import failure_of
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.stream_consumer import StreamConsumer
@@ -79,7 +79,6 @@ class LocalRuntime:
         self.node = NodeId(os.urandom(8))
         self.session_directory = tempfile.mkdtemp(prefix="kernel-local-")
         self.serializer = serializer
-        self.ended: str | None = None
         self.session_namespace = namespace or self.process.hex()
         self.io = Loopback(self.process, self.node)
         self.identity = self.io.identity
@@ -91,7 +90,7 @@ class LocalRuntime:
         self.trace = Trace()
         self.helpers = Helpers()
         self.environments = LocalEnvironments(self.session_directory)
-        self.resources = LocalResources(node_resources, self.helpers.submit)
+        self.resources = LocalResources(node_resources, self.helpers.submit, self.node, self.labels)
         self.streaming = Streaming(self.io, self.helpers.submit, self.resources.lend_cpu_of)
         self.calls = Calls(self.io, self.tasks, self.streaming, self.trace)
         self.answers = LocalAnswers(self)
@@ -100,17 +99,24 @@ class LocalRuntime:
             self.io, self.tasks, self.calls, self.streaming, self.resources, self.helpers,
             self.make_runner, self.environments,
         )  # fmt: skip
-        self.explanations = Explanations(self.calls, self.resources)
+        self.promises = LocalPromises(self.tasks, self.ownership, self.resources.groups)
+        self.explanations = Explanations(self.calls, self.resources, self.promises.pending)
         self.stalemate = Stalemate(self)
         self.objects = LocalObjects(self.io, self.ownership, self.store, self.tasks, serializer)
+        futures = Futures(self.objects.when_ready, self.objects.load)
+        self.deliver = futures.deliver
+        self.deliver_async = futures.deliver_async
         self.waits = Waits(self)
         self.cancelling = Cancelling(self)
         self.objects.go_on = self.waits.go_on
         self.objects.why_never = self.stalemate.why_never
-        self.objects.explain = self.explanations.of
-        self.objects.block = self.waits.block
-        self.values = self  # large values are read through here, as the real runtime's are through its `values`
-        self.streams = StreamConsumer(self.io, lambda: self.ended)  # type: ignore[arg-type]
+        self.objects.why_not_yet = self.explanations.of
+        self.objects.begin_wait = self.waits.block
+        self.values = self.objects
+        # A wait for an item is none for the end of the stream, which may be far off.
+        block = lambda waiter, end, deadline: self.objects.block(waiter, [], deadline)  # noqa: E731
+        self.streams = StreamConsumer(self.io, block, self.objects.explain)  # type: ignore[arg-type]
+        self.item_arrival = self.streams.item_arrival
         self.io.pump.on_tick = self.waits.on_tick
         self._forever: list[ObjectRef] = []
         self.callers: set[int] = set()
@@ -133,8 +139,10 @@ class LocalRuntime:
         """See `Runtime.submit`. Runs the task, unless something that it needs is not there yet."""
         self._drain()
         self._export(function)
+        captures = current_worker().captures
+        if captures is not None and not function.shape.strategy:
+            function = function_inside(function, captures)
         task, result = self.tasks.prepare(function, function.max_retries, args, kwargs)
-        task.method = function.name
         self.submitter.accept(task)
         return result
 
@@ -167,8 +175,9 @@ class LocalRuntime:
         """See `Runtime.create_actor`. Constructs the actor, unless something that it needs is not there yet."""
         self._drain()
         self._export(definition)
+        options.strategy = options.strategy or current_worker().captures or ""
         constructor = CallOptions(returns=1, name="__init__")
-        task, ref = self.tasks.prepare(constructor, 0, args, kwargs, f"{definition.name}.__init__")
+        task, ref = self.tasks.prepare(constructor, 0, args, kwargs, definition.name)
         with self.lock:
             self._check_alive()
             environment = self.environment_for(options.environment)
@@ -192,7 +201,7 @@ class LocalRuntime:
             if known is None:
                 self._fail_unknown(actor, task)
                 return result
-            task.method = f"{known.name}.{method}"
+            task.actor = known.name
             self.actors.accept(known, task)
         known.kick()
         return result
@@ -210,7 +219,12 @@ class LocalRuntime:
     def check_pending_calls(self, actor: ActorId, limit: int) -> None:
         """See `Runtime.check_pending_calls`."""
         known = self.actors.actors.get(actor)
-        if known is not None and len(known.queue) + len(known.running) >= limit:
+        if known is None:
+            return
+        caller = self._caller()
+        with self.lock:
+            tasks = [*known.queue, *(task for task, _ in known.running.values())]
+        if sum(1 for task in tasks if task.extra and task.extra["caller"] == caller) >= limit:
             raise PendingCallsLimitError(
                 f"{known.name} ({actor.hex()[:12]}) has {limit} calls of this process waiting, its "
                 "max_pending_calls; get some results before calling it again"
@@ -239,32 +253,35 @@ class LocalRuntime:
         if known is not None:
             self.actors.kill(known, no_restart)
 
+    def group_ready(self, group: str, value: Any) -> ObjectRef:
+        """See `Runtime.group_ready`."""
+        self._drain()
+        with self.lock:
+            self._check_alive()
+            return self.promises.make(group, value)
+
     # -- objects ---------------------------------------------------------------------------------------------------
 
     def put(self, value: Any, weak: bool = False) -> ObjectRef:
         """See `Runtime.put`. Space is never short, so weak objects stay as long as their references."""
         self._drain()
-        return self.objects.put(value)
+        return self.objects.put(value, weak, 3)
 
     def get(self, refs: Sequence[ObjectRef], timeout: float | None) -> list[Any]:
         """See `Runtime.get`; raises InfeasibleError for what can never be ready."""
         self._drain()
         return self.objects.get(refs, timeout)
 
+    def get_one(self, ref: ObjectRef, timeout: float | None) -> Any:
+        """See `Runtime.get_one`."""
+        return self.get([ref], timeout)[0]
+
     def wait(
         self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None, fetch_local: bool
     ) -> tuple[list[ObjectRef], list[ObjectRef]]:
         """See `Runtime.wait`; raises InfeasibleError like `get`."""
         self._drain()
-        return self.objects.wait(refs, num_returns, timeout)
-
-    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any]) -> None:
-        """See `Runtime.deliver`."""
-        self.objects.deliver(ref, future)
-
-    def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
-        """See `Runtime.deliver_async`."""
-        return self.objects.deliver_async(ref, loop)
+        return self.objects.wait(refs, num_returns, timeout, fetch_local)
 
     def adopt(self, id: ObjectId, owner: ProcessId, address: str) -> ObjectRef:
         """See `Runtime.adopt`."""
@@ -278,12 +295,6 @@ class LocalRuntime:
         """See `Runtime.pin_forever`."""
         self._forever.append(ref)
 
-    def stored_payload(self, entry: Entry) -> Any:
-        """Return head and buffers of a large value."""
-        from kernel.runtime.layout import unpack
-
-        return unpack(self.store.view(entry.id))
-
     # -- streams ---------------------------------------------------------------------------------------------------
 
     def next_item(self, stream: Stream, timeout: float | None) -> ObjectRef:
@@ -296,11 +307,7 @@ class LocalRuntime:
                 why = self.stalemate.why_never(stream.completed._entry)
             if why:
                 raise InfeasibleError(f"this would wait for ever: {why}")
-        leave = self.waits.block([])
-        try:
-            ref = self.streams.next_item(stream, timeout)
-        finally:
-            leave()
+        ref = self.streams.next_item(stream, timeout)
         if stream.limit:
             self.streaming.wanted(stream.task)
         return ref
@@ -310,10 +317,6 @@ class LocalRuntime:
         if not stream.items:
             self.streaming.wanted(stream.task)
         return self.streams.take_item(stream)
-
-    def item_arrival(self, stream: Stream, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        """See `Runtime.item_arrival`."""
-        return self.streams.item_arrival(stream, loop)
 
     def close_stream(self, stream: Stream) -> None:
         """See `Runtime.close_stream`."""
@@ -359,10 +362,10 @@ class LocalRuntime:
         if find_runtime() is self:
             set_runtime(None)
         with self.lock:
-            self.ended = "the session was shut down"
+            self.io.ended = "the session was shut down"
             for actor in list(self.actors.actors.values()):
-                self.actors.die(actor, self.ended)
-            failure = failure_of(SessionEndedError(self.ended))
+                self.actors.die(actor, self.io.ended)
+            failure = failure_of(SessionEndedError(self.io.ended))
             for entry in list(self.ownership.objects.values()):
                 if entry.state == PENDING:
                     entry.resolve(FAILED, failure)
@@ -374,8 +377,8 @@ class LocalRuntime:
         shutil.rmtree(self.session_directory, ignore_errors=True)
 
     def _check_alive(self) -> None:
-        if self.ended is not None:
-            raise SessionEndedError(self.ended)
+        if self.io.ended is not None:
+            raise SessionEndedError(self.io.ended)
 
     def _look_after_dropped(self) -> None:
         """Let go of what was collected though the program calls nothing of ours."""
@@ -387,5 +390,4 @@ class LocalRuntime:
         """Count what was collected since the last call."""
         self.callers.add(threading.get_ident())
         with self.lock:
-            self.ownership.drain()
-            self.streams.close_abandoned()
+            self.io.finish_batch()

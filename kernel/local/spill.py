@@ -28,9 +28,14 @@ class DiskSpill:
     name = "disk"
 
     def __init__(self, directory: str) -> None:
+        if "://" in directory:
+            raise SpillError(
+                f"spill_directory is a URL ({directory.partition('://')[0]}://...), and the spill target {self.name!r} "
+                "keeps files in a directory: name one, or choose spill_target='fsspec'"
+            )
         try:
             Path(directory).mkdir(parents=True, exist_ok=True)
-            self._directory = tempfile.mkdtemp(prefix="kernel-spill-", dir=directory)
+            self.directory = tempfile.mkdtemp(prefix="kernel-spill-", dir=os.path.abspath(directory))
         except OSError as error:
             raise SpillError(
                 f"can't make a directory for spilled objects in {directory!r}: {error.strerror}; "
@@ -40,7 +45,7 @@ class DiskSpill:
 
     def write(self, object: ObjectId, data: memoryview) -> str:
         """Store the bytes and return the uri; raise `OutOfDiskError` or `SpillError`, leaving nothing behind."""
-        path = os.path.join(self._directory, f"{object.hex()}-{next(self._numbers)}")
+        path = os.path.join(self.directory, f"{object.hex()}-{next(self._numbers)}")
         unfinished = f"{path}.unfinished"
         try:
             _write_file(unfinished, data)
@@ -70,21 +75,21 @@ class DiskSpill:
 
     def close(self) -> None:
         """Remove everything this session stored, and its directory; nothing else is touched."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _path(self, uri: str) -> str:
         path = urllib.parse.unquote(uri.removeprefix(SCHEME))
-        if not uri.startswith(SCHEME) or os.path.dirname(path) != self._directory:
-            raise SpillError(f"{uri!r} names nothing that was spilled to {self._directory}")
+        if not uri.startswith(SCHEME) or os.path.dirname(path) != self.directory:
+            raise SpillError(f"{uri!r} names nothing that was spilled to {self.directory}")
         return path
 
     def _write_error(self, object: ObjectId, size: int, error: OSError) -> ObjectStoreError:
-        what = f"can't spill object {object.hex()} of {size} bytes to {self._directory}: {error.strerror}"
+        what = f"can't spill object {object.hex()} of {size} bytes to {self.directory}: {error.strerror}"
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             return SpillError(f"{what}; name another place with spill_directory")
         room = "an unknown number of"
         with contextlib.suppress(OSError):
-            status = os.statvfs(self._directory)
+            status = os.statvfs(self.directory)
             room = str(status.f_bavail * status.f_frsize)
         return OutOfDiskError(
             f"{what} ({room} bytes are free there); make room, or name another place with spill_directory"

@@ -16,6 +16,7 @@ from kernel.local.actor import THREAD_NAME as ACTOR_THREAD
 from kernel.local.event_loop import THREAD_NAME as LOOP_THREAD
 from kernel.local.helpers import THREAD_NAME as HELPER_THREAD
 from kernel.runtime.definitions import FunctionDefinition
+from kernel.runtime.deliveries import THREAD_NAME as DELIVERY_THREAD
 from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.tasks import Task
 
@@ -49,7 +50,8 @@ class Stalemate:
     def _why(self, entry: Entry, search: _Search) -> str:
         task = entry.task
         if entry.state != PENDING or task is None:
-            return ""
+            group = self._runtime.promises.pending.get(entry.id)
+            return self._runtime.resources.groups.why_never(group) if group else ""
         if entry.id in search.path:
             return f"{task.name}() waits, by way of others, for itself"
         known = search.known.get(entry.id)
@@ -88,11 +90,11 @@ class Stalemate:
         resources = self._runtime.resources
         if not isinstance(task.place, LocalActor):
             definition: FunctionDefinition = task.definition  # type: ignore[assignment]
-            why = resources.infeasible(definition.shape.wanted)
+            why = resources.infeasible(definition.shape)
             return f"{task.name}() waits for a worker: {why}" if why else ""
         actor = task.place
         if actor.state != ALIVE:
-            why = resources.infeasible(actor.options.wanted)
+            why = resources.infeasible(actor.options)
             arguments = [argument for _, argument in actor.creation.slots or ()]
             return f"actor {actor.name} waits for a worker: {why}" if why else self._any(arguments, search)
         group = actor.group_of(task)
@@ -115,7 +117,7 @@ class Stalemate:
         for thread in threading.enumerate():
             if thread.ident == me or thread.ident in self.blocked or thread.name == LOOP_THREAD:
                 continue
-            if thread.name in (ACTOR_THREAD, HELPER_THREAD) or self._may_call(thread):
+            if thread.name in (ACTOR_THREAD, HELPER_THREAD, DELIVERY_THREAD) or self._may_call(thread):
                 return False
         loops = [actor.loop for actor in list(runtime.actors.actors.values()) if actor.loop is not None]
         return all(loop.is_idle(_LOOP_SECONDS) for loop in loops)

@@ -34,8 +34,8 @@ class LocalTasks:
         environment = definition.shape.environment
         task.extra = {"environment": runtime.environment_for(pickle.loads(environment) if environment else None)}
         with runtime.lock:
-            if runtime.ended is not None:
-                raise SessionEndedError(runtime.ended)
+            if runtime.io.ended is not None:
+                raise SessionEndedError(runtime.io.ended)
             runtime.tasks.register(task)
             ready = runtime.tasks.resolve_slots(task, lambda task: runtime.helpers.submit(lambda: self._start(task)))
         if ready:
@@ -70,22 +70,27 @@ class LocalTasks:
         runtime = self._runtime
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
         with runtime.lock:
-            if task.cancelled or runtime.ended is not None:
+            if task.cancelled or runtime.io.ended is not None:
                 return None
             failure = runtime.tasks.failed_argument(task)
             if failure is not None:
                 runtime.tasks.fail(task, *failure)
                 return None
-            allocation = runtime.resources.acquire(definition.shape.wanted)
+            refusal = runtime.resources.refusal(f"{task.name}()", definition.shape)
+            if refusal is not None:
+                runtime.tasks.fail_with(task, refusal)
+                return None
+            allocation = runtime.resources.acquire(definition.shape)
             if allocation is None:
-                runtime.resources.wait(Request(task.name, definition.shape.wanted, lambda: self._start(task)))
+                runtime.resources.wait(Request(task.name, definition.shape, lambda: self._start(task)))
             return allocation
 
     def _run(self, task: Task, allocation: Allocation) -> None:
         runtime = self._runtime
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
         environment = task.extra["environment"] if task.extra else None
-        place = make_place(allocation, runtime.session_namespace, environment, runtime.environments)
+        strategy = definition.shape.strategy
+        place = make_place(allocation, strategy, runtime.session_namespace, environment, runtime.environments)
         here = True
 
         def ended(fatal: BaseException | None, why: str) -> None:

@@ -64,8 +64,8 @@ class Waits:
     def on_tick(self) -> None:
         """The calling thread has waited for a while, without a deadline: raise if it would for ever."""
         runtime = self._runtime
-        if runtime.ended is not None:
-            raise SessionEndedError(runtime.ended)
+        if runtime.io.ended is not None:
+            raise SessionEndedError(runtime.io.ended)
         waited_for = runtime.stalemate.blocked.get(threading.get_ident(), ())
         pending = [entry for entry in waited_for if entry.state == PENDING]
         if runtime.stalemate.is_quiet():
@@ -82,7 +82,7 @@ class Waits:
             patience = min(patience * 2, 300.0)
             self._warnings[thread] = (time.monotonic() + patience, patience)
             reason = self._reason(pending)
-            self._log.warning("still waiting in get()", objects=len(pending), reason=reason, pid=os.getpid())
+            self._log.warning("still waiting for objects", objects=len(pending), reason=reason, pid=os.getpid())
 
     def _reason(self, pending: list[Entry]) -> str:
         with self._runtime.lock:

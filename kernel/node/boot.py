@@ -1,6 +1,7 @@
-"""Starting an agent: `python -m kernel.node.boot READY`, with a pickled `AgentConfig` on standard input.
+"""Starting an agent: `main` is run with a descriptor as argument and a pickled `AgentConfig` on standard input.
 
-What happened is written to the descriptor READY as one pickled value: None when the agent serves, else the error.
+What happened is written to that descriptor as one pickled value: None when the agent serves, else the error. The input
+stays open; when it ends, the program that started the agent is gone.
 """
 
 from __future__ import annotations
@@ -8,17 +9,22 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.logs import configure_later
-from kernel.node.agent import Agent, ignore_terminal_signals
 from kernel.node.config import AgentConfig
-from kernel.node.processes import become_subreaper, set_title
+from kernel.node.descriptor_limit import raise_limit
+from kernel.node.processes import become_subreaper, ignore_terminal_signals, set_title
 from kernel.node.rotating_file import RotatingFile
+from kernel.node.standard_logs import keep_standard_logs
 from kernel.node.template_link import TemplateLink
-from kernel.plugins import PluginManager
+from kernel.node.template_process import fork_template
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import KernelError, PluginError
+from kernel_spec.ids import NodeId
+
+if TYPE_CHECKING:
+    from kernel.node.agent import Agent
 
 LOG_BYTES = 4 << 20
 """How large the agent's log may grow before it is begun anew; the one before it is kept."""
@@ -28,11 +34,15 @@ def main() -> int:
     """Run an agent until its session ends; return the exit code."""
     ready = int(sys.argv[1])
     config: AgentConfig = pickle.load(sys.stdin.buffer)
+    starter = os.dup(sys.stdin.fileno())
     sys.stdin.close()
     set_title("kernel: agent")
     ignore_terminal_signals()
     become_subreaper()
+    raise_limit()
+    first = fork_template(config.preload)
     configure_later(lambda: configure_logging(config), debug=config.log_level.lower() == "debug")
+    keep_standard_logs(config.log_level)
     reactor = Reactor()
     agent: Agent | None = None
     template = TemplateLink(
@@ -42,27 +52,45 @@ def main() -> int:
         lambda id, reason: agent.workers.on_fork_failed(id, reason) if agent else None,
         lambda pid, status: agent.workers.on_exited(pid, status) if agent else None,
         lambda: agent.workers.on_template_lost() if agent else None,
+        first,
     )
+    # These take as long as what the template imports: so both do it at once.
+    from kernel.node.agent import Agent
+    from kernel.node.head_child import HeadChild
+    from kernel.node.uplink import RemoteUplink
+    from kernel.plugins import PluginManager
+
     try:
-        agent = Agent(config, reactor, PluginManager.discover(config.plugins))
+        uplink = child = None
+        if config.head_apart:
+            child = HeadChild(config)
+            config.head = os.path.join(config.directory, "sockets", "head")
+        if config.head:
+            uplink = RemoteUplink(config.head, config.token, reactor, NodeId(config.node), config.tls)
+            uplink.join()
+            config.plugins = {**config.plugins, **uplink.settings["plugins"]}
+        manager = PluginManager.discover(config.plugins, options=config.plugin_options)
+        agent = Agent(config, reactor, manager, uplink, child)
         agent.attach_template(template)
+        if config.ephemeral:
+            agent.end_with(starter)
     except Exception as error:
         template.close()
         known = isinstance(error, KernelError)
-        _report(ready, error if known else PluginError(f"the node agent can't start: {error!r}"))
+        report(ready, error if known else PluginError(f"the node agent can't start: {error!r}"))
         return 1
-    _report(ready, None)
+    report(ready, None)
     agent.run()
     return 0
 
 
-def configure_logging(config: AgentConfig) -> None:
-    """Write the agent's log to its session's directory, from `log_level` on."""
+def configure_logging(config: AgentConfig, name: str = "agent.log") -> None:
+    """Write the log of an agent (or a head) to its session's directory, from `log_level` on."""
     import logging
 
     import structlog
 
-    path = os.path.join(config.directory, "logs", "agent.log")
+    path = os.path.join(config.directory, "logs", name)
     level = getattr(logging, config.log_level.upper(), logging.WARNING)
     structlog.configure(
         processors=[
@@ -77,10 +105,7 @@ def configure_logging(config: AgentConfig) -> None:
     )
 
 
-def _report(ready: int, outcome: Any) -> None:
+def report(ready: int, outcome: Any) -> None:
+    """Tell who started this process that it serves (None), or why not."""
     os.write(ready, pickle.dumps(outcome))
     os.close(ready)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernel.node.memory_policy import ACTORS, THRESHOLD
+from kernel.transport.credentials import TlsFiles
+
 
 @dataclass(slots=True)
 class AgentConfig:
@@ -13,7 +16,13 @@ class AgentConfig:
 
     `resources` are plain quantities; CPU, memory and accelerators that are not in it are detected. `ephemeral`
     sessions end with the process that started them. `store_bytes` 0 means: choose. `preload` names modules that the
-    template imports once for all workers.
+    template imports once for all workers. `head` is the address of the head to join; without one this agent brings
+    its own, in a process apart if `head_apart`: then it can die and be started again while all else goes on.
+    `listen` ("HOST:PORT") is where other machines come in, and `advertised` what they are told, if that differs.
+    With `tls`, everything between machines is in TLS. `metadata_directory` is the directory that the metadata store is
+    told, where that is to outlive the session's.
+    `memory_limit` is what the node's processes and its store may hold, in bytes (0: as much as the machine lets them);
+    for the other two see `memory_policy`.
     """
 
     directory: str
@@ -26,7 +35,17 @@ class AgentConfig:
     store_directory: str | None = None
     spill_directory: str | None = None
     plugins: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    plugin_options: Mapping[str, Any] = field(default_factory=dict)
+    plugin_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     head_services: Sequence[str] = ()
+    memory_limit: int = 0
+    memory_threshold: float = THRESHOLD
+    memory_quotas: str = ACTORS
     log_level: str = "warning"
+    head: str = ""
+    head_apart: bool = False
+    listen: str = ""
+    advertised: str = ""
+    tls: TlsFiles | None = None
+    metadata_directory: str = ""
+    death_seconds: float = 5.0
     preload: Sequence[str] = ("numpy", "kernel.api.operations", "kernel.api.context")

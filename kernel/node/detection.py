@@ -66,10 +66,8 @@ def total_resources(
     free = available_memory()
     total[OBJECT_STORE_MEMORY] = float(store_bytes)
     total[MEMORY] = float(max(0, int((free - store_bytes) * 0.7)))
-    for name, models in devices.items():
-        for model in {device.model for device in models if device.model}:
-            total[f"accelerator_type:{model.replace(' ', '-')}"] = 1.0
-        del name
+    for model in {device.model for models in devices.values() for device in models if device.model}:
+        total[f"accelerator_type:{model.replace(' ', '-')}"] = 1.0
     total |= {name: float(quantity) for name, quantity in given.items()}
     total[f"node:{address}"] = 1.0
     return {name: quantity for name, quantity in total.items() if quantity > 0}
@@ -83,3 +81,11 @@ def choose_store_bytes(given: int) -> int:
 def host_name() -> str:
     """Return this machine's name."""
     return socket.gethostname()
+
+
+def address_towards(host: str, port: int) -> str:
+    """Return the address with which this machine reaches `host`. Sends nothing; raises OSError where no way leads."""
+    family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as sock:
+        sock.connect(place)
+        return str(sock.getsockname()[0])

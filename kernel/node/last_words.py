@@ -1,4 +1,4 @@
-"""What a dead worker wrote to its standard error at the end, cut down to what tells why it died."""
+"""What a dead process wrote to its standard error at the end, cut down to what tells why it died."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kernel import runtime
 LINES = 8
 """How many lines are shown, and how many before a fatal error of the interpreter."""
 _FRAMES = 12
+_ERROR_BYTES = 1 << 16
 _FATAL = "Fatal Python error"
 _INSIDE = os.path.join(os.path.dirname(runtime.__file__), "")
 
@@ -27,3 +28,14 @@ def last_words(lines: Sequence[str]) -> list[str]:
     stack = written[fatal : fatal + 2 + _FRAMES]
     ours = next((i for i, line in enumerate(stack) if _INSIDE in line or line.startswith("Extension modules")), None)
     return written[max(0, fatal - LINES) : fatal] + stack[:ours]
+
+
+def end_of_agent_errors(directory: str) -> str:
+    """Return, indented below a colon, the last lines that a session's agent and templates wrote to stderr."""
+    try:
+        with open(os.path.join(directory, "logs", "agent.err"), "rb") as file:
+            file.seek(-min(_ERROR_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
+            lines = file.read().decode(errors="replace").strip().splitlines()[-LINES:]
+    except OSError:
+        return ""
+    return ":\n  " + "\n  ".join(lines) if lines else ""

@@ -8,26 +8,55 @@ import select
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from kernel.node.config import AgentConfig
-from kernel.node.sessions import describe
+from kernel.node.last_words import end_of_agent_errors
+from kernel.node.processes import command_of
+from kernel.node.sessions import Session, describe, make_session, remove
+from kernel.transport.authentication import TOKEN_VARIABLE, make_token
 from kernel_spec.errors import SessionEndedError
 
 START_SECONDS = 30.0
 
 
+@contextmanager
+def launched(
+    configure: Callable[[str, bytes, bool], AgentConfig], stays: bool, given: str | None, token: bytes = b""
+) -> Iterator[tuple[Session, subprocess.Popen[bytes]]]:
+    """Make a session below `given` and start its agent; when the block raises, end the agent and remove the session.
+
+    `configure(directory, token, ephemeral)` returns what the agent is told. Without a `token` a new one is made.
+    """
+    token = token or make_token()
+    directory = make_session(token, stays, given)
+    agent = None
+    try:
+        agent = start_agent(configure(directory, token, not stays), stays)
+        yield Session(directory, agent.pid, stays), agent
+    except BaseException:
+        if agent is not None:
+            agent.kill()
+            agent.wait()
+            let_go(agent)
+        remove(directory)
+        raise
+
+
 def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
     """Start an agent process and return at once; `await_agent` tells when it serves.
 
-    Raises SessionEndedError when no process can be started.
+    Unless its session stays, it ends when this process has ended or `let_go` was called. Raises SessionEndedError when
+    no process can be started.
     """
     reader, writer = os.pipe()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment.pop(TOKEN_VARIABLE, None)
     try:
         with open(os.path.join(config.directory, "logs", "agent.err"), "ab") as errors:
             process = subprocess.Popen(
-                [sys.executable, "-m", "kernel.node.boot", str(writer)],
+                command_of("kernel.node.boot", str(writer)),
                 stdin=subprocess.PIPE,
                 stdout=errors,
                 stderr=errors,
@@ -42,10 +71,20 @@ def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
         os.close(writer)
     describe(config.directory, process.pid, stays)
     assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin:  # one that is dead already is found out by `await_agent`
+    with suppress(BrokenPipeError):  # one that is dead already is found out by `await_agent`
         process.stdin.write(pickle.dumps(config))
+        process.stdin.flush()
+    if stays:
+        let_go(process)
     process.ready_descriptor = reader  # type: ignore[attr-defined]
     return process
+
+
+def let_go(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipe by which an agent knows that the program that started it lives."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.close()
 
 
 def await_agent(process: subprocess.Popen[bytes], directory: str) -> None:
@@ -59,7 +98,7 @@ def await_agent(process: subprocess.Popen[bytes], directory: str) -> None:
             if not ready:
                 process.kill()
                 raise SessionEndedError(
-                    f"the node agent did not start within {START_SECONDS:.0f} s{_last_words(directory)}"
+                    f"the node agent did not start within {START_SECONDS:.0f} s{end_of_agent_errors(directory)}"
                 )
             chunk = os.read(reader, 1 << 16)
             if not chunk:
@@ -69,17 +108,10 @@ def await_agent(process: subprocess.Popen[bytes], directory: str) -> None:
         os.close(reader)
     if not data:
         code = process.wait()
-        raise SessionEndedError(f"the node agent ended with exit code {code} while starting{_last_words(directory)}")
+        raise SessionEndedError(
+            f"the node agent ended with exit code {code} while starting{end_of_agent_errors(directory)}"
+        )
     error = pickle.loads(data)
     if error is not None:
         process.wait()
         raise error
-
-
-def _last_words(directory: str) -> str:
-    try:
-        with open(os.path.join(directory, "logs", "agent.err"), encoding="utf-8", errors="replace") as file:
-            lines = file.read().strip().splitlines()[-5:]
-    except OSError:
-        return ""
-    return ":\n  " + "\n  ".join(lines) if lines else ""

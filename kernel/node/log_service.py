@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kernel.node.named_output import by_name
 from kernel.node.rotating_file import RotatingFile
 from kernel.transport.reactor import Reactor
 
@@ -16,16 +17,8 @@ FILES = 4
 """The newest file and its predecessors: what a session may write in all is FILE_BYTES x FILES."""
 _LINE_LIMIT = 16 << 10
 _TAIL_LINES = 60
-
-
-@dataclass(slots=True)
-class Stream:
-    """One pipe of one worker."""
-
-    worker: bytes
-    name: str
-    descriptor: int
-    rest: bytes = b""
+_TAILS_KEPT = 64
+"""The last lines of how many workers that have ended are kept, for who asks late how one died."""
 
 
 @dataclass(slots=True)
@@ -37,11 +30,23 @@ class Tail:
     origin: tuple[int, str] = (0, "")
 
 
-class LogService:
-    """`on_lines(worker, stream, lines)` is called with complete lines, from the loop.
+@dataclass(slots=True)
+class Stream:
+    """One pipe of one worker."""
 
-    `origin(worker)` returns pid and name of a worker, or None when it is gone; then the last answer holds. A line of
-    the file is: seconds since the epoch, worker (8 digits), pid, name, `out` or `err`, text; between them tabs.
+    worker: bytes
+    name: str
+    descriptor: int
+    tail: Tail
+    rest: bytes = b""
+
+
+class LogService:
+    """`on_lines(worker, name, stream, lines)` is called with complete lines, from the loop.
+
+    `name` is the task's that wrote them, or else the actor's class, or nothing. `origin(worker)` returns the pid of a
+    worker and the class of the actor that it is, or None when it is gone; then the last answer holds. A line of the
+    file is: seconds since the epoch, worker (8 digits), pid, name, `out` or `err`, text; between them tabs.
     """
 
     def __init__(
@@ -49,7 +54,7 @@ class LogService:
         reactor: Reactor,
         directory: str,
         origin: Callable[[bytes], tuple[int, str] | None],
-        on_lines: Callable[[bytes, str, list[str]], None],
+        on_lines: Callable[[bytes, str, str, list[str]], None],
     ) -> None:
         self._reactor = reactor
         self._file = RotatingFile(os.path.join(directory, "workers.log"), FILE_BYTES, FILES)
@@ -59,13 +64,19 @@ class LogService:
         self._tails: dict[bytes, Tail] = {}
 
     def open(self, worker: bytes) -> list[int]:
-        """Return the write ends of two new pipes for the worker's output and error."""
+        """Return the write ends of two new pipes for the worker's output and error. Raises OSError: no more pipes."""
+        output = os.pipe()
+        try:
+            errors = os.pipe()
+        except OSError:
+            for end in output:
+                os.close(end)
+            raise
         ends = []
-        for name in ("stdout", "stderr"):
-            reader, writer = os.pipe()
+        tail = self._tails[worker] = Tail(streams=2)
+        for name, (reader, writer) in (("stdout", output), ("stderr", errors)):
             os.set_blocking(reader, False)
-            stream = self._streams[reader] = Stream(worker, name, reader)
-            self._tails.setdefault(worker, Tail()).streams += 1
+            stream = self._streams[reader] = Stream(worker, name, reader, tail)
             self._reactor.register(reader, lambda events, s=stream: self._read(s))  # type: ignore[misc]
             ends.append(writer)
         return ends
@@ -74,7 +85,7 @@ class LogService:
         """Return the last lines of the worker's standard error, and forget them."""
         for stream in [s for s in self._streams.values() if s.worker == worker]:
             self._read(stream)
-        tail = self._tails.get(worker)
+        tail = self._tails.pop(worker, None)
         return list(tail.lines) if tail is not None else []
 
     def drain(self) -> None:
@@ -112,22 +123,24 @@ class LogService:
                 self._take(stream, lines)
 
     def _take(self, stream: Stream, lines: list[bytes]) -> None:
-        texts = [line.decode("utf-8", "replace") for line in lines]
-        tail = self._tails[stream.worker]
-        if stream.name == "stderr":
-            tail.lines.extend(texts)
-        tail.origin = pid, name = self._origin(stream.worker) or tail.origin
-        prefix = f"{time.time():.3f}\t{stream.worker.hex()[:8]}\t{pid}\t{name}\t{stream.name[3:]}\t"
-        self._file.write("".join(f"{prefix}{text}\n" for text in texts))
-        self._on_lines(stream.worker, stream.name, texts)
+        tail = stream.tail
+        tail.origin = pid, actor = self._origin(stream.worker) or tail.origin
+        for task, texts in by_name(lines):
+            name = task or actor
+            if stream.name == "stderr":
+                tail.lines.extend(texts)
+            prefix = f"{time.time():.3f}\t{stream.worker.hex()[:8]}\t{pid}\t{name}\t{stream.name[3:]}\t"
+            self._file.write("".join(f"{prefix}{text}\n" for text in texts))
+            self._on_lines(stream.worker, name, stream.name, texts)
 
     def _close(self, stream: Stream) -> None:
         if self._streams.pop(stream.descriptor, None) is None:
             return
         self._reactor.unregister(stream.descriptor)
         os.close(stream.descriptor)
-        tail = self._tails.get(stream.worker)
-        if tail is not None:
-            tail.streams -= 1
-            if tail.streams == 0 and len(self._tails) > 64:
-                del self._tails[stream.worker]
+        stream.tail.streams -= 1
+        if not stream.tail.streams and stream.worker in self._tails:
+            self._tails[stream.worker] = self._tails.pop(stream.worker)  # the latest of those that have ended
+            ended = [worker for worker, tail in self._tails.items() if not tail.streams]
+            for worker in ended[:-_TAILS_KEPT]:
+                del self._tails[worker]

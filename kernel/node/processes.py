@@ -12,11 +12,19 @@ from collections.abc import Container
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 _PR_SET_PDEATHSIG = 1
+_OFFERED_SCORE = 500
+"""As if it held half of all memory besides what it does."""
 
 
 def _prctl(option: int, value: object) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def command_of(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs `main` of a module, which imports nothing from the current directory."""
+    start = f"import sys; sys.path[:] = filter(None, sys.path); from {module} import main; sys.exit(main())"
+    return [sys.executable, "-c", start, *arguments]
 
 
 def become_subreaper() -> None:
@@ -27,6 +35,17 @@ def become_subreaper() -> None:
 def set_title(title: str) -> None:
     """Show `title` (15 characters) as the process's name in `ps -c` and `top`."""
     _prctl(_PR_SET_NAME, title.encode()[:15])
+
+
+def offer_to_end() -> None:
+    """Have the machine, when it must end somebody for memory, end this process rather than those it works for."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+") as file:
+            score = max(int(file.read()), _OFFERED_SCORE)
+            file.seek(0)
+            file.write(str(score))
+    except (OSError, ValueError):
+        return  # not Linux, or not allowed
 
 
 def children_of(pid: int) -> list[int]:
@@ -81,6 +100,22 @@ def end_orphans(sessions: Container[int], spare: Container[int]) -> None:
                 kill(descendant)
 
 
+def reap_adopted(known: Container[int]) -> list[tuple[int, int]]:
+    """Take those of our dead children off the process table that are `known`, or that dead parents left to us.
+
+    Return their process ids and wait statuses. A child that is in our session, or leads one of its own, may have been
+    started in this process by somebody (a plugin), who waits for it.
+    """
+    ours = os.getsid(0)
+    found = []
+    for child in children_of(os.getpid()):
+        if child in known or _session_of(child) not in (ours, child):
+            pid, status = os.waitpid(child, os.WNOHANG)
+            if pid:
+                found.append((pid, status))
+    return found
+
+
 def _session_of(pid: int) -> int:
     try:
         return os.getsid(pid)
@@ -98,23 +133,36 @@ def kill(pid: int, number: int = signal.SIGKILL) -> None:
 
 def is_alive(pid: int) -> bool:
     """Return whether a process exists (and is not a zombie)."""
+    return birth(pid) is not None
+
+
+def birth(pid: int) -> int | None:
+    """Return when a living process began (clock ticks since the machine did), None when there is none.
+
+    With its pid that names a process for ever; the pid alone may be another's later.
+    """
     try:
         with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+            state, *numbers = file.read().rpartition(")")[2].split()
     except OSError:
-        return False
+        return None
+    return None if state in ("Z", "X") else int(numbers[18])
 
 
 def describe_status(status: int) -> str:
-    """Return a wait status in words: `signal 9 (SIGKILL)`, `exit code 3`."""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        try:
-            name = signal.Signals(number).name
-        except ValueError:
-            name = "unknown"
-        return f"it was ended by signal {number} ({name})"
-    return f"it ended with exit code {os.waitstatus_to_exitcode(status)}"
+    """Return a wait status in words: `it was ended by signal 9 (SIGKILL)`, `it ended with exit code 3`."""
+    return describe_code(os.waitstatus_to_exitcode(status))
+
+
+def describe_code(code: int) -> str:
+    """Return an exit code, or a signal as a negative number, in words."""
+    if code >= 0:
+        return f"it ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    return f"it was ended by signal {-code} ({name})"
 
 
 def _reap_all() -> None:
@@ -124,3 +172,8 @@ def _reap_all() -> None:
                 return
         except ChildProcessError:
             return
+
+
+def ignore_terminal_signals() -> None:
+    """Leave Ctrl-C to the driver."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

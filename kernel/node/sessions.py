@@ -2,10 +2,10 @@
 
 <temporary>/kernel-<user id>/session_<date>_<time>_<microseconds>_<pid>/
     token        0600, the session's secret
-    session.json pid of the agent, whether it stays
+    session.json who the agent is, whether it stays, where it spills to
     agent.sock   the agent
     sockets/     one per process
-    logs/  spill/  packages/
+    logs/  spill/  packages/  archives/
 """
 
 from __future__ import annotations
@@ -14,28 +14,45 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from kernel.node.processes import is_alive
+from kernel.node.processes import birth
 from kernel.transport.authentication import read_token, write_token
+from kernel.transport.credentials import TlsFiles
 from kernel_spec.errors import UsageError
 
+_PREFIX = "session_"
 _SOCKET_PATH_LIMIT = 107
-_SOCKET_NAME_BYTES = 26  # "/sockets/" and a hexadecimal process id
+_SOCKET_NAME_BYTES = 29  # "/sockets/", a hexadecimal process id, ".in"
 _STARTING_SECONDS = 60.0
+_KEPT = ("logs", "session.json")
+"""What is left of a session that stays when its agent has ended, until the next sweep."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session on this machine."""
+    """A session on this machine.
+
+    `pid` is its agent's, and `born` tells that from a later process of the same pid; `spill` is where objects are that
+    were spilled, if that is known. `gateway` is where other machines reach it, `head` the gateway of the head that it
+    has joined (both "HOST:PORT", or nothing). `ended` says why its agent has ended, if that could say so.
+    """
 
     directory: str
     pid: int
     stays: bool
+    born: int = 0
+    spill: str = ""
+    gateway: str = ""
+    head: str = ""
+    ended: str = ""
 
     @property
     def name(self) -> str:
@@ -46,30 +63,43 @@ class Session:
         """Return the session's secret."""
         return read_token(Path(self.directory, "token"))
 
+    def is_running(self) -> bool:
+        """Return whether its agent lives."""
+        return birth(self.pid) == self.born
+
 
 def root_directory(given: str | None = None) -> str:
     """Return (made if need be) where this user's sessions live; raises UsageError when it is not private."""
     root = _root_path(given)
     try:
         os.makedirs(root, mode=0o700, exist_ok=True)
-        status = os.stat(root)
+        private = _is_private(root)
     except OSError as error:
         raise UsageError(f"the session directory {root} can't be used: {error.strerror}; set KERNEL_TMPDIR") from error
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise UsageError(f"{root} must belong to you alone (mode 0700); remove it or set KERNEL_TMPDIR")
+    if not private:
+        raise UsageError(
+            f"{root} must belong to you alone (mode 0700) and be a directory, not a link to one; "
+            "remove it or set KERNEL_TMPDIR"
+        )
     return root
+
+
+def _is_private(path: str) -> bool:
+    """Return whether `path` is a directory, not a link to one, that its user alone may enter; raises OSError."""
+    status = os.lstat(path)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def _root_path(given: str | None = None) -> str:
     base = given or os.environ.get("KERNEL_TMPDIR") or tempfile.gettempdir()
-    return os.path.join(base, f"kernel-{os.getuid()}")
+    return os.path.join(os.path.abspath(base), f"kernel-{os.getuid()}")
 
 
 def make_session(token: bytes, stays: bool, given: str | None = None) -> str:
     """Make the directory of a new session and return its path; raises UsageError when it can't be made."""
     root = root_directory(given)
     sweep(root)
-    name = f"session_{datetime.now():%Y-%m-%d_%H-%M-%S_%f}_{os.getpid()}"
+    name = f"{_PREFIX}{datetime.now():%Y-%m-%d_%H-%M-%S_%f}_{os.getpid()}"
     directory = os.path.join(root, name)
     if len(directory) + _SOCKET_NAME_BYTES > _SOCKET_PATH_LIMIT:
         raise UsageError(
@@ -97,12 +127,62 @@ def _fill(directory: str, token: bytes, stays: bool) -> None:
     describe(directory, os.getpid(), stays)
 
 
-def describe(directory: str, pid: int, stays: bool) -> None:
-    """Write down which process is the session's agent."""
+def describe(
+    directory: str,
+    pid: int,
+    stays: bool,
+    spill: str = "",
+    gateway: str = "",
+    tls: TlsFiles | None = None,
+    head: str = "",
+) -> None:
+    """Write down which process is the session's agent, where it keeps spilled objects, and how others reach it."""
+    said = {"pid": pid, "stays": stays, "born": birth(pid) or 0, "spill": spill, "gateway": gateway, "head": head}
+    said["tls"] = tls.paths() if tls is not None else None
+    _write_description(directory, said)
+
+
+def _write_description(directory: str, said: Mapping[str, Any]) -> None:
     path = Path(directory, "session.json")
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"pid": pid, "stays": stays}))
+    temporary.write_text(json.dumps(said))
     os.replace(temporary, path)
+
+
+def end(directory: str, reason: str) -> None:
+    """The agent of a session that stays ends by itself: keep the logs, and say why, until the next sweep."""
+    with contextlib.suppress(OSError, ValueError):  # who asked it to end may have removed the session already
+        _write_description(directory, {**_description(directory), "ended": reason})
+    clean_up(directory)
+
+
+def reason_of_end(directory: str) -> str:
+    """Return why the agent of a session has ended; nothing if it could not say so, or if the session was removed."""
+    session = _read(directory)
+    return session.ended if session is not None else ""
+
+
+def last_ended(given: str | None = None) -> Session | None:
+    """Return the latest session whose agent has ended by itself, and said why, since somebody swept."""
+    root = root_directory(given)
+    sessions = [_read(_target(os.path.join(root, name))) for name in sorted(os.listdir(root), reverse=True)]
+    return next((one for one in sessions if one is not None and one.ended and not one.is_running()), None)
+
+
+def gateway_at(directory: str) -> str:
+    """Return where other machines reach the node of a running session ("HOST:PORT"), "" if they can't."""
+    return str(_description(directory).get("gateway", ""))
+
+
+def tls_at(directory: str) -> TlsFiles | None:
+    """Return what secures the connections between nodes of a running session, None where they are plain."""
+    paths = _description(directory).get("tls")
+    return TlsFiles(*paths) if paths else None
+
+
+def _description(directory: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(Path(directory, "session.json").read_text())
+    return said
 
 
 def running_sessions(given: str | None = None) -> list[Session]:
@@ -111,32 +191,92 @@ def running_sessions(given: str | None = None) -> list[Session]:
     found = []
     for name in sorted(os.listdir(root)):
         session = _read(_target(os.path.join(root, name)))
-        if session is not None and is_alive(session.pid) and os.path.exists(f"{session.directory}/agent.sock"):
+        if session is not None and session.is_running() and os.path.exists(f"{session.directory}/agent.sock"):
             found.append(session)
     return found
 
 
-def sweep(root: str) -> None:
-    """Remove the directories of sessions that nobody could clean up."""
-    for name in os.listdir(root):
-        link = os.path.join(root, name)
-        directory = _target(link)
-        session = _read(directory)
-        try:
-            young = time.time() - os.stat(directory).st_mtime < _STARTING_SECONDS
-        except OSError:
-            young = False
-        if (session is None and not young) or (session is not None and not is_alive(session.pid)):
-            remove(Session(link, 0, False))
+def session_at(path: str) -> Session | None:
+    """Return the running session whose directory is `path`, None when there is none.
+
+    Raises UsageError for one that others may have put there.
+    """
+    session = _read(os.path.realpath(path))
+    if session is None or not session.is_running():
+        return None
+    if not _is_private(session.directory):
+        raise UsageError(f"the session directory {session.directory} must belong to you alone (mode 0700) to be joined")
+    return session
 
 
-def remove(session: Session) -> None:
-    """Remove the directory of a session that has ended, and what points there."""
-    shutil.rmtree(_target(session.directory), ignore_errors=True)
-    for link in (session.directory, os.path.join(_root_path(), session.name)):
+def session_of_cluster(place: str, sessions: Sequence[Session]) -> Session | None:
+    """Return the newest of `sessions` that is, or has joined, the head at `place` ("HOST:PORT")."""
+    wanted = _number_of(place)
+    for session in reversed(sessions):
+        if _number_of(session.head or session.gateway) == wanted:
+            return session
+    return None
+
+
+def _number_of(place: str) -> str:
+    return place.replace("localhost:", "127.0.0.1:")
+
+
+def sweep(root: str) -> list[str]:
+    """Remove what sessions left that nobody could clean up, and return their names; all else in `root` stays."""
+    swept = []
+    for name in sorted(os.listdir(root)):
+        if not name.startswith(_PREFIX):
+            continue
+        directory = os.path.join(root, name)
+        session = _read(_target(directory))
+        if not _is_young(directory) if session is None else not session.is_running():
+            remove(directory)
+            swept.append(name)
+    return swept
+
+
+def clean_up(directory: str) -> None:
+    """Remove what a session left whose agent was killed.
+
+    Of one that stays, its logs and what tells that it is dead are kept until the next sweep.
+    """
+    session = _read(directory)
+    if session is None or not session.stays:
+        remove(directory)
+        return
+    left = [name for name in os.listdir(directory) if name not in _KEPT]
+    for path in (session.spill, *(os.path.join(directory, name) for name in left)):
+        _remove_path(path)
+
+
+def remove(directory: str) -> None:
+    """Remove the directory of a session that has ended, what it spilled elsewhere, and what points there."""
+    target = _target(directory)
+    session = _read(target)
+    if session is not None:
+        _remove_path(session.spill)
+    shutil.rmtree(target, ignore_errors=True)
+    for link in (directory, os.path.join(_root_path(), os.path.basename(directory))):
         if os.path.islink(link):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(link)
+            _remove_path(link)
+
+
+def _remove_path(path: str) -> None:
+    """Remove a file, a link or a whole directory, or nothing."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _is_young(directory: str) -> bool:
+    """Return whether somebody may be about to make a session there."""
+    try:
+        return time.time() - os.stat(directory).st_mtime < _STARTING_SECONDS
+    except OSError:
+        return False
 
 
 def _target(path: str) -> str:
@@ -150,12 +290,13 @@ def _register(directory: str) -> None:
     if link != directory:
         with contextlib.suppress(UsageError, OSError):
             root_directory()
-            os.symlink(os.path.abspath(directory), link)
+            os.symlink(directory, link)
 
 
 def _read(directory: str) -> Session | None:
     try:
         said = json.loads(Path(directory, "session.json").read_text())
-        return Session(directory, int(said["pid"]), bool(said["stays"]))
-    except (OSError, ValueError, KeyError):
+        texts = [str(said.get(name, "")) for name in ("spill", "gateway", "head", "ended")]
+        return Session(directory, int(said["pid"]), bool(said["stays"]), int(said["born"]), *texts)
+    except (OSError, ValueError, KeyError, TypeError):
         return None

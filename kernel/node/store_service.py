@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from kernel.node.spill_work import Done, SpillWork
+from kernel.node.store_quotas import StoreQuotas
 from kernel.runtime import operations as op
 from kernel.transport.connection import Connection, Message
 from kernel.transport.reactor import Reactor
+from kernel_spec import observers
 from kernel_spec import store as contract
-from kernel_spec.errors import KernelError, SpillError
-from kernel_spec.ids import ProcessId
+from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OwnerDiedError
+from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.spill import SpillTarget
 
 PATIENCE_SECONDS = 5.0
 """How long a request for space may wait without anything moving before it fails."""
 
+NEWS_SECONDS = 0.1
+"""How long processes may take to say what they need no more, before an object does not fit into a quota."""
+
+_MAY_WAIT = (contract.Create, contract.Pin)
+LocalAnswer = Callable[[int, Any, "Exception | None"], None]
+"""Takes a request's number, and the answer or an error."""
+
 
 class StoreService:
-    """Serves the processes of this node. `send(process, message)` reaches one, `broadcast(message)` all."""
+    """Serves the processes of this node.
+
+    `send(process, message)` reaches one, `broadcast(message)` all; `departed(process)` says whether one, here or
+    elsewhere, has ended.
+    """
 
     def __init__(
         self,
@@ -29,26 +42,29 @@ class StoreService:
         reactor: Reactor,
         send: Callable[[ProcessId, Message], None],
         broadcast: Callable[[Message], None],
+        departed: Callable[[ProcessId], bool],
         observe: Callable[[str, str, bytes, dict[str, Any]], None],
     ) -> None:
         self.server = server
-        self._spill = spill
+        self.quotas = StoreQuotas()
+        self._postponed: set[ObjectId] = set()
+        """Objects that wait for room in the quota of who makes them."""
         self._reactor = reactor
         self._send = send
         self._broadcast = broadcast
+        self._departed = departed
         self._observe = observe
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="spill")
-        self._finished: list[contract.StoreEvent] = []
-        self._creating: set[tuple[ProcessId, int]] = set()
+        self._spill_work = SpillWork(server, spill, reactor, self._disk_moved)
         self._moved_at = 0.0
         self._watching = False
+        self._local: dict[ProcessId, LocalAnswer] = {}
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
             op.STORE_CREATE: self._on_create,
-            op.STORE_SEAL: self._on_seal,
-            op.STORE_ABORT: lambda c, m: self.handle(contract.Abort(c.info.id, m[1])),
-            op.STORE_PIN: lambda c, m: self.handle(contract.Pin(c.info.id, m[1], m[2])),
+            op.STORE_SEAL: lambda c, m: self.seal(contract.Seal(c.info.id, m[1], m[2])),
+            op.STORE_ABORT: self._on_abort,
+            op.STORE_PIN: self._on_pin,
             op.STORE_UNPIN: lambda c, m: self.handle(contract.Unpin(c.info.id, m[1])),
-            op.STORE_DELETE: self._on_delete,
+            op.STORE_DELETE: lambda c, m: self.delete(m[1]),
         }
 
     def attach(self, connection: Connection) -> None:
@@ -56,78 +72,139 @@ class StoreService:
         options = pickle.dumps(dict(self.server.client_options()))
         connection.send_descriptors(self.server.descriptors(), options)
 
+    def serve_locally(self, client: ProcessId, answer: LocalAnswer) -> None:
+        """Take a part of the agent as a client: its answers are calls, after all else that an event led to."""
+        self._local[client] = answer
+
+    def create(self, event: contract.Create) -> None:
+        """Let an object be created, unless its owner has ended."""
+        if self._departed(event.owner):
+            self._carry_out([contract.Failed(event.client, event.request, _owner_died(event.object, event.owner))])
+        elif self.quotas.is_limited(event.client):
+            self._create_within_quota(event, patient=True)
+        else:
+            self.handle(event)
+
+    def seal(self, event: contract.Seal) -> None:
+        """Let an object be complete."""
+        self.handle(event)
+        self._observe(observers.OBJECT, observers.STORED, event.object, {"process": event.client.hex()})
+
+    def delete(self, objects: Sequence[ObjectId]) -> None:
+        """Their owner counts no references to these objects."""
+        self.quotas.gone(objects)
+        self.handle(contract.Delete(objects))
+        for object in objects:
+            self._observe(observers.OBJECT, observers.FREED, object, {})
+
     def client_left(self, client: ProcessId) -> None:
         """A process is gone."""
-        self._creating = {asked for asked in self._creating if asked[0] != client}
+        self.quotas.left(client)
         self.handle(contract.ClientLeft(client))
 
     def handle(self, event: contract.StoreEvent) -> None:
         """Let the store decide, and carry it out."""
-        self._carry_out(self.server.handle(event))
+        instructions = self.server.handle(event)
+        self._carry_out(instructions)
+        if instructions and not isinstance(event, contract.Pin):  # one that is answered at once moves nothing
+            self._moved_at = self._reactor.clock()
+        if isinstance(event, _MAY_WAIT) and not self._watching and self.server.usage().waiting:
+            self._watch()
 
     def finish_disk_work(self) -> None:
         """Feed back what spill threads have done. Called from the loop."""
-        while self._finished:
-            self.handle(self._finished.pop(0))
+        self._spill_work.finish()
+
+    def _disk_moved(self, event: Done | contract.RestoreLate) -> None:
+        self._moved_at = self._reactor.clock()
+        self.handle(event)
+        if isinstance(event, contract.SpillDone):
+            self._observe(observers.OBJECT, observers.SPILLED, event.object, {"uri": event.uri})
+        elif isinstance(event, contract.RestoreDone):
+            self._observe(observers.OBJECT, observers.RESTORED, event.object, {})
+
+    def explain(self, object: ObjectId) -> str:
+        """Say what a request for `object` waits for."""
+        reasons = []
+        usage = self.server.usage()
+        if usage.waiting:
+            reasons.append(
+                f"{usage.pinned} of the store's {usage.capacity} bytes are in use (`kernel memory` says by whom), "
+                f"objects that wait for room: {usage.waiting}"
+            )
+        reasons += filter(None, [self._spill_work.explain(object)])
+        return "; ".join(reasons) or "another process is writing it"
 
     def close(self) -> None:
         """Stop disk work and free everything."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
-        self._spill.close()
+        self._spill_work.close()
         self.server.close()
 
     def _on_create(self, connection: Connection, message: Message) -> None:
         _, request, object, size, owner, weak = message
-        self._creating.add((connection.info.id, request))
-        self.handle(contract.Create(connection.info.id, request, object, size, owner, weak))
-        if self.server.usage().waiting:
-            self._watch()
+        self.create(contract.Create(connection.info.id, request, object, size, owner, weak))
 
-    def _on_seal(self, connection: Connection, message: Message) -> None:
-        self.handle(contract.Seal(connection.info.id, message[1], message[2]))
-        self._observe("object", "STORED", message[1], {"process": connection.info.id.hex()})
+    def _create_within_quota(self, create: contract.Create, patient: bool) -> None:
+        """Charge an object to who makes it. When there is no room, ask everybody once for news of what is unneeded."""
+        try:
+            dropped = self.quotas.room_for(create.client, create.object, create.size, self.server.objects)
+        except ObjectStoreFullError as error:
+            if patient:
+                self._postponed.add(create.object)
+                self._broadcast((op.STORE_RELEASE_IDLE,))
+                self._reactor.call_later(NEWS_SECONDS, lambda: self._create_again(create))
+            else:
+                self._carry_out([contract.Failed(create.client, create.request, error)])
+            return
+        self.quotas.asked(create.client, create.request, create.object, create.size)
+        if dropped:
+            self.handle(contract.Delete(dropped))
+        self.handle(create)
 
-    def _on_delete(self, connection: Connection, message: Message) -> None:
-        self.handle(contract.Delete(message[1]))
-        for object in message[1]:
-            self._observe("object", "FREED", object, {})
+    def _create_again(self, create: contract.Create) -> None:
+        given_up = create.object not in self._postponed or self._departed(create.client)
+        self._postponed.discard(create.object)
+        if given_up:
+            return
+        if self.quotas.is_limited(create.client):
+            self._create_within_quota(create, patient=False)
+        else:
+            self.handle(create)
+
+    def _on_abort(self, connection: Connection, message: Message) -> None:
+        self._postponed.discard(message[1])
+        self.quotas.gone([message[1]])
+        self.handle(contract.Abort(connection.info.id, message[1]))
+
+    def _on_pin(self, connection: Connection, message: Message) -> None:
+        _, request, object = message
+        if object in self.quotas.dropped:
+            self._carry_out([contract.Failed(connection.info.id, request, _dropped(object))])
+        else:
+            self.handle(contract.Pin(connection.info.id, request, object))
 
     def _carry_out(self, instructions: list[contract.StoreInstruction]) -> None:
+        answers: list[contract.Reply | contract.Failed] = []
         for step in instructions:
-            if isinstance(step, (contract.Reply, contract.Failed)) and (step.client, step.request) in self._creating:
-                self._creating.discard((step.client, step.request))
-                self._moved_at = self._reactor.clock()
-            if isinstance(step, contract.Reply):
+            if isinstance(step, contract.Reply | contract.Failed) and step.client in self._local:
+                answers.append(step)
+            elif isinstance(step, contract.Reply):
+                self.quotas.answered(step.client, step.request, failed=False)
                 self._send(step.client, (op.REPLY, step.request, pickle.dumps(step.value)))
             elif isinstance(step, contract.Failed):
+                self.quotas.answered(step.client, step.request, failed=True)
                 self._send(step.client, (op.REPLY_ERROR, step.request, pickle.dumps(step.error)))
-            elif isinstance(step, contract.WriteSpill):
-                self._threads.submit(self._in_thread, self._write, step)
-            elif isinstance(step, contract.ReadSpill):
-                self._threads.submit(self._in_thread, self._read, step)
+            elif isinstance(step, contract.WriteSpill | contract.ReadSpill):
+                self._spill_work.begin(step)
             elif isinstance(step, contract.DeleteSpill):
-                self._threads.submit(self._spill.delete, step.uri)
+                self._spill_work.delete(step.uri)
             else:
                 self._broadcast((op.STORE_RELEASE_IDLE,))
-
-    def _in_thread(self, work: Callable[[Any], contract.StoreEvent], step: Any) -> None:
-        self._finished.append(work(step))
-        self._reactor.wake()
-
-    def _write(self, step: contract.WriteSpill) -> contract.StoreEvent:
-        try:
-            with self.server.view(step.location, step.size) as data:
-                return contract.SpillDone(step.object, self._spill.write(step.object, data))
-        except Exception as error:
-            return contract.SpillFailed(step.object, _as_store_error(error))
-
-    def _read(self, step: contract.ReadSpill) -> contract.StoreEvent:
-        try:
-            with self.server.view(step.location, step.size) as data:
-                self._spill.read_into(step.uri, data)
-        except Exception as error:
-            return contract.RestoreFailed(step.object, _as_store_error(error))
-        return contract.RestoreDone(step.object)
+        for step in answers:  # last, because they may lead to new events
+            if isinstance(step, contract.Reply):
+                self._local[step.client](step.request, step.value, None)
+            else:
+                self._local[step.client](step.request, None, step.error)
 
     def _watch(self) -> None:
         if not self._watching:
@@ -147,7 +224,15 @@ class StoreService:
         self._reactor.call_later(patience, self._look)
 
 
-def _as_store_error(error: Exception) -> KernelError:
-    if isinstance(error, KernelError):
-        return error
-    return SpillError(f"spilling failed: {type(error).__name__}: {error}")
+def _owner_died(object: ObjectId, owner: ProcessId) -> OwnerDiedError:
+    return OwnerDiedError(
+        f"object {object.hex()} is not stored: process {owner.hex()}, which was to own it, has ended, and nobody else "
+        "can ask for it; what must outlive its caller is put by a process that lives on"
+    )
+
+
+def _dropped(object: ObjectId) -> ObjectLostError:
+    return ObjectLostError(
+        f"object {object.hex()} was a weak object and was dropped, because the process that made it may hold only so "
+        "much in the object store; make it again, put it without weak, or raise the quota"
+    )

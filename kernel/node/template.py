@@ -1,8 +1,9 @@
 """The template: a small process without threads that forks workers, with all imports done once.
 
-It is started by the agent with one end of a socket pair, and speaks packets of marshal: ("load", catalog and
-session), ("fork", worker), with the worker's output pipes as descriptors; it answers ("forked", id, pid),
-("exited", pid, status). When the agent is gone it ends its workers, everything they started, and itself.
+It is started by the agent with one end of a socket pair, and is told ("load", catalog and session) and ("fork",
+worker), with the worker's output pipes as descriptors. It answers, in packets of marshal, ("forked", id, pid),
+("failed", id, reason) and ("exited", pid, status). When the agent is gone it ends its workers, everything they started,
+and itself.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import marshal
 import os
 import pickle
 import select
-import shutil
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from kernel.logs import Logger
 from kernel.node.processes import become_subreaper, end_descendants, end_orphans, set_title
+from kernel.node.sessions import clean_up
+from kernel.node.template_messages import receive_message
 
-PACKET = 1 << 18
+ANSWER_BYTES = 4096
+"""How large an answer may be."""
 _DEAD_WORKERS_KEPT = 100
 """How many dead workers are remembered, in case something they were starting turns up."""
 
@@ -52,17 +56,14 @@ class Template:
         self._agent_is_gone()
 
     def _serve(self) -> bool:
-        try:
-            data, descriptors, _, _ = socket.recv_fds(self._link, PACKET, 4)
-        except ConnectionError:
+        received = receive_message(self._link)
+        if received is None:
             return False
-        if not data:
-            return False
-        message = marshal.loads(data)
-        if message[0] == "load":
-            self._load(message[1])
-        elif message[0] == "fork":
-            self._fork(message[1], list(descriptors))
+        (kind, value), descriptors = received
+        if kind == "load":
+            self._load(value)
+        else:
+            self._fork(value, descriptors)
         return True
 
     def _load(self, data: bytes) -> None:
@@ -141,27 +142,29 @@ class Template:
 
     def _agent_is_gone(self) -> None:
         end_descendants(os.getpid())
-        directory = self._session.get("directory")
-        if directory and self._session.get("ephemeral"):
-            shutil.rmtree(directory, ignore_errors=True)
+        if self._session:
+            clean_up(self._session["directory"])
 
 
 def main() -> None:
-    """Run as `python -m kernel.node.template DESCRIPTOR MODULE...`; the modules are imported once, for all workers."""
+    """Run with the arguments DESCRIPTOR MODULE..., see `serve`."""
+    link = socket.socket(fileno=int(sys.argv[1]))
+    os.set_inheritable(link.fileno(), False)
+    serve(link, sys.argv[2:])
+
+
+def serve(link: socket.socket, preload: Sequence[str]) -> None:
+    """Be a template until the agent at the other end of `link` is gone; `preload` is imported once, for all workers."""
     set_title("kernel: template")
     os.setsid()
     become_subreaper()
-    link = socket.socket(fileno=int(sys.argv[1]))
-    os.set_inheritable(link.fileno(), False)
     # One thread each: a worker per core would otherwise start a pool of threads per core.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    for module in ("kernel.node.worker_main", *sys.argv[2:]):
+    for module in ("kernel.node.worker_main", *preload):
         try:
             importlib.import_module(module)
-        except ImportError as error:
-            Logger("kernel.node").warning("a module could not be imported for the workers", error=str(error))
+        except Exception as error:
+            Logger("kernel.node").warning(
+                "a module could not be imported for the workers", module=module, error=repr(error)
+            )
     Template(link).run()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,25 @@
-"""The agent's end of the template: starts it, asks it to fork, hears who exited, starts another if it dies."""
+"""The agent's end of the template: asks it to fork, hears who exited, starts another if it dies."""
 
 from __future__ import annotations
 
 import marshal
 import os
 import pickle
+import signal
 import socket
 import subprocess
-import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kernel.node.template import PACKET
+from kernel.logs import Logger
+from kernel.node.template import ANSWER_BYTES
+from kernel.node.template_messages import send_message
+from kernel.node.template_process import TemplateProcess, run_template
 from kernel.transport.reactor import Reactor
+
+ASKED_AT_ONCE = 64
+"""How many workers a template may be asked for before it has answered: few enough that asking never blocks."""
 
 
 class TemplateLink:
@@ -26,59 +33,50 @@ class TemplateLink:
         on_failed: Callable[[bytes, str], None],
         on_exited: Callable[[int, int], None],
         on_lost: Callable[[], None],
+        first: tuple[socket.socket, TemplateProcess] | None = None,
     ) -> None:
         self._reactor = reactor
         self._preload = list(preload)
         self._callbacks = {"forked": on_forked, "failed": on_failed, "exited": on_exited}
         self._on_lost = on_lost
         self._link: socket.socket | None = None
-        self._loaded: bytes | None = None
-        self._pending: list[tuple[dict[str, Any], list[int]]] = []
+        self._session: bytes | None = None
+        self._queue: deque[tuple[dict[str, Any], list[int]]] = deque()
+        self._asked = 0
         self.pid = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
+        self.failures = 0
+        """How many templates in a row have ended by themselves without having forked a worker."""
+        self.status = 0
+        """How the last one ended: its exit code, or a signal as a negative number."""
+        self._process: TemplateProcess | None = None
+        self._log = Logger("kernel.node")
+        self.start(first)
 
-    def start(self) -> None:
-        """Start a template; if the session is known it is told at once."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for end in (ours, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * PACKET)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "kernel.node.template", str(theirs.fileno()), *self._preload],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-        )
+    def start(self, begun: tuple[socket.socket, TemplateProcess] | None = None) -> None:
+        """Start a template, or take over one that has begun; if the session is known it is told at once.
+
+        Raises OSError when none can be started.
+        """
+        self._link, self._process = begun or run_template(self._preload)
         self.pid = self._process.pid
-        theirs.close()
-        ours.setblocking(True)
-        self._link = ours
-        self._reactor.register(ours.fileno(), self._on_ready)
-        if self._loaded is not None:
-            self._send(("load", self._loaded), [])
+        self._reactor.register(self._link.fileno(), self._on_ready)
+        if self._session is not None:
+            self._tell_session()
 
     def load(self, session: dict[str, Any]) -> None:
-        """Tell the template about the session; workers asked for earlier are forked now."""
-        self._loaded = pickle.dumps(session)
-        self._send(("load", self._loaded), [])
-        pending, self._pending = self._pending, []
-        for worker, descriptors in pending:
-            self.fork(worker, descriptors)
+        """Tell the template, and every one that takes its place, about the session."""
+        self._session = pickle.dumps(session)
+        self._tell_session()
 
     def fork(self, worker: dict[str, Any], descriptors: list[int]) -> None:
         """Ask for a worker whose standard output and error are `descriptors`, which are closed here."""
-        if self._loaded is None:
-            self._pending.append((worker, descriptors))
-            return
-        self._send(("fork", worker), descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        self._queue.append((worker, descriptors))
+        self._ask()
 
     def close(self) -> None:
         """End the template, which ends what is left of its workers."""
         if self._link is not None:
-            self._reactor.unregister(self._link.fileno())
-            self._link.close()
-            self._link = None
+            self._unlink()
         if self._process is not None:
             try:
                 self._process.wait(timeout=3)
@@ -86,27 +84,67 @@ class TemplateLink:
                 self._process.kill()
                 self._process.wait()
 
-    def _send(self, message: tuple[Any, ...], descriptors: list[int]) -> None:
-        if self._link is None:
-            return
+    def _unlink(self) -> None:
+        assert self._link is not None
+        self._reactor.unregister(self._link.fileno())
+        self._link.close()
+        self._link = None
+        self._asked = 0
+        while self._queue:
+            _close(self._queue.pop()[1])
+
+    def _tell_session(self) -> None:
+        assert self._link is not None and self._process is not None
         try:
-            socket.send_fds(self._link, [marshal.dumps(message)], descriptors)
-        except OSError:
-            return  # the loop learns of its end, and workers that never come are started again
+            send_message(self._link, ("load", self._session), [])
+        except OSError as error:
+            self._log.error("the template could not be told about the session", error=str(error))
+            self._process.terminate()  # the loop learns of its end
+
+    def _ask(self) -> None:
+        while self._queue and self._asked < ASKED_AT_ONCE:
+            worker, descriptors = self._queue.popleft()
+            try:
+                if self._link is None:
+                    self.start()
+                assert self._link is not None
+                send_message(self._link, ("fork", worker), descriptors)
+                self._asked += 1
+            except ConnectionError:
+                return  # the loop learns of its end
+            except OSError as error:
+                self._callbacks["failed"](worker["id"], f"the template could not be asked for it: {error.strerror}")
+            finally:
+                _close(descriptors)
 
     def _on_ready(self, events: int) -> None:
         assert self._link is not None
         try:
-            data = self._link.recv(PACKET)
+            data = self._link.recv(ANSWER_BYTES)
         except OSError:
             data = b""
         if data:
-            kind, subject, detail = marshal.loads(data)
-            self._callbacks[kind](subject, detail)
-            return
-        self._reactor.unregister(self._link.fileno())
-        self._link.close()
-        self._link = None
+            self._on_answer(*marshal.loads(data))
+        else:
+            self._on_end()
+
+    def _on_answer(self, kind: str, subject: Any, detail: Any) -> None:
+        if kind == "forked":
+            self.failures = 0
+        if kind != "exited":
+            self._asked -= 1
+            self._ask()
+        self._callbacks[kind](subject, detail)
+
+    def _on_end(self) -> None:
+        self._unlink()
         assert self._process is not None
-        self._process.wait()
+        self.status = self._process.wait()
+        if self.status != -signal.SIGKILL:  # one that was killed says nothing about the next
+            self.failures += 1
         self._on_lost()
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

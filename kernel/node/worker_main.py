@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.logs import configure_for_people, configure_later
-from kernel.node.processes import descendants_of, is_alive, kill, set_title
+from kernel.node.named_output import named
+from kernel.node.processes import descendants_of, is_alive, kill, offer_to_end, set_title
+from kernel.node.sessions import clean_up
 from kernel.plugins import PluginManager
 from kernel.runtime.core import CoreRuntime
-from kernel.runtime.process import Identity
+from kernel.runtime.execution_context import current_execution
+from kernel.runtime.identity import Identity
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.worker import serve
 from kernel.runtime.worker_info import worker_info
-from kernel_spec.accelerators import Accelerator
 from kernel_spec.ids import ProcessId
 from kernel_spec.resources import UNIT
+
+if TYPE_CHECKING:
+    from kernel_spec.accelerators import Accelerator
 
 _LAST_SECONDS = 1.0
 """How long a worker that lost its agent waits for the template to end it."""
@@ -41,6 +45,7 @@ def prepare(session: dict[str, Any]) -> dict[str, Any]:
 def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
     """Serve as the worker described by `worker`; return the exit code."""
     set_title("kernel: worker")
+    offer_to_end()
     prepared = session["prepared"]
     random.seed()
     numpy_random = sys.modules.get("numpy.random")
@@ -53,16 +58,28 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
         os.chdir(worker["cwd"])
     sys.path[:] = worker["path"]
     sys.argv[:] = ["kernel-worker"]
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    sys.stdout = sys.__stdout__ = named(sys.stdout, _task_name)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = named(sys.stderr, _task_name)  # type: ignore[misc]
     started_with = dict(os.environ)
     worker_info.isolate = lambda devices: isolate(prepared["accelerators"], devices, started_with)
     configure_later(lambda: configure_for_people("warning"), debug=False)
     identity = Identity(
-        ProcessId(worker["id"]), "worker", session["node"], worker["job"], session["directory"], session["token"]
+        ProcessId(worker["id"]),
+        "worker",
+        session["node"],
+        worker["job"],
+        session["directory"],
+        session["token"],
+        session["gateway"],
+        session["tls"],
     )
     runtime = CoreRuntime(identity, ValueSerializer(prepared["serializers"]), prepared["store"], worker["namespace"])
     return serve(runtime, {"worker": True}, lambda: leave_lost_session(session))
+
+
+def _task_name() -> str:
+    """Return the task that runs here; an actor's class, which is known to the agent, is name enough."""
+    return "" if worker_info.actor else current_execution.get().name
 
 
 def leave_lost_session(session: dict[str, Any]) -> None:
@@ -75,8 +92,7 @@ def leave_lost_session(session: dict[str, Any]) -> None:
     if os.getppid() != template and not is_alive(agent):
         for child in descendants_of(os.getpid()):
             kill(child)
-        if session["ephemeral"]:
-            shutil.rmtree(session["directory"], ignore_errors=True)
+        clean_up(session["directory"])
     os._exit(1)
 
 

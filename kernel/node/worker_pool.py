@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from kernel.runtime.operations import DIED
 from kernel_spec.ids import LeaseId, ProcessId
 
 STARTING = "starting"
@@ -19,17 +20,34 @@ ACTOR = "actor"
 ENDING = "ending"
 
 FAILED_STARTS = 3
-"""So many workers of one key may die in a row before they are up; then the leases that wait for one are given up."""
+"""So many workers of one key in a row may not come up; then leases for which no other one starts are given up."""
 
 Key = tuple[bytes, str]
 """Job id and environment."""
+
+
+class Work(NamedTuple):
+    """What a lease is for: the task for which it was asked first or the actor, who asked, what it reserves in bytes.
+
+    `repeatable`: what runs on it can be run again.
+    """
+
+    name: str = ""
+    owner: bytes = b""
+    memory: int = 0
+    store: int = 0
+    repeatable: bool = False
+
+
+NO_WORK = Work()
 
 
 @dataclass(slots=True)
 class WorkerRecord:
     """One worker process. `pid` is 0 until it was forked; `peer` is its connection once it registered.
 
-    `holder` is the connection of who holds (or, once a lease was given back as broken, held) its lease.
+    `work` is what its lease is for, `leased_at` since when. `actor` is the class of the actor that it is, `restarts`
+    how many that has left. `cause` says why it ends, or could not be forked, `fault` what that means for what it runs.
     """
 
     id: ProcessId
@@ -38,10 +56,14 @@ class WorkerRecord:
     pid: int = 0
     peer: Any = None
     lease: LeaseId | None = None
-    holder: Any = None
-    name: str = ""
+    work: Work = NO_WORK
+    leased_at: float = 0.0
+    blocked: bool = False
+    actor: str = ""
+    restarts: int = 0
     idle_since: float = 0.0
     cause: str = ""
+    fault: int = DIED
     retiring: bool = False
 
 
@@ -63,7 +85,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """These leases get no worker: one after another died before it was up, the last as its record says."""
+    """These leases get no worker: one after another did not come up, the last as its record says."""
 
     leases: tuple[LeaseId, ...]
     worker: WorkerRecord
@@ -124,7 +146,8 @@ class WorkerPool:
         worker = self.workers.get(id)
         if worker is None or worker.state != LEASED:
             return []
-        worker.lease = worker.holder = None
+        worker.lease = None
+        worker.work = NO_WORK
         return self._free(worker, now)
 
     def becomes_actor(self, id: ProcessId) -> None:
@@ -145,14 +168,29 @@ class WorkerPool:
         worker = self.workers.pop(id, None)
         if worker is None:
             return None, []
-        if worker.state == STARTING and worker.pid:
+        if worker.state == STARTING and (worker.pid or worker.cause):  # else its template died before it forked
             self._failed_starts[worker.key] = self._failed_starts.get(worker.key, 0) + 1
         self._leave_state(worker)
-        if self._failed_starts.get(worker.key, 0) >= FAILED_STARTS and not self._starting[worker.key]:
-            del self._failed_starts[worker.key]
-            return worker, [GiveUp(tuple(self._waiting.pop(worker.key, ())), worker)]
-        missing = len(self._waiting.get(worker.key, ())) - self._starting.get(worker.key, 0)
-        return worker, [self._start(worker.key) for _ in range(max(0, missing))]
+        key, instructions = worker.key, list[Instruction]()
+        if self._failed_starts.get(key, 0) < FAILED_STARTS:
+            missing = len(self._waiting.get(key, ())) - self._starting.get(key, 0)
+            instructions += [self._start(key) for _ in range(missing)]
+        elif given_up := self._take_unserved(key):
+            instructions.append(GiveUp(tuple(given_up), worker))
+        self._forget_unused(key)
+        return worker, instructions
+
+    def could_not_start(self, id: ProcessId) -> list[LeaseId]:
+        """A worker could not even be started; return the leases that get none, because no other one starts for them."""
+        worker = self.workers.pop(id)
+        self._leave_state(worker)
+        given_up = self._take_unserved(worker.key)
+        self._forget_unused(worker.key)
+        return given_up
+
+    def of_lease(self, lease: LeaseId) -> WorkerRecord | None:
+        """Return the worker that serves a lease."""
+        return next((worker for worker in self.workers.values() if worker.lease == lease), None)
 
     def waiting_leases(self, key: Key) -> list[LeaseId]:
         """Return the leases that wait for a worker of this key."""
@@ -183,8 +221,24 @@ class WorkerPool:
         for key, waiting in self._waiting.items():
             ending = sum(1 for w in self.workers.values() if w.key == key and w.state == ENDING)
             assert len(waiting) <= self._starting.get(key, 0) + ending, "more leases wait than workers start"
+        keys = {worker.key for worker in self.workers.values()}
+        for books in (self._idle, self._waiting, self._starting, self._failed_starts):
+            assert keys.issuperset(books), "a key is kept that has no workers"  # type: ignore[arg-type]
         for worker in self.workers.values():
             assert (worker.lease is not None) == (worker.state in (LEASED, ACTOR)) or worker.state == ENDING
+
+    def _take_unserved(self, key: Key) -> list[LeaseId]:
+        """Take out, and return, the leases that came last and for which no worker starts."""
+        waiting = self._waiting.get(key, deque())
+        return [waiting.pop() for _ in range(len(waiting) - self._starting.get(key, 0))]
+
+    def _forget_unused(self, key: Key) -> None:
+        """Let no failures count for those who ask later, and let go of a key that has no workers at all."""
+        if not self._starting.get(key):
+            self._failed_starts.pop(key, None)
+        if not any(worker.key == key for worker in self.workers.values()):
+            for books in (self._idle, self._waiting, self._starting):
+                books.pop(key, None)  # type: ignore[attr-defined]
 
     def _leave_state(self, worker: WorkerRecord) -> None:
         if worker.state == STARTING:

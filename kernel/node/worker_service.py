@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from kernel.node.last_words import last_words
-from kernel.node.lease_desk import LeaseRecord, grant_message
-from kernel.node.processes import describe_status, end_orphans, is_alive, kill
+from kernel.control import words
+from kernel.node.descriptor_limit import check_room, describe_shortage
+from kernel.node.last_words import end_of_agent_errors, last_words
+from kernel.node.processes import describe_code, describe_status, end_orphans, is_alive, kill, reap_adopted
 from kernel.node.template_link import TemplateLink
 from kernel.node.worker_pool import (
     ENDING,
     FAILED_STARTS,
+    NO_WORK,
     Assign,
     GiveUp,
     Instruction,
     StartWorker,
+    Work,
     WorkerPool,
     WorkerRecord,
 )
 from kernel.runtime import operations as op
 from kernel.runtime.process import Peer
-from kernel.transport.connection import Connection
+from kernel.transport import inlet
+from kernel.transport.connection import Message
 from kernel_spec.errors import KernelError, RuntimeEnvError, WorkerDiedError
-from kernel_spec.ids import LeaseId, ProcessId
+from kernel_spec.ids import JobId, LeaseId, ProcessId
 
 if TYPE_CHECKING:
     from kernel.node.agent import Agent
 
+_NO_SURROUNDINGS: Mapping[str, Any] = {"namespace": "", "cwd": "", "path": (), "variables": {}}
 GRACE_SECONDS = 2.0
 """How long a worker that was told to end may run its exit handlers."""
 _START_LOOK_SECONDS = 0.05
@@ -43,6 +50,10 @@ class WorkerService:
         self.pool = WorkerPool(lambda: os.urandom(8))
         self.template: TemplateLink | None = None
         self._exit_statuses: dict[int, int] = {}
+        self._works: dict[LeaseId, Work] = {}
+        """What leases that have no worker yet are for."""
+        self.held: dict[LeaseId, bytes] = {}
+        """What a head that comes after this one must know of each lease here."""
 
     def carry_out(self, instructions: list[Instruction]) -> None:
         """Do what the pool decided."""
@@ -55,78 +66,87 @@ class WorkerService:
                 self._give_up(step)
 
     def _start_worker(self, step: StartWorker) -> None:
-        job = self._agent.jobs.get(step.key[0])
+        """Start a worker once everything that its environment is made of is on this node."""
+
+        def ready(error: RuntimeEnvError | None) -> None:
+            if step.worker not in self.pool.workers:
+                return  # it is not wanted any more
+            if error is not None:
+                self._fail_leases(self.pool.could_not_start(step.worker), error)
+            else:
+                self._fork(step)
+
+        self._agent.package_fetcher.fetch(step.key[1], ready)
+
+    def _fork(self, step: StartWorker) -> None:
+        job = self._agent.jobs.get(JobId(step.key[0]), _NO_SURROUNDINGS)
+        variables, cwd, paths = self._agent.packages.worker_settings(step.key[1])
         try:
-            variables, cwd, paths = self._agent.environments.worker_settings(step.key[1])
-        except RuntimeEnvError as error:
-            self._no_worker(step, error)
+            joining = sum(worker.peer is None for worker in self.pool.workers.values())
+            check_room(self._agent.reactor.watched + joining)
+            descriptors = self._agent.logs.open(step.worker)
+        except OSError as error:
+            self.on_fork_failed(step.worker, describe_shortage(error))
             return
-        descriptors = self._agent.logs.open(step.worker)
         worker = {
             "id": step.worker,
             "job": step.key[0],
-            "variables": {**job.variables, **variables},
+            "variables": {**job["variables"], **variables},
             "unset": [],
-            "cwd": cwd or job.cwd,
-            "path": [*paths, *job.path],
-            "namespace": job.namespace,
+            "cwd": cwd or job["cwd"],
+            "path": [*paths, *job["path"]],
+            "namespace": job["namespace"],
         }
         assert self.template is not None
         self.template.fork(worker, descriptors)
 
-    def _no_worker(self, step: StartWorker, error: KernelError) -> None:
-        waiting = self.pool.waiting_leases(step.key)
-        self.pool.ends(step.worker, str(error))
-        self.pool.died(step.worker)
-        self._fail_leases(waiting, error)
-
     def _give_up(self, step: GiveUp) -> None:
-        text = f"{FAILED_STARTS} workers in a row died before they were up, the last like this: {step.worker.cause}"
+        text = f"{FAILED_STARTS} workers in a row did not come up; the last: {step.worker.cause}"
         self._agent.log.error(text)
         self._fail_leases(step.leases, WorkerDiedError(text))
 
     def _fail_leases(self, leases: Sequence[LeaseId], error: KernelError) -> None:
-        """Tell those who wait for a worker that there will be none."""
+        """Say that those who wait for a worker get none."""
         for lease in leases:
-            record = self._agent.desk.leases.get(lease)
-            if record is not None and record.holder is not None:
-                record.holder.send((op.LEASE_FAILED, lease, pickle.dumps(error)))
-                record.holder.flush()
-            failure = (op.SYSTEM_ERROR, pickle.dumps(error))
-            self._agent.actors.carry_out(self._agent.actors.table.lease_failed(lease, failure, str(error)))
-            self._agent.desk.release(lease, broken=False)
+            self._works.pop(lease, None)
+            self.held.pop(lease, None)
+            self._agent.uplink.send((words.LEASE_UNSERVED, lease, pickle.dumps(error)))
 
     def _assign(self, step: Assign) -> None:
-        record = self._agent.desk.leases[step.lease]
-        record.worker = step.worker
         worker = self.pool.workers[step.worker]
-        worker.name = record.request.name
-        if record.holder is None:
-            self._agent.actors.lease_served(step.lease, record)
-        else:
-            worker.holder = record.holder
-            record.holder.send(grant_message(step.lease, record, self._agent.socket_path(step.worker)))
-            record.holder.flush()
+        worker.work, worker.leased_at = self._works.pop(step.lease, NO_WORK), self._agent.reactor.clock()
+        self._agent.store.quotas.limit_worker(worker)
+        self._agent.uplink.send((words.WORKER_FOUND, step.lease, step.worker))
 
-    def find(self, lease: LeaseId, record: LeaseRecord) -> None:
-        """A lease was granted: find it a worker."""
-        self.carry_out(self.pool.want(lease, (record.request.job, record.request.environment)))
+    def find(self, lease: LeaseId, job: JobId, environment: str, work: tuple[Any, ...], held: bytes) -> None:
+        """A lease was granted here, for `work`: find it a worker."""
+        self._works[lease] = Work(*work)
+        if held:
+            self.held[lease] = held
+        self.carry_out(self.pool.want(lease, (job, environment)))
 
-    def drop(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
+    def drop(self, lease: LeaseId, broken: bool, holder_lives: bool) -> None:
         """A lease is over: use its worker again, or (broken) end it."""
+        self._works.pop(lease, None)
+        self.held.pop(lease, None)
         self.pool.unwant(lease)
-        if record.worker is None:
+        worker = self.pool.of_lease(lease)
+        if worker is None:
             return
-        worker = self.pool.workers.get(record.worker)
-        if worker is None or worker.lease != lease:
-            return
-        if broken:
-            # Often it is dead already and its holder was the first to notice: the exit status will say how.
-            holder_lives = record.holder is not None and not record.holder.closed
-            if worker.state != ENDING:
-                self.end(worker.id, "" if holder_lives else "its caller ended", drain=holder_lives)
-        else:
+        if not broken:
             self.carry_out(self.pool.released(worker.id, self._agent.reactor.clock()))
+        elif worker.state != ENDING:
+            # Often it is dead already and its holder was the first to notice: the exit status will say how.
+            self.end(worker.id, "" if holder_lives else "its caller ended", drain=holder_lives)
+
+    def construct(self, id: ProcessId, class_name: str, restarts: int, message: Message) -> None:
+        """Make a leased worker an actor."""
+        worker = self.pool.workers.get(id)
+        if worker is None or worker.peer is None or worker.state == ENDING or worker.actor:
+            return  # the head hears of its end, or is told twice
+        self.pool.becomes_actor(id)
+        worker.actor, worker.restarts = class_name, restarts
+        self._agent.send_to(id, message)
 
     def end(self, id: ProcessId, reason: str, drain: bool) -> None:
         """Tell a worker to end; kill it if it does not (unless it may finish its calls first)."""
@@ -158,7 +178,7 @@ class WorkerService:
         if worker is not None and worker.pid:
             kill(worker.pid)
 
-    def kill(self, connection: Connection, id: ProcessId, reason: str) -> None:
+    def kill(self, id: ProcessId, reason: str) -> None:
         """Kill a worker because a process asked for it."""
         worker = self.pool.ends(id, reason)
         if worker is not None and worker.pid:
@@ -175,8 +195,11 @@ class WorkerService:
             kill(pid)
 
     def on_fork_failed(self, id: bytes, reason: str) -> None:
-        """The template could not fork."""
+        """The template could not fork, or was not even asked to: try again soon."""
         self._agent.log.error("a worker could not be started", reason=reason)
+        worker = self.pool.workers.get(ProcessId(id))
+        if worker is not None:
+            worker.cause = worker.cause or reason
         self._agent.reactor.call_later(0.5, lambda: self._gone(ProcessId(id), reason))
 
     def on_exited(self, pid: int, status: int) -> None:
@@ -190,29 +213,48 @@ class WorkerService:
 
     def on_template_lost(self) -> None:
         """The template died: its workers go on as our children, and another template takes its place."""
-        if self._agent.ending is None and self.template is not None:
+        template = self.template
+        if self._agent.ending is not None or template is None:
+            return
+        starting = [worker for worker in self.pool.workers.values() if worker.peer is None]
+        unborn = [worker for worker in starting if not worker.pid]
+        if template.failures < FAILED_STARTS:
             self._agent.log.warning("the template process died; starting another")
-            starting = [w for w in self.pool.workers.values() if w.peer is None]
-            self.template.start()
-            for worker in starting:
-                if worker.pid:
-                    self._await_start(worker)
-                else:
-                    self._gone(worker.id, "the template process died before it was forked")
+            with suppress(OSError):
+                template.start()  # else the next worker that is asked for tries again, and says why not
+            for worker in unborn:
+                self._gone(worker.id, "the template process died before it was forked")
+        else:
+            self._give_up_forking(unborn, template)
+        for worker in starting:
+            if worker.pid:
+                self._await_start(worker)
+
+    def _give_up_forking(self, unborn: Sequence[WorkerRecord], template: TemplateLink) -> None:
+        directory = self._agent.config.directory
+        text = (
+            f"no worker can be started: {template.failures} templates (from which workers are forked) in a row ended "
+            f"before they had forked one, the last like this: {describe_code(template.status)}; "
+            f"look for the cause at the end of {directory}/logs/agent.err{end_of_agent_errors(directory)}"
+        )
+        self._agent.log.error(text)
+        for worker in unborn:
+            self._fail_leases(self.pool.could_not_start(worker.id), WorkerDiedError(text))
 
     def _await_start(self, worker: WorkerRecord) -> None:
         """Look after a worker until it has joined: with its template gone, nobody else tells when it dies."""
         if worker.peer is not None or self.pool.workers.get(worker.id) is not worker:
             return
-        status = self._exit_statuses.pop(worker.pid, None)
-        if status is None:
-            status = _wait_child(worker.pid)
-        if status is not None:
-            self._gone(worker.id, self._cause(worker, status))
-        elif not is_alive(worker.pid):
-            self._gone(worker.id, worker.cause or "it died before it had joined, and so did the template")
-        else:
+        if is_alive(worker.pid):
             self._agent.reactor.call_later(_START_LOOK_SECONDS, lambda: self._await_start(worker))
+        else:
+            self.reap()
+            self._gone(worker.id, worker.cause or "it died before it had joined, and so did the template")
+
+    def reap(self) -> None:
+        """Note the ends of workers whose template is gone, and clear away what such workers had started."""
+        for pid, status in reap_adopted({worker.pid for worker in self.pool.workers.values()}):
+            self.on_exited(pid, status)
 
     def left(self, peer: Peer) -> None:
         """A worker's connection closed: find out how it died, then tell everybody."""
@@ -220,12 +262,13 @@ class WorkerService:
         if worker is None:
             return
         worker.pid = worker.pid or peer.pid
+        self.pool.ends(worker.id, "")  # nobody else is to get it
         self._await_status(worker, self._agent.reactor.clock() + 1.0)
 
     def _await_status(self, worker: WorkerRecord, deadline: float) -> None:
+        if self.pool.workers.get(worker.id) is not worker:
+            return
         status = self._exit_statuses.pop(worker.pid, None)
-        if status is None:
-            status = _wait_child(worker.pid)
         if status is not None:
             self._gone(worker.id, self._cause(worker, status))
         elif self._agent.reactor.clock() > deadline:
@@ -237,6 +280,8 @@ class WorkerService:
     def _cause(self, worker: WorkerRecord, status: int) -> str:
         if worker.cause:
             return worker.cause
+        if os.waitstatus_to_exitcode(status) == -signal.SIGKILL and (text := self._agent.memory.note_kill(worker)):
+            return text
         text = f"{describe_status(status)} (pid {worker.pid}, node {self._agent.node.hex()[:8]})"
         tail = last_words(self._agent.logs.tail(worker.id))
         if tail and status:
@@ -248,26 +293,13 @@ class WorkerService:
         if worker is None:
             return
         worker.cause = cause
-        self._agent.observe("worker", "DEAD", id, {"pid": worker.pid, "cause": cause})
         self._exit_statuses.pop(worker.pid, None)
         if worker.pid:
             end_orphans({worker.pid}, {w.pid for w in self.pool.workers.values()})
-        if worker.holder is not None and not worker.holder.closed:
-            worker.holder.send((op.PROCESS_DIED, id, cause))
-            worker.holder.flush()
         if worker.lease is not None:
-            self._agent.desk.release(worker.lease, broken=True)
-        self._agent.actors.worker_died(id, cause)
-        path = self._agent.socket_path(id)
-        if os.path.exists(path):
-            os.unlink(path)
+            self.held.pop(worker.lease, None)
+        self._agent.uplink.send((words.WORKER_DIED, id, worker.pid, cause, worker.fault))
+        for path in (self._agent.socket_path(id), self._agent.socket_path(id) + inlet.SUFFIX):
+            if os.path.exists(path):
+                os.unlink(path)
         self.carry_out(instructions)
-
-
-def _wait_child(pid: int) -> int | None:
-    """Reap a worker that became our child when its template died."""
-    try:
-        found, status = os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return None
-    return status if found else None

@@ -48,11 +48,13 @@ KIND_OF_HOOK: Mapping[str, Kind] = MappingProxyType({kind.hook: kind for kind in
 
 OFFICIAL: Mapping[tuple[str, str], str] = MappingProxyType(
     {
+        ("scheduler", "fair"): "scheduler_fair",
         ("scheduler", "fifo"): "scheduler_fifo",
         ("object_store", "plasma"): "store_plasma",
         ("serializer", "arrow"): "serializer_arrow",
         ("metadata_store", "sqlite"): "metadata_sqlite",
         ("metadata_store", "redis"): "metadata_redis",
+        ("spill_target", "fsspec"): "spill_fsspec",
         ("accelerator", "nvidia"): "accelerator_nvidia",
     }
 )

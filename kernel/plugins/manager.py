@@ -20,6 +20,7 @@ from kernel.entry_points import entry_points
 from kernel.plugins.catalog import Catalog, CatalogEntry, PluginInfo
 from kernel.plugins.contracts import check_offer, check_versions, implemented_hooks, new_registry
 from kernel.plugins.kinds import KIND_OF_HOOK, KINDS, Kind
+from kernel.plugins.options import PluginOptions
 from kernel.plugins.reporting import TRACE_VARIABLE, trace, warn_skipped
 from kernel.plugins.selection import Config, Selection, check_kinds, find_config, select
 from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
@@ -48,6 +49,7 @@ class PluginManager:
         self._selected = dict(selected)
         self._environment = environment
         self._config = config
+        self._options = PluginOptions()
         self._inherited: Catalog | None = None
         self._entries: dict[str, CatalogEntry] = {}
         self._targets: dict[str, str] = {}
@@ -64,6 +66,7 @@ class PluginManager:
         selected: Mapping[str, str | Sequence[str]] | None = None,
         only: Sequence[str] | None = None,
         *,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
         environment: Mapping[str, str] | None = None,
         config: Config | None = None,
         installed: Iterable[tuple[str, str]] | None = None,
@@ -71,15 +74,16 @@ class PluginManager:
         """Find, import, check and register all installed plugins.
 
         `selected` is kind to name, as arguments said it. `only` (or `KERNEL_PLUGINS="a,b"`) names the plugins to
-        load besides the built-in one. `environment` defaults to the process's, `config` to the file that
-        `find_config` finds, `installed` (name and target pairs) to the entry points. Broken plugins land in
-        `problems`. Raises PluginError when one that `only` names is broken, PluginNotFoundError when it isn't
-        installed, OptionError for a bad selection or configuration file.
+        load besides the built-in one. `options` are told to implementations: name to option to value. `environment`
+        defaults to the process's, `config` to the file that `find_config` finds, `installed` (name and target pairs)
+        to the entry points. Broken plugins land in `problems`. Raises PluginError when one that `only` names is
+        broken, PluginNotFoundError when it isn't installed, OptionError for a bad selection, option or file.
         """
         environment = os.environ if environment is None else environment
         if config is None:
             config = find_config(environment, Path.cwd(), Path.home())
         manager = cls(selected or {}, environment, config)
+        manager._options = PluginOptions(options, environment, config)
         found = list(entry_points(PLUGIN_GROUP) if installed is None else installed)
         required = only if only is not None else _only_of(environment)
         if required is not None:
@@ -91,6 +95,8 @@ class PluginManager:
         for name in required or ():
             if name in manager.problems:
                 raise PluginError(messages.broken(name, manager.problems[name])) from manager.problems[name]
+        offers = [entry.offers.values() for entry in manager._entries.values()]
+        manager._options.check_names({name for kinds in offers for names in kinds for name in names})
         return manager
 
     @classmethod
@@ -112,16 +118,32 @@ class PluginManager:
         problems = {name: f"{type(error).__name__}: {error}" for name, error in self.problems.items()}
         return Catalog(tuple(self._entries.values()), selections, problems)
 
+    def selected_names(self) -> dict[str, str | list[str]]:
+        """Return what is selected, by kind, as `discover` takes it: what every node of a session must agree on."""
+        names: dict[str, str | list[str]] = {}
+        for kind in ("object_store", "serializer"):
+            selection = self.selection(kind)
+            if not selection.is_default:
+                chosen = list(selection.names)
+                names[kind] = chosen[0] if KINDS[kind].pattern == "driver" else chosen
+        return names
+
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def choose(self, kind: str, name: str | None = None) -> Factory:
         """Return the factory of the selected implementation of a driver kind; `name` overrides what was selected.
 
-        Raises PluginNotFoundError when nobody offers it, PluginError from the original error when its plugin is
-        broken, ContractError when two plugins offer it.
+        Its options are filled in, in the process that discovered. Raises PluginNotFoundError when nobody offers it,
+        PluginError from the original error when its plugin is broken, ContractError when two plugins offer it,
+        OptionError when it was given options that it does not take.
         """
         selection = self.selection(kind, name)
-        return self._factory(_kind(kind, "driver"), selection.names[0], selection)
+        known = _kind(kind, "driver")
+        return self._options.bind(known, selection.names[0], self._factory(known, selection.names[0], selection))
+
+    def options_of(self, name: str) -> dict[str, Any]:
+        """Return the options that were given to the implementation `name`, unchecked, as text from the environment."""
+        return {option: value for option, (value, _) in self._options.of(name).items()}
 
     def choose_many(self, kind: str, names: str | Sequence[str] | None = None) -> list[Factory]:
         """Return the factories of the selected implementations of a named kind, in order. Raises as `choose`."""
@@ -274,7 +296,9 @@ class PluginManager:
                 raise PluginError(
                     messages.broken_selected(kind, selection, name, culprit, self.problems[culprit])
                 ) from self.problems[culprit]
-            raise PluginNotFoundError(messages.not_found(kind, selection, name, offered, self.problems))
+            missing = PluginNotFoundError(messages.not_found(kind, selection, name, offered, self.problems))
+            missing.asked_for = not selection.is_default
+            raise missing
         try:
             return self.factory_of(owners[0], kind.name, name)
         except Exception as error:  # imports a stranger's module, in a process that only has the catalog

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,11 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A configuration file: its path, for messages, and its `[plugins]` table."""
+    """A configuration file: its path, for messages, its `[plugins]` table and its `[options.NAME]` tables."""
 
     path: str
     plugins: Mapping[str, Any]
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def select(
@@ -120,7 +121,7 @@ def read_config(path: Path) -> Config:
     if not isinstance(table, dict):
         raise OptionError(f'{path}: [plugins] must be a table such as scheduler = "fifo", not {table!r}')
     check_kinds(table, f"{path} [plugins]")
-    return Config(str(path), table)
+    return Config(str(path), table, data.get("options", {}))
 
 
 def _names(kind: Kind, value: object, source: str) -> tuple[str, ...]:

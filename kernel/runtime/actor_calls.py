@@ -24,6 +24,8 @@ ALIVE = "ALIVE"
 RESTARTING = "RESTARTING"
 DEAD = "DEAD"
 
+_LAST_WORDS_SECONDS = 2.0
+"""How long the connection to a process that has ended may stay open before its calls are given up all the same."""
 
 _NOBODY = ProcessId(b"")
 
@@ -34,7 +36,7 @@ class Channel:
 
     `entry` is the object whose references are the actor's handles, if they are counted; `owned`: by this process.
     It is kept, and with it the actor, until the calls made here have ended, though the last handle is gone
-    (`forgotten`).
+    (`forgotten`). `news` of the actor waits while its process, which has ended, may still be heard.
     """
 
     id: ActorId
@@ -52,6 +54,7 @@ class Channel:
     owned: bool = False
     detached: bool = False
     forgotten: bool = False
+    news: list[Message] = field(default_factory=list)
 
 
 class ActorCaller:
@@ -65,7 +68,7 @@ class ActorCaller:
         self._ready: set[Channel] = set()
         process.handlers[op.ACTOR_STATE] = self._on_state
         process.on_peer_lost.append(self._on_peer_lost)
-        process.after_batch.append(self.dispatch)
+        process.after_batch(self._ready, self.dispatch)
 
     def channel(self, actor: ActorId, name: str = "", subscribe: bool = True) -> Channel:
         """Return the channel to `actor`, made (and told of its state) if need be."""
@@ -178,10 +181,31 @@ class ActorCaller:
         )
 
     def _on_state(self, connection: Connection, message: Message) -> None:
-        _, actor, state, worker, address, attempt, cause, failure = message
-        channel = self.channels.get(actor)
+        channel = self.channels.get(message[1])
         if channel is None:
             return
+        if channel.news or (message[2] in (RESTARTING, DEAD) and channel.connection is not None):
+            channel.news.append(message)  # results that the process had sent may be on the way
+            if len(channel.news) == 1:
+                channel.connection = None
+                self._process.reactor.call_later(_LAST_WORDS_SECONDS, lambda: self._stop_listening(channel, message))
+            return
+        self._take_news(channel, message)
+
+    def _stop_listening(self, channel: Channel, message: Message) -> None:
+        """Believe the agent, though the connection to the ended process is still open: a fork of it may have it."""
+        with self._process.lock:
+            if channel.news and channel.news[0] is message:
+                self._catch_up(channel)
+                self.dispatch()
+
+    def _catch_up(self, channel: Channel) -> None:
+        news, channel.news = channel.news, []
+        for message in news:
+            self._take_news(channel, message)
+
+    def _take_news(self, channel: Channel, message: Message) -> None:
+        _, _, state, worker, address, attempt, cause, failure = message
         channel.cause = cause
         if state == ALIVE and (channel.state != ALIVE or channel.worker != worker):
             self._became_alive(channel, worker, address, attempt)
@@ -219,7 +243,8 @@ class ActorCaller:
     def _on_peer_lost(self, peer: Peer, reason: str) -> None:
         channel = self._by_worker.pop(peer.id, None)
         if channel is not None:
-            channel.connection = None  # the agent will say whether it restarts
+            channel.connection = None  # the agent will say whether it restarts, if it has not yet
+            self._catch_up(channel)
 
     def _recover(self, channel: Channel, final: bool) -> None:
         """Make again, or fail, the calls that were in flight when the process died."""
@@ -245,7 +270,8 @@ class ActorCaller:
         channel: Channel = task.place
         if task.id in channel.in_flight:
             task.cancelled = True
-            self._process.send(channel.connection, (op.CANCEL, task.id, recursive))
+            if channel.connection is not None:
+                self._process.send(channel.connection, (op.CANCEL, task.id, recursive))
         elif not task.cancelled:
             task.cancelled = True
             channel.queue.remove(task)

@@ -12,10 +12,11 @@ from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.actor_calls import ActorCaller
-from kernel.runtime.definitions import ActorOptions, ClassDefinition
+from kernel.runtime.definitions import ActorOptions, ClassDefinition, group_of
 from kernel.runtime.objects import INLINE, Entry
 from kernel.runtime.process import Process
 from kernel.runtime.tasks import Task, TaskTable
+from kernel.runtime.value_forms import inline
 from kernel_spec.ids import ActorId, JobId
 
 
@@ -47,14 +48,18 @@ class ActorCreator:
                 self._give_up(constructor)
                 return pickle.loads(found)  # type: ignore[no-any-return]
         with self._process.lock:
+            constructor.weight = 0  # its arguments stay for as long as the actor does
             self._table.register(constructor)
             channel = self._caller.channel(actor, definition.name, subscribe=False)
             channel.subscribed = True
             channel.detached = options.detached
             entry: Entry = constructor.entries  # type: ignore[assignment]
-            entry.resolve(INLINE, self._table.serializer.dumps(None)[0])
-            # The arguments stay alive as long as the actor may be constructed again.
-            entry.more().contained, constructor.holds = constructor.holds, None
+            head, buffers, _ = self._table.serializer.dumps(None)
+            entry.resolve(INLINE, inline(head, buffers))
+            # The arguments, and what the class closes over, stay alive as long as the actor may be constructed again.
+            captured = [ref._entry for ref in definition.captured]
+            self._table.ownership.hold(captured)
+            entry.more().contained, constructor.holds = [*(constructor.holds or ()), *captured], None
             self._caller.count_handles(channel, entry)
 
             def send(task: Task) -> None:
@@ -88,8 +93,8 @@ class ActorCreator:
             "detached": options.detached,
             "max_restarts": options.max_restarts,
             "wanted": options.wanted,
-            "strategy": options.strategy,
-            "hints": dict(options.hints),
+            "placing": pickle.dumps((options.strategy, dict(options.hints))),
+            "group": group_of(options.strategy),
             "environment": options.environment,
             "class_name": definition.name,
             "job": self._job,

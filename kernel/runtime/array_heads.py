@@ -1,7 +1,8 @@
 """Heads of numpy arrays from a memory of heads: arrays of one dtype and shape differ in their data alone.
 
 What numpy's own pickling makes of an array is `prefix + data + suffix` (data inside), or one head for all (data out
-of band). Both are learnt by letting numpy pickle, so what comes out is byte for byte what numpy would have made.
+out of band). Both are learnt by letting numpy pickle, so what comes out is byte for byte what numpy would have made
+of a read-only array: nobody writes to what was received, however small it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import pickle
 from typing import Any
 
 _PROTOCOL = 5
-_LARGE_BYTES = 4096
 _MEMORY_LIMIT = 1024
 
 _inside: dict[tuple[Any, ...], tuple[bytes, bytes] | None] = {}
@@ -23,8 +23,8 @@ def offers_buffer(array: Any) -> bool:
 
 
 def reduce_array(array: Any) -> tuple[Any, ...]:
-    """Return what `__reduce_ex__` would, but with one large buffer also for times and for arrays with gaps."""
-    if array.nbytes < _LARGE_BYTES or array.dtype.hasobject or offers_buffer(array):
+    """Return what `__reduce_ex__` would, but with one buffer also for times and for arrays with gaps."""
+    if array.dtype.hasobject or offers_buffer(array):
         return array.__reduce_ex__(_PROTOCOL)  # type: ignore[no-any-return]
     if not array.flags.forc:
         array = array.copy()
@@ -37,18 +37,17 @@ def _viewed(array: Any, dtype: Any) -> Any:
     return array.view(dtype)
 
 
-def pickle_inside(array: Any) -> bytes:
-    """Return the pickle of a small `numpy.ndarray` of plain numbers, data and all."""
-    flags = array.flags
-    if not flags.c_contiguous:
-        return pickle.dumps(array, _PROTOCOL)
-    key = (array.dtype, array.shape, flags.writeable)
+def pickle_inside(array: Any) -> bytes | None:
+    """Return the pickle of a small `numpy.ndarray` of plain numbers, data and all, None if there is no such pickle."""
+    if not array.flags.c_contiguous or array.dtype.kind in "mM":
+        return None
+    key = (array.dtype, array.shape)
     try:
         ends = _inside[key]
     except KeyError:
         ends = _learn_inside(array, key)
     if ends is None:
-        return pickle.dumps(array, _PROTOCOL)
+        return None
     data: bytes = array.tobytes()
     return ends[0] + data + ends[1]
 
@@ -72,9 +71,7 @@ def _learn_inside(array: Any, key: tuple[Any, ...]) -> tuple[bytes, bytes] | Non
 
     pickles = []
     for byte in (b"\x00", b"\xff"):
-        filled = numpy.frombuffer(byte * array.nbytes, array.dtype).reshape(array.shape)
-        if key[2]:
-            filled = filled.copy()
+        filled = numpy.frombuffer(byte * array.nbytes, array.dtype).reshape(array.shape)  # read-only, as the bytes are
         pickles.append(pickle.dumps(filled, _PROTOCOL))
     zeros, ones = pickles
     different = [index for index, (a, b) in enumerate(zip(zeros, ones, strict=True)) if a != b]

@@ -7,15 +7,17 @@ import inspect
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.execution_context import Execution, ExitActor, current_execution
-from kernel.runtime.executor import Call, Lookup
-from kernel.runtime.tracing import Trace
+from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
+from kernel.runtime.message_loop import run_with_messages
+from kernel.runtime.ownership import Arrival
+from kernel.runtime.tracing import FAILED
 from kernel.transport.connection import Connection, Message
 
 DEFAULT_CONCURRENCY = 1000
@@ -31,52 +33,48 @@ class AsyncGroup:
         self.queue: deque[Call] = deque()
 
 
-class AsyncExecutor:
-    """Runs `async def` methods as tasks of the main thread's loop, plain methods in threads beside it."""
+class AsyncExecutor(ExecutorBase):
+    """Runs `async def` methods as tasks of the main thread's loop, plain methods in threads beside it.
+
+    `running` has those tasks by the ids of the calls.
+    """
 
     def __init__(
-        self, runtime: CoreRuntime, runner: CallRunner, lookup: Lookup, trace: Trace, limit: int, groups: dict[str, int]
+        self,
+        runtime: CoreRuntime,
+        runner: CallRunner,
+        lookup: Lookup,
+        name_of: NameOf,
+        limit: int,
+        groups: dict[str, int],
     ) -> None:
-        self._runtime = runtime
-        self._io = runtime.io
-        self._runner = runner
-        self._lookup = lookup
-        self._trace = trace
+        super().__init__(runtime, runner, lookup, name_of)
         limit = limit or DEFAULT_CONCURRENCY
-        self.groups = {"": AsyncGroup(limit), **{name: AsyncGroup(size) for name, size in groups.items()}}
-        self._tasks: dict[bytes, asyncio.Task[None]] = {}
+        self.groups: dict[str, AsyncGroup] = {"": AsyncGroup(limit)}
+        self.groups |= {name: AsyncGroup(size) for name, size in groups.items()}
+        self.running: dict[bytes, asyncio.Task[None]] = {}
         self._taken: dict[bytes, int] = {}
         self._taken_events: dict[bytes, asyncio.Event] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Event | None = None
-        self._flush_planned = False
         self._threads = ThreadPoolExecutor(min(limit, 64), thread_name_prefix="kernel-call")
         self._in_child = False
-        self.exit_reason: str | None = None
-        self.on_exit_actor: Callable[[str], None] = lambda name: None
-        self.on_system_exit: Callable[[Call, SystemExit, str], None] = lambda call, error, name: None
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
     def run(self, construct: Callable[[], bool]) -> None:
         """Construct the actor on the loop, then run calls until `exit_reason` is set. In the main thread."""
-        asyncio.run(self._main(construct))
+        run_with_messages(self._main(construct), self._io)
 
     async def _main(self, construct: Callable[[], bool]) -> None:
-        self._loop = loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        self._io.pump.yield_to_loop(True)
-        loop.add_reader(self._io.reactor.fileno(), self._io.pump.poll_now)
-        self._runtime.loop_thread = True
         try:
             if construct():
-                self._io.pump.poll_now()
                 await self._ended.wait()
-                if self._tasks:
-                    await asyncio.wait(self._tasks.values())
+                if self.running:
+                    await asyncio.wait(self.running.values())
         finally:
-            loop.remove_reader(self._io.reactor.fileno())
-            self._io.pump.yield_to_loop(False)
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     def wake(self) -> None:
@@ -108,20 +106,25 @@ class AsyncExecutor:
         assert self._loop is not None
         while group.queue and group.active < group.limit and self.exit_reason is None:
             call = group.queue.popleft()
+            if call[0].closed:
+                continue  # nobody is left to hear of it
             group.active += 1
             task = self._loop.create_task(self._run_call(call, group))
-            self._tasks[call[1][1]] = task
+            self.running[call[1][1]] = task
 
     async def _run_call(self, call: Call, group: AsyncGroup) -> None:
         connection, message = call
-        _, task, name, arguments, slots, returns, extra = message
+        _, task, _, arguments, slots, returns, extra = message
         runner = self._runner
+        name = self._name_of(message)
+        arrival: Arrival | None = None
+        failed: Mapping[str, Any] | None = FAILED
         begun = time.time()
         try:
-            function, name = self._lookup(message)
+            function, _ = self._lookup(message)
             current_execution.set(Execution(task, name, extra["attempt"] if extra else 0))
             args, kwargs, arrival = runner.arguments(connection, arguments, slots)
-            if inspect.iscoroutinefunction(function):
+            if _is_coroutine_function(function):
                 value = await function(*args, **kwargs)
             elif inspect.isasyncgenfunction(function):
                 value = function(*args, **kwargs)
@@ -129,29 +132,30 @@ class AsyncExecutor:
                 value = await self._in_thread(function, args, kwargs)
                 if inspect.isawaitable(value):
                     value = await value
-            if arrival is not None and arrival.unsettled.remaining:
-                runner.settle(arrival)
+            runner.settle(arrival)
             if returns < 0:
                 await self._run_generator(connection, task, value, name, extra)
             else:
                 runner.send_result(connection, task, returns, value, name)
-        except asyncio.CancelledError:
-            runner.send_cancelled(connection, task, name)
+            failed = None
         except ExitActor:
             self.on_exit_actor(name)
         except SystemExit as error:
             self.on_system_exit(call, error, name)
         except BaseException as error:
-            runner.send_failure(connection, task, name, error)
+            runner.settle(arrival)
+            if isinstance(error, asyncio.CancelledError):
+                runner.send_cancelled(connection, task, name)
+            else:
+                runner.send_failure(connection, task, name, error)
         finally:
             if self._in_child:
                 os._exit(0)
-            self._tasks.pop(task, None)
-            self._trace.add(name, begun, time.time(), task)
+            self.running.pop(task, None)
+            self._trace.add(name, begun, time.time(), task, failed)
             group.active -= 1
             if group.queue:
                 self._start_more(group)
-            self._flush_later()
 
     async def _in_thread(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Run a plain function beside the loop."""
@@ -192,7 +196,6 @@ class AsyncExecutor:
     ) -> bool:
         """Send an item; return, when the consumer is near enough, whether it wants more."""
         self._runner.send_item(connection, task, index, item, name)
-        self._flush_later()
         while limit and 0 <= self._taken.get(task, 0) <= index - limit:
             event = self._taken_events.setdefault(task, asyncio.Event())
             event.clear()
@@ -201,40 +204,18 @@ class AsyncExecutor:
 
     def on_stream_taken(self, connection: Connection, message: Message) -> None:
         """The consumer of a stream has taken items."""
-        if message[1] not in self._tasks:
+        if message[1] not in self.running:
             return
         self._taken[message[1]] = message[2]
         event = self._taken_events.get(message[1])
         if event is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(event.set)
 
-    def _flush_later(self) -> None:
-        if not self._flush_planned and self._loop is not None:
-            self._flush_planned = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_planned = False
-        self._io.flush()
-
-    def cancel(self, connection: Connection, task: bytes) -> bool:
-        """Cancel a call; return whether it was found."""
-        for group in self.groups.values():
-            for call in group.queue:
-                if call[1][1] == task:
-                    group.queue.remove(call)
-                    self._runner.send_cancelled(call[0], task, self._lookup(call[1])[1])
-                    return True
-        running = self._tasks.get(task)
-        if running is None or self._loop is None:
-            return False
-        self._loop.call_soon_threadsafe(running.cancel)
-        return True
-
-    @property
-    def is_running(self) -> bool:
-        """Whether any call runs or waits."""
-        return bool(self._tasks) or any(group.queue for group in self.groups.values())
+    def cancel(self, task: bytes) -> None:
+        """Cancel a call."""
+        if not self.cancel_waiting(task) and (running := self.running.get(task)) is not None:
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(running.cancel)
 
     def give_back(self, count: int | None = None, only: Connection | None = None) -> None:
         """Actor calls are never given back."""
@@ -245,6 +226,11 @@ def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
         return asyncio.get_running_loop() is loop
     except RuntimeError:
         return False
+
+
+def _is_coroutine_function(function: Callable[..., Any]) -> bool:
+    code = getattr(function, "__code__", None)
+    return (code is not None and bool(code.co_flags & inspect.CO_COROUTINE)) or inspect.iscoroutinefunction(function)
 
 
 def _in_context(context: Execution, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -9,15 +9,18 @@ from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.core import CoreRuntime
+from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.layout import unpack
-from kernel.runtime.objects import STORED
+from kernel.runtime.objects import INLINE, STORED
 from kernel.runtime.ownership import Arrival
+from kernel.runtime.remote_traceback import is_internal
 from kernel.runtime.task_error import capture
-from kernel.runtime.tasks import INLINE_BYTES, WITH_KEYWORDS, WITH_REFERENCES
+from kernel.runtime.tasks import WITH_KEYWORDS, WITH_REFERENCES
 from kernel.runtime.unpicklable import explain
+from kernel.runtime.value_forms import INLINE_BYTES, Stored, in_message, inline, inline_or_stored
 from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection
-from kernel_spec.errors import KernelError, TaskCancelledError, TaskError
+from kernel_spec.errors import ActorDiedError, KernelError, ObjectLostError, TaskCancelledError
 from kernel_spec.ids import ObjectId, ProcessId, TaskId, object_id
 
 _ZERO = (0).to_bytes(4, "little")
@@ -40,10 +43,10 @@ class CallRunner:
         """Return positional and named arguments, with references resolved, and what they still await."""
         if arguments is None:
             return (), {}, None
-        return self.arguments_from(connection.info.id, arguments, slots)
+        return self.arguments_from(connection.info.id, connection.info.address, arguments, slots)
 
     def arguments_from(
-        self, sender: ProcessId, arguments: Any, slots: tuple[Any, ...]
+        self, sender: ProcessId, address: str, arguments: Any, slots: tuple[Any, ...]
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any], Arrival | None]:
         """Do the same for arguments that `sender` sent by way of somebody else."""
         if arguments is None:
@@ -60,7 +63,8 @@ class CallRunner:
             if type(extra) is list:
                 value = self._serializer.loads(data, extra, arrival)
             else:
-                value = self._serializer.loads(*unpack(self._runtime.store.view(data)), arrival)
+                view = self._runtime.store.view(data, extra, (sender, address))
+                value = self._serializer.loads(*unpack(view), arrival)
             args, kwargs = value if flags & WITH_KEYWORDS else (value, kwargs)
         if slots:
             args = list(args)
@@ -82,7 +86,22 @@ class CallRunner:
         entry = self._runtime.ownership.objects.get(id)
         if entry is not None and entry.state == STORED:
             return self._serializer.loads(*self._runtime.values.stored_payload(entry), arrival)
-        return self._serializer.loads(*unpack(self._runtime.store.view(id)), arrival)
+        _, _, _, stored, owner = slot
+        try:
+            view = self._runtime.store.view(id, stored, owner)
+        except ObjectLostError:
+            if not stored[1]:
+                raise
+            return self._seek(id, stored, owner, arrival)
+        return self._serializer.loads(*unpack(view), arrival)
+
+    def _seek(self, id: ObjectId, stored: Stored, owner: tuple[ProcessId, str], arrival: Arrival | None) -> Any:
+        """Return an argument that could not be had from where it was: its owner has it made again."""
+        runtime = self._runtime
+        reference = runtime.ownership.adopt(id, *owner, arrival)
+        with runtime.io.lock:
+            runtime.ownership.report_lost(id, stored[1], *owner)
+        return runtime.values.get_one(reference, None)
 
     def load_definition(self, blob: bytes, sender: ProcessId) -> Any:
         """Return the function or class that `sender` sent."""
@@ -114,10 +133,14 @@ class CallRunner:
             self._send_results(connection, task, [], [])
             return
         results, carried = [], []
-        for index, item in enumerate(_split(value, returns, name)):
-            result, refs = self._encode(object_id(TaskId(task), index), item, connection.info.id, name)
-            results.append(result)
-            carried.append(refs)
+        try:
+            for index, item in enumerate(_split(value, returns, name)):
+                result, refs = self._encode(object_id(TaskId(task), index), item, connection.info.id, name)
+                results.append(result)
+                carried.append(refs)
+        except BaseException:
+            self._delete(TaskId(task), results)
+            raise
         self._send_results(connection, task, results, carried)
 
     def send_item(self, connection: Connection, task: bytes, index: int, value: Any, name: str) -> None:
@@ -130,7 +153,8 @@ class CallRunner:
 
     def send_end(self, connection: Connection, task: bytes) -> None:
         """Send the end of a generator."""
-        self._send(connection, (op.RESULTS, task, [(0, self._serializer.dumps(None)[0])], [()]))
+        head, buffers, _ = self._serializer.dumps(None)
+        self._send(connection, (op.RESULTS, task, [in_message(INLINE, inline(head, buffers))], [()]))
 
     def _encode(self, id: ObjectId, value: Any, owner: ProcessId, name: str) -> tuple[tuple[Any, ...], Any]:
         head, buffers, refs = self._serializer.dumps(
@@ -139,25 +163,26 @@ class CallRunner:
         return self._result(id, head, buffers, owner), refs
 
     def _result(self, id: ObjectId, head: bytes, buffers: Any, owner: ProcessId) -> tuple[Any, ...]:
-        size = len(head)
-        if buffers:
-            size += sum(memoryview(buffer).nbytes for buffer in buffers)
-        if size > INLINE_BYTES:
-            stored = self._runtime.store.write(id, head, buffers, owner)
-            # The store must hear of it before the owner does: if this process is killed in between, the owner runs
-            # the task again, instead of believing in an object that never came to be.
-            agent = self._runtime.io.agent
-            if agent is not None:
-                agent.flush()
-            return (2, stored)
-        return (1, head, [bytes(buffer) for buffer in buffers]) if buffers else (0, head)
+        return in_message(*inline_or_stored(self._runtime.store.write, id, head, buffers, owner))
+
+    def _delete(self, task: TaskId, results: list[tuple[Any, ...]]) -> None:
+        """Delete what is stored of the first results of a call that now fails."""
+        stored = [object_id(task, index) for index, result in enumerate(results) if result[0] == 2]
+        io = self._runtime.io
+        if stored:
+            with io.lock:
+                self._runtime.store.delete(stored)
+            if io.agent is not None:
+                io.agent.flush()  # before its owner hears, and has another worker store them anew
 
     def _send_results(self, connection: Connection, task: bytes, results: list[Any], refs: list[Any]) -> None:
         carried: list[Any] = []
         if any(refs):
             with self._runtime.io.lock:
-                carry = self._runtime.ownership.carry
-                carried = [carry([r._entry for r in inner], connection.info.id, task) for inner in refs]
+                for index, inner in enumerate(refs):
+                    key = object_id(TaskId(task), index)
+                    entries = [ref._entry for ref in inner]
+                    carried.append(self._runtime.ownership.carry(entries, connection.info.id, key))
         self._send(connection, (op.RESULTS, task, results, carried or [()] * len(results)))
 
     # -- failures --------------------------------------------------------------------------------------------------
@@ -167,10 +192,15 @@ class CallRunner:
         self._send(connection, (op.FAILED, task, *self.describe_failure(name, error)))
 
     def describe_failure(self, name: str, error: BaseException, ends_actor: bool = False) -> tuple[int, bytes]:
-        """Return kind and data of a failure; with `ends_actor` of one that every call of this actor gets."""
-        if isinstance(error, TaskCancelledError):
-            return op.CANCELLED, pickle.dumps(error)
-        if isinstance(error, KernelError) and not isinstance(error, TaskError):
+        """Return kind and data of a failure; with `ends_actor` of one that every call of this actor gets.
+
+        What the kernel itself says of this call arrives as it is; whatever came out of the user's code, errors of the
+        kernel among it, as a TaskError that tells where it was raised.
+        """
+        if ends_actor and isinstance(error, (ExitActor, SystemExit)):  # which would end whoever asks for a result
+            how = "exit_actor()" if isinstance(error, ExitActor) else f"sys.exit({error.code!r})"
+            error = ActorDiedError(f"{name}() called {how}")
+        if _is_said_of_the_call(error):
             return op.SYSTEM_ERROR, pickle.dumps(error)
         identity = self._runtime.identity
         return op.USER_ERROR, capture(
@@ -187,6 +217,18 @@ class CallRunner:
         """Send that a call was cancelled."""
         error = TaskCancelledError(f"task {name}() ({task.hex()}) was cancelled")
         self._send(connection, (op.FAILED, task, op.CANCELLED, pickle.dumps(error)))
+
+
+def _is_said_of_the_call(error: BaseException) -> bool:
+    """Return whether an error comes from this module, or another of the kernel, before any code of the user."""
+    if type(error).__module__ != KernelError.__module__:
+        return False
+    entry = error.__traceback__
+    while entry is not None and is_internal(entry.tb_frame.f_code.co_filename):
+        if entry.tb_frame.f_globals is globals():
+            return True  # below here, frames of plugins look like the user's
+        entry = entry.tb_next
+    return entry is None
 
 
 def _split(value: Any, returns: int, name: str) -> list[Any]:

@@ -5,20 +5,29 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.actor_calls import ActorCaller, Channel
 from kernel.runtime.actor_creation import ActorCreator
 from kernel.runtime.current import find_runtime, set_runtime
-from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
+from kernel.runtime.definitions import (
+    ActorOptions,
+    CallOptions,
+    ClassDefinition,
+    FunctionDefinition,
+    function_inside,
+)
 from kernel.runtime.futures import Futures
+from kernel.runtime.identity import Identity
 from kernel.runtime.inspection import Inspection
+from kernel.runtime.lineage import Lineage
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.object_values import ObjectValues
 from kernel.runtime.objects import FAILED, PENDING, Entry
 from kernel.runtime.ownership import Arrival, Ownership
-from kernel.runtime.process import AGENT_GONE, Identity, Process
+from kernel.runtime.process import Process
+from kernel.runtime.promises import Promises
 from kernel.runtime.serialization import ValueSerializer, current_load
 from kernel.runtime.stacks import thread_stacks
 from kernel.runtime.store_access import StoreAccess
@@ -35,7 +44,9 @@ from kernel_spec.errors import (
     UsageError,
 )
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId, TaskId, object_id
-from kernel_spec.store import ObjectStore
+
+if TYPE_CHECKING:
+    from kernel_spec.store import ObjectStore
 
 _OUTPUT_SECONDS = 1.0
 """How long leaving a session waits for the output of workers, when the agent does not answer."""
@@ -64,37 +75,40 @@ class CoreRuntime:
         self.submitter = TaskSubmitter(self.io, self.tasks)
         self.actors = ActorCaller(self.io, self.tasks)
         self.creator = ActorCreator(self.io, self.tasks, self.actors, self.job)
-        streams = StreamConsumer(self.io, lambda: self.ended)
+        self.tasks.on_finished = self._finished
+        self.tasks.on_retry = self._retry
+        self.lineage = Lineage(self.io, self.ownership, self.submitter.retry)
+        self.tasks.keep_recipe = self.lineage.keep
+        self.io.handlers[op.PROCESS_DIED] = self._on_process_died
+        self.io.pump.on_tick = self._tick
+        self.io.on_agent_lost = self._agent_lost
+        self.promises = Promises(self.io, self.ownership, self.tasks)
+        self.inspection = Inspection(
+            self.io, self.ownership, self.tasks, self.submitter, self.actors, self.promises.pending
+        )
+        self.values = ObjectValues(
+            self.io, self.ownership, self.store, self.tasks, self.inspection, serializer, self.lineage
+        )
+        self.put = self.values.put
+        self.get = self.values.get
+        self.get_one = self.values.get_one
+        self.wait = self.values.wait
+        streams = StreamConsumer(self.io, self.values.block, self.values.explain)
         self.next_item = streams.next_item
         self.take_item = streams.take_item
         self.item_arrival = streams.item_arrival
         self.close_stream = streams.close
-        self._close_abandoned_streams = streams.close_abandoned
-        self.tasks.on_finished = self._finished
-        self.tasks.on_retry = self._retry
-        self.io.handlers[op.PROCESS_DIED] = self._on_process_died
-        self.io.pump.on_tick = self._tick
-        self.io.on_agent_lost = self._agent_lost
-        self.inspection = Inspection(self.io, self.ownership, self.tasks, self.submitter, self.actors)
-        self.values = ObjectValues(
-            self.io, self.ownership, self.store, self.tasks, self.inspection, serializer, lambda: self.ended
-        )
-        self.put = self.values.put
-        self.get = self.values.get
-        self.wait = self.values.wait
-        futures = Futures(self.io, self.ownership, self.values)
+        futures = Futures(self.values.when_ready, self.values.load)
         self.deliver = futures.deliver
         self.deliver_async = futures.deliver_async
         self.trace = Trace()
         self.io.methods["stacks"] = thread_stacks
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())
-        self.io.methods["calls_since"] = self.trace.calls_since
+        self.io.methods["new_calls"] = self.trace.new_calls
         self.io.methods["cancel"] = self._cancel_here
         self.io.methods["ping"] = lambda: None
         self._export_lock = threading.Lock()
         self._forever: list[ObjectRef] = []
-        self.ended: str | None = None
-        self.loop_thread = False
 
     def start(self, details: Mapping[str, Any]) -> None:
         """Join the session."""
@@ -106,15 +120,17 @@ class CoreRuntime:
         """See `Runtime.submit`."""
         if not function.id:
             self.export(function)
+        if worker_info.captures is not None and not function.shape.strategy:
+            function = function_inside(function, worker_info.captures)
         task, result = self.tasks.prepare(function, function.max_retries, args, kwargs)
-        task.method = function.name
         io = self.io
         with io.lock:
-            self._check_alive()
+            if io.ended is not None:
+                raise SessionEndedError(io.ended)
             self.submitter.accept(task)
-        if io.pending_interrupt is not None:
-            io.raise_interrupt()
         pump = io.pump
+        if pump.interrupts:
+            io.raise_interrupt()
         if not pump.lurking:
             pump.nudge()
         return result
@@ -154,7 +170,10 @@ class CoreRuntime:
             entry = ref._entry
             if entry.owner is not None:
                 owner, address = self.owner_of(ref)
-                self.io.request(self.io.peer(owner, address), "cancel", entry.id, force, recursive)
+                try:
+                    self.io.request(self.io.peer(owner, address), "cancel", entry.id, force, recursive)
+                except OSError:
+                    return  # its owner has ended, and with it its task
             else:
                 self.cancel_entry(entry, force, recursive)
         self.io.flush_soon()
@@ -194,9 +213,12 @@ class CoreRuntime:
         """See `Runtime.create_actor`."""
         if not definition.id:
             self.export(definition)
+        if worker_info.captures is not None and not options.strategy:
+            options.strategy = worker_info.captures
         constructor = CallOptions(returns=1, name="__init__")
-        task, ref = self.tasks.prepare(constructor, 0, args, kwargs, f"{definition.name}.__init__")
-        self._check_alive()
+        task, ref = self.tasks.prepare(constructor, 0, args, kwargs, definition.name)
+        if self.io.ended is not None:
+            raise SessionEndedError(self.io.ended)
         existing = self.creator.create(task, definition, options, options.namespace or self.namespace)
         self.io.flush_soon()
         return ActorId(bytes(task.id)), (ref if existing is None else None), existing
@@ -208,12 +230,14 @@ class CoreRuntime:
         task, result = self.tasks.prepare(options, options.max_task_retries, args, kwargs)
         io = self.io
         with io.lock:
+            if io.ended is not None:
+                raise SessionEndedError(io.ended)
             channel = self.actors.channels.get(actor) or self.actors.channel(actor)
-            task.method = f"{channel.name}.{method}"
+            task.actor = channel.name
             self.actors.accept(channel, task)
-        if io.pending_interrupt is not None:
-            io.raise_interrupt()
         pump = io.pump
+        if pump.interrupts:
+            io.raise_interrupt()
         if not pump.lurking:
             pump.nudge()
         return result
@@ -248,6 +272,10 @@ class CoreRuntime:
     def kill_actor(self, actor: ActorId, no_restart: bool) -> None:
         """See `Runtime.kill_actor`."""
         self.io.call_agent("kill_actor", actor, no_restart)
+
+    def group_ready(self, group: str, value: Any) -> ObjectRef:
+        """See `Runtime.group_ready`."""
+        return self.promises.make(value, "placement_group_ready", "explain_placement_group", group)
 
     # -- references ------------------------------------------------------------------------------------------------
 
@@ -312,7 +340,7 @@ class CoreRuntime:
         """See `Runtime.shutdown`."""
         if find_runtime() is self:
             set_runtime(None)
-        if self.ended is None and self.io.agent is not None and not self.io.agent.closed:
+        if self.io.ended is None and self.io.agent is not None and not self.io.agent.closed:
             self._await_output()
             with self.io.lock:
                 self.submitter.close()
@@ -330,17 +358,12 @@ class CoreRuntime:
         except (KernelError, TimeoutError):
             return  # the agent is gone or busy; the log has the lines
 
-    def _check_alive(self) -> None:
-        if self.ended is not None:
-            raise SessionEndedError(self.ended)
-
     def _agent_lost(self, reason: str) -> None:
-        self.ended = AGENT_GONE
-        self._fail_everything(self.ended)
+        self._fail_everything(reason)
 
     def _fail_everything(self, why: str) -> None:
         with self.io.lock:
-            self.ended = self.ended or why
+            self.io.ended = self.io.ended or why
             failure = (op.SYSTEM_ERROR, pickle.dumps(SessionEndedError(why)))
             for entry in list(self.ownership.objects.values()):
                 if entry.state == PENDING:
@@ -350,12 +373,11 @@ class CoreRuntime:
                         self.tasks.break_stream(task, failure)
 
     def _on_process_died(self, connection: Connection, message: Message) -> None:
-        self.submitter.worker_died(message[1], message[2])
+        self.submitter.worker_died(message[1], message[2], message[3])
 
     def _tick(self) -> None:
         if self.io.closing:
             return
         with self.io.lock:
-            self._close_abandoned_streams()
-            self.ownership.drain()
+            self.io.finish_batch()
         self.io.flush()

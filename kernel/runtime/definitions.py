@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kernel_spec.placement import PLACEMENT_GROUP
 from kernel_spec.resources import Amounts
+
+UNSAID = ""
+"""The strategy of what says nothing of it: "DEFAULT", or the placement group of whoever submits, if that captures."""
 
 
 @dataclass(slots=True)
@@ -17,10 +21,10 @@ class Shape:
     """
 
     wanted: Amounts
-    strategy: Any = "DEFAULT"
+    strategy: Any = UNSAID
     hints: Mapping[str, Any] = field(default_factory=dict)
     environment: bytes = b""
-    key: bytes = b""
+    key: bytes = field(init=False)
 
     def __post_init__(self) -> None:
         import hashlib
@@ -41,10 +45,11 @@ class FunctionDefinition:
     max_retries: int = 3
     retry_exceptions: bool | tuple[type[BaseException], ...] = False
     backpressure: int = 0
-    environment: Mapping[str, Any] | None = None
     id: bytes = b""
     blob: bytes = b""
     captured: Any = ()
+    inside: FunctionDefinition | None = None
+    """The same, in the placement group that last captured it."""
 
 
 @dataclass(slots=True)
@@ -77,7 +82,7 @@ class ActorOptions:
     """Options of one actor."""
 
     wanted: Amounts
-    strategy: Any = "DEFAULT"
+    strategy: Any = UNSAID
     hints: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] | None = None
     name: str = ""
@@ -89,3 +94,27 @@ class ActorOptions:
     max_concurrency: int = 0
     concurrency_groups: Mapping[str, int] = field(default_factory=dict)
     max_pending_calls: int = -1
+
+
+def parameter_names(definition: FunctionDefinition | CallOptions) -> Sequence[str]:
+    """Return the names of a function's positional parameters, where they can be known."""
+    code = getattr(getattr(definition, "function", None), "__code__", None)
+    return code.co_varnames[: code.co_argcount] if code is not None else ()
+
+
+def group_of(strategy: Any) -> Mapping[str, Any] | None:
+    """Return the strategy if it names a placement group, which is then where its task or actor runs."""
+    return strategy if isinstance(strategy, Mapping) and strategy.get("type") == PLACEMENT_GROUP else None
+
+
+def captured(group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the strategy of what is submitted in a placement group: any bundle of it, if it captures; else None."""
+    return {**group, "bundle": -1} if group is not None and group.get("capture_child_tasks") else None
+
+
+def function_inside(function: FunctionDefinition, strategy: Mapping[str, Any]) -> FunctionDefinition:
+    """Return a function that says nothing of a strategy as one with this. It must have been exported."""
+    known = function.inside
+    if known is None or known.shape.strategy != strategy:
+        known = function.inside = replace(function, shape=replace(function.shape, strategy=strategy), inside=None)
+    return known

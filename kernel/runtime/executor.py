@@ -7,71 +7,50 @@ millisecond: calls that are quick never pay for a hop between threads, calls tha
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import signal
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from kernel.runtime import operations as op
+from kernel.runtime.call_group import CallGroup
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.execution_context import NO_EXECUTION, Execution, ExitActor, current_execution
-from kernel.runtime.tracing import Trace
+from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
+from kernel.runtime.ownership import Arrival
+from kernel.runtime.pace import Pace
+from kernel.runtime.tracing import FAILED
 from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection, Message
 
 _FLUSH_SECONDS = 0.001
 _STUCK_SECONDS = 0.001
-
-Call = tuple[Connection, Message]
-Lookup = Callable[[Message], tuple[Callable[..., Any], str]]
+_BETWEEN_CALLS = b""
 
 
-class CallGroup:
-    """A queue of calls and the threads that may work on it (`limit`; the main thread counts if it takes part)."""
+class Executor(ExecutorBase):
+    """Runs queued calls. `running` has their ids by thread, or nothing where one ends and the next begins."""
 
-    def __init__(self, name: str, limit: int, with_main: bool) -> None:
-        self.name = name
-        self.limit = limit
-        self.with_main = with_main
-        self.queue: deque[Call] = deque()
-        self.finished = 0
-        self.helpers = 0
-        self.idle_helpers = 0
-        self.threads: list[threading.Thread] = []
-        self.wakeup = threading.Semaphore(0)
-        self.watched = False
-
-
-class Executor:
-    """Runs queued calls. `lookup` finds function and name for a message."""
-
-    def __init__(self, runtime: CoreRuntime, runner: CallRunner, lookup: Lookup, trace: Trace) -> None:
-        self._runtime = runtime
-        self._io = runtime.io
-        self._runner = runner
-        self._lookup = lookup
-        self._trace = trace
+    def __init__(self, runtime: CoreRuntime, runner: CallRunner, lookup: Lookup, name_of: NameOf) -> None:
+        super().__init__(runtime, runner, lookup, name_of)
         self.main = CallGroup("", 1, with_main=True)
         self.groups: dict[str, CallGroup] = {"": self.main}
         self._work: Waiter | None = None
-        self._running: dict[int, bytes] = {}
+        self.running: dict[int, bytes] = {}
         self._main_thread = threading.main_thread().ident
+        self._interrupts = runtime.io.pump.interrupts
         self._cancelled: set[bytes] = set()
         self._taken: dict[bytes, int] = {}
         self._taken_waiters: dict[bytes, Waiter] = {}
         self._calls: dict[bytes, int] = {}
+        self.pace = Pace()
         self.refuses_tasks = False
         self.worn_out = False
-        self.name_of: Callable[[Message], str] = lambda message: str(message[2])
-        self.exit_reason: str | None = None
-        self.on_exit_actor: Callable[[str], None] = lambda name: None
-        self.on_system_exit: Callable[[Call, SystemExit, str], None] = lambda call, error, name: None
         signal.signal(signal.SIGINT, self._on_interrupt)
 
     # -- queueing (in the thread that reads messages, under the lock) ----------------------------------------------
@@ -168,6 +147,8 @@ class Executor:
         with self._io.lock:
             if queue or self.exit_reason is not None:
                 return
+            if not self.running:
+                self._cancelled.clear()  # of calls that had ended already
             self._work = work
         self._io.pump.wait(work)
 
@@ -181,7 +162,18 @@ class Executor:
                 group.wakeup.release()
 
     def _drain(self, group: CallGroup) -> None:
+        thread = threading.get_ident()
+        self.running[thread] = _BETWEEN_CALLS
+        try:
+            self._run_calls(group)
+        finally:
+            self.running.pop(thread, None)
+        flush_output()
+        self._io.flush()
+
+    def _run_calls(self, group: CallGroup) -> None:
         clock = time.perf_counter
+        pump = self._io.pump
         queue = group.queue
         started = flushed = clock()
         function, count = b"", 0
@@ -192,9 +184,11 @@ class Executor:
             except IndexError:
                 break
             connection, message = call
+            if connection.closed:
+                continue  # nobody is left to hear of it
             if message[2] != function or connection is not last:
                 if count and message[0] == op.TASK:
-                    self._report(last, function, count, clock() - started)
+                    self._report(last, function, count, started)
                 function, count, last, started = message[2], 0, connection, clock()
             if message[6] is None:
                 self._run_call(call)
@@ -207,14 +201,18 @@ class Executor:
                 if now - flushed > _FLUSH_SECONDS:
                     flushed = now
                     self._io.flush()
-        if count and last is not None:
-            self._report(last, function, count, clock() - started)
-        flush_output()
-        self._io.flush()
+                elif not pump.lurking:
+                    pump.nudge()  # the next call may take long
+        if count:
+            self._report(last, function, count, started)
 
-    def _report(self, connection: Connection | None, function: Any, count: int, seconds: float) -> None:
+    def _report(self, connection: Connection | None, function: Any, count: int, began: float) -> None:
+        """Tell who sends calls of a function how long they take, if that is news."""
         if connection is not None and type(function) is bytes:
-            self._io.send(connection, (op.TOOK, function, count, seconds))
+            now = time.perf_counter()
+            seconds = self.pace.measured(function, (now - began) / count, now)
+            if seconds is not None:
+                self._io.send(connection, (op.TOOK, function, seconds))
 
     def _run_unusual_call(self, call: Call, extra: dict[str, Any]) -> None:
         alone = extra.get("alone")
@@ -235,52 +233,59 @@ class Executor:
 
     def _run_call(self, call: Call) -> None:
         connection, message = call
-        _, task, target, arguments, slots, returns, extra = message
+        _, task, _, arguments, slots, returns, extra = message
         runner = self._runner
-        name = target
+        name = ""
         thread = threading.get_ident()
+        arrival: Arrival | None = None
+        failed: Mapping[str, Any] | None = FAILED
         begun = time.time()
         try:
-            function, name = self._lookup(message)
-            if task in self._cancelled:
-                self._cancelled.discard(task)
-                runner.send_cancelled(connection, task, name)
-                return
-            self._running[thread] = task
-            token = current_execution.set(Execution(task, name, extra["attempt"] if extra else 0))
             try:
+                self.running[thread] = task
+                if task in self._cancelled:
+                    raise KeyboardInterrupt  # which is what it would have got had it begun
+                function, name = self._lookup(message)
+                current_execution.set(Execution(task, name, extra["attempt"] if extra else 0))
                 args, kwargs, arrival = runner.arguments(connection, arguments, slots)
                 value = function(*args, **kwargs)
                 if returns < 0:
                     self._run_generator(connection, task, returns, value, name, extra)
-                self._running.pop(thread, None)
             finally:
-                self._running.pop(thread, None)
-                current_execution.reset(token)
+                self.running[thread] = _BETWEEN_CALLS  # from here on nobody interrupts it
                 args = kwargs = None  # type: ignore[assignment]
+            if self._interrupts:
+                self._interrupts.pop(thread, None)
             if arrival is not None:
                 runner.settle(arrival)
             if returns >= 0:
                 runner.send_result(connection, task, returns, value, name)
+            else:
+                runner.send_end(connection, task)
+            failed = None
         except BaseException as error:
-            self._failed(call, name, error)
+            name = name or self._name_of(message)
+            self._failed(call, name, arrival, error)
         finally:
-            self._trace.add(name, begun, time.time(), task)
+            if self._cancelled:
+                self._cancelled.discard(task)
+            current_execution.set(NO_EXECUTION)
+            self._trace.add(name, begun, time.time(), task, failed)
 
-    def _failed(self, call: Call, name: str, error: BaseException) -> None:
+    def _failed(self, call: Call, name: str, arrival: Arrival | None, error: BaseException) -> None:
         connection, message = call
         task = message[1]
-        if type(name) is bytes:  # the function itself could not be read
-            name = self.name_of(message)
+        self._interrupts.pop(threading.get_ident(), None)
         if isinstance(error, ExitActor):
             self.on_exit_actor(name)
-        elif isinstance(error, KeyboardInterrupt) and task in self._cancelled:
-            self._cancelled.discard(task)
-            self._runner.send_cancelled(connection, task, name)
         elif isinstance(error, SystemExit):
             self.on_system_exit(call, error, name)
         else:
-            self._runner.send_failure(connection, task, name, error)
+            self._runner.settle(arrival)
+            if isinstance(error, KeyboardInterrupt) and task in self._cancelled:
+                self._runner.send_cancelled(connection, task, name)
+            else:
+                self._runner.send_failure(connection, task, name, error)
 
     # -- generators ------------------------------------------------------------------------------------------------
 
@@ -301,6 +306,8 @@ class Executor:
                 if now - flushed > _FLUSH_SECONDS:
                     flushed = now
                     self._io.flush()
+                    if self._interrupts:
+                        self._io.raise_interrupt()
                 if limit:
                     self._await_consumer(task, index - limit + 1)
                 if self._taken.get(task, 0) < 0:
@@ -309,7 +316,7 @@ class Executor:
             if inspect.isgenerator(value):
                 value.close()
             self._taken.pop(task, None)
-        self._runner.send_end(connection, task)
+            self._taken_waiters.pop(task, None)
 
     def _await_consumer(self, task: bytes, least: int) -> None:
         while 0 <= self._taken.get(task, 0) < least:
@@ -323,7 +330,7 @@ class Executor:
     def on_stream_taken(self, connection: Connection, message: Message) -> None:
         """The consumer of a stream has taken items (-1: it will take no more)."""
         _, task, count = message
-        if task not in self._running.values():
+        if task not in self.running.values():
             return
         self._taken[task] = count
         waiter = self._taken_waiters.pop(task, None)
@@ -339,7 +346,10 @@ class Executor:
         kept: list[Call] = []
         returned = 0
         while queue and (count is None or returned < count):
-            call = queue.pop()
+            try:
+                call = queue.pop()
+            except IndexError:  # another thread has begun the last one
+                break
             if call[1][0] == op.TASK and (only is None or call[0] is only):
                 by_connection.setdefault(call[0], []).append(call[1][1])
                 returned += 1
@@ -350,40 +360,27 @@ class Executor:
             if not connection.closed:
                 self._io.send(connection, (op.RETURNED, tasks[::-1]))
 
-    def cancel(self, connection: Connection, task: bytes) -> bool:
-        """Cancel a call: drop it if it waits, interrupt it if it runs; return whether it was found."""
-        for group in self.groups.values():
-            for call in group.queue:
-                if call[1][1] == task:
-                    group.queue.remove(call)
-                    self._runner.send_cancelled(call[0], task, self._lookup(call[1])[1])
-                    return True
-        for thread, running in list(self._running.items()):
+    def cancel(self, task: bytes) -> None:
+        """Cancel a call: drop it if it waits, interrupt it if it runs."""
+        if self.cancel_waiting(task):
+            return
+        if self.running:
+            self._cancelled.add(task)  # first: it may just be leaving the queue
+        for thread, running in list(self.running.items()):
             if running == task:
-                self._cancelled.add(task)
-                self._interrupt_thread(thread)
-                return True
-        return False
-
-    def _interrupt_thread(self, thread: int) -> None:
-        if thread == self._main_thread:
-            signal.pthread_kill(thread, signal.SIGINT)
-        else:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+                runs = lambda thread=thread: self.running.get(thread) == task  # noqa: E731
+                self._io.interrupts.interrupt_call(thread, runs, _RUN_USER_CODE)
 
     def _on_interrupt(self, number: int, frame: Any) -> None:
-        running = self._running.get(self._main_thread or 0)
-        if running is not None and running in self._cancelled:
-            self._io.interrupt(KeyboardInterrupt())
-
-    @property
-    def is_running(self) -> bool:
-        """Whether any call runs or waits."""
-        return bool(self._running) or any(group.queue for group in self.groups.values())
+        if self.running.get(self._main_thread or 0) in self._cancelled:
+            self._io.interrupts.strike(frame)
 
     def in_call(self) -> bool:
         """Whether the calling thread runs a call."""
         return current_execution.get() is not NO_EXECUTION
+
+
+_RUN_USER_CODE = frozenset((Executor._run_call.__code__, Executor._run_generator.__code__))
 
 
 def flush_output() -> None:

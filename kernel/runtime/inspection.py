@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
-import sys
-import threading
+from collections.abc import Mapping
 from typing import Any
 
 from kernel.logs import Logger
@@ -16,11 +15,15 @@ from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.submission import TaskSubmitter
 from kernel.runtime.tasks import Task, TaskTable
+from kernel_spec.errors import KernelError
+from kernel_spec.ids import ObjectId
 
-Question = tuple[str, bytes]
+Question = tuple[str, bytes | str]
 """What only the agent knows: a method of it and its argument."""
 
 MATCHES_SHOWN = 20
+PATIENCE_SECONDS = 2.0
+"""How long another process may take to say why something waits."""
 
 
 class Inspection:
@@ -33,41 +36,39 @@ class Inspection:
         tasks: TaskTable,
         submitter: TaskSubmitter,
         actors: ActorCaller,
+        promised: Mapping[ObjectId, tuple[str, str]],
     ) -> None:
         self._process = process
         self._ownership = ownership
         self._tasks = tasks
         self._submitter = submitter
         self._actors = actors
+        self._promised = promised
         self._warned: set[bytes] = set()
         self.log = Logger("kernel")
         process.methods["explain_object"] = self._explain_here
         process.methods["explain_matches"] = self._explain_matches
         process.methods["references"] = self.references
 
-    def note_put(self, entry: Entry, depth: int) -> None:
-        """Remember the user's line that put an object."""
-        frame = sys._getframe(depth + 1)
-        entry.more().site = (frame.f_code, frame.f_lineno)
-
-    def explain_entry(self, entry: Entry) -> str:
-        """Say what an object is waiting for. May ask the agent or the owner; not under the lock."""
+    def explain_entry(self, entry: Entry, patience: float = PATIENCE_SECONDS) -> str:
+        """Say what an object is waiting for. May ask the agent or the owner, for `patience` s; not under the lock."""
         if entry.state != PENDING:
             return f"object {entry.id.hex()} is ready ({STATE_NAMES[entry.state]})"
         if entry.owner is not None:
-            return self._explain_borrowed(entry)
+            return self._explain_borrowed(entry, patience)
         task: Task | None = entry.task
         if task is None:
-            return f"object {entry.id.hex()} has no task"
-        return self.explain_task(task)
+            question = self._promised.get(entry.id)
+            return self._ask(*question, patience) if question else f"object {entry.id.hex()} has no task"
+        return self.explain_task(task, patience)
 
-    def explain_task(self, task: Task) -> str:
+    def explain_task(self, task: Task, patience: float = PATIENCE_SECONDS) -> str:
         """Say what a task is waiting for."""
         with self._process.lock:
             text, question = self._why(task)
         if question is None:
             return text
-        return f"{text}: {self._ask(*question)}"
+        return f"{text}: {self._ask(*question, patience)}"
 
     def _why(self, task: Task) -> tuple[str, Question | None]:
         """Return what this process knows, and what to ask the agent for the rest. Under the lock."""
@@ -82,13 +83,12 @@ class Inspection:
         return text, None if request is None else ("explain_lease", request)
 
     def warn_waiting(self, pending: list[Entry]) -> None:
-        """Log, once per object, what a blocked `get` is waiting for."""
+        """Log, once per object, what a blocked thread is waiting for."""
         for entry in pending[:1]:
             if entry.id not in self._warned:
                 self._warned.add(entry.id)
-                self.log.warning(
-                    "still waiting in get()", objects=len(pending), reason=self.explain_entry(entry), pid=os.getpid()
-                )
+                reason = self.explain_entry(entry)
+                self.log.warning("still waiting for objects", objects=len(pending), reason=reason, pid=os.getpid())
 
     def references(self, limit: int = 0) -> tuple[int, int, list[tuple[Any, ...]]]:
         """Return how many objects there are here, their bytes, and a row for the `limit` largest (0: for all).
@@ -123,18 +123,16 @@ class Inspection:
             [process for process in (details.borrowers or ())] if details is not None else [],
         )
 
-    def _explain_borrowed(self, entry: Entry) -> str:
+    def _explain_borrowed(self, entry: Entry, patience: float) -> str:
         details = entry.details
         assert details is not None and details.owner is not None
         owner = details.owner.hex()[:8]
-        if threading.current_thread().name.endswith("-io"):
-            return f"object {entry.id.hex()} is made by process {owner}"
         try:
             with self._process.lock:
                 peer = self._process.peer(details.owner, details.address)
                 request = self._process.request(peer, "explain_object", entry.id)
-            answer = self._process.result(request, timeout=2.0)
-        except (OSError, TimeoutError) as error:
+            answer = self._process.result(request, patience)
+        except (KernelError, OSError) as error:  # a TimeoutError is an OSError
             return f"object {entry.id.hex()} belongs to process {owner}, which does not answer ({error})"
         return f"asked its owner, process {owner}: {answer}"
 
@@ -154,7 +152,7 @@ class Inspection:
         objects: dict[Any, Entry] = self._ownership.objects  # type: ignore[assignment]
         if prefix in objects:
             return [self._match(objects[prefix])]
-        found = (entry for id, entry in objects.items() if id.startswith(prefix))
+        found = (entry for id, entry in list(objects.items()) if id.startswith(prefix))
         return [self._match(entry) for entry in itertools.islice(found, MATCHES_SHOWN)]
 
     def _match(self, entry: Entry) -> tuple[bytes, bool, str, Question | None]:
@@ -163,14 +161,14 @@ class Inspection:
             if entry.owner is not None:
                 text = f"it is made by process {entry.owner.hex()[:8]}"
             elif entry.task is None:
-                text = "it has no task"
+                text, question = "no task makes it", self._promised.get(entry.id)
             else:
                 text, question = self._why(entry.task)
         return entry.id, entry.owner is None, text, question
 
-    def _ask(self, method: str, argument: Any) -> str:
+    def _ask(self, method: str, argument: Any, patience: float) -> str:
         try:
-            return str(self._process.call_agent(method, argument, timeout=2.0))
+            return str(self._process.call_agent(method, argument, timeout=patience))
         except Exception as error:
             return f"(the node agent could not say: {error})"
 

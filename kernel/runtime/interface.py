@@ -73,6 +73,9 @@ class Runtime(Protocol):
     def kill_actor(self, actor: ActorId, no_restart: bool) -> None:
         """End an actor's process."""
 
+    def group_ready(self, group: str, value: Any) -> ObjectRef:
+        """Return a reference to `value` that is ready when the placement group `group` (hexadecimal) is placed."""
+
     def cancel(self, ref: ObjectRef, force: bool, recursive: bool) -> None:
         """Cancel the task that makes `ref`."""
 
@@ -83,6 +86,9 @@ class Runtime(Protocol):
 
     def get(self, refs: Sequence[ObjectRef], timeout: float | None) -> list[Any]:
         """Return the values in order, or raise the first failure."""
+
+    def get_one(self, ref: ObjectRef, timeout: float | None) -> Any:
+        """Return the value of one reference, or raise its failure."""
 
     def wait(
         self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None, fetch_local: bool

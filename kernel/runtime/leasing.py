@@ -30,7 +30,8 @@ class Lease:
     """A worker that is ours for a while.
 
     `stalled`: it gave tasks back that were queued behind one that waits or takes long, so it gets no others until
-    that one has ended. `worn_out`: the worker must end instead of being leased again.
+    that one has ended. `worn_out`: the worker must end instead of being leased again. `place` is the gateway of its
+    node.
     """
 
     id: LeaseId
@@ -45,6 +46,12 @@ class Lease:
     asked_back: bool = False
     stalled: bool = False
     worn_out: bool = False
+    place: str = ""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it has nothing to do, and may be given something."""
+        return not self.in_flight and not self.reclaimed
 
     @property
     def has_room(self) -> bool:
@@ -56,14 +63,24 @@ class Lease:
 
 
 class LeasePool:
-    """Tasks of one shape that wait, and the workers leased for them."""
+    """Tasks of one shape that wait, and the workers leased for them. `repeatable`: all of them may be run again.
 
-    def __init__(self, shape: Shape) -> None:
+    `home` is the place where their large arguments lie, if they have such.
+    """
+
+    def __init__(self, shape: Shape, repeatable: bool = False, home: str = "") -> None:
         self.shape = shape
+        self.repeatable = repeatable
+        self.home = home
         self.queue: deque[Task] = deque()
         self.leases: list[Lease] = []
         self.requested: dict[LeaseId, float] = {}
         self.queued_seconds = 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has neither tasks nor leases, and asks for none."""
+        return not (self.queue or self.leases or self.requested)
 
     def pick(self) -> Lease | None:
         """Return the lease that should take the next task: the emptiest with room."""

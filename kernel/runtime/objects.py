@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from kernel.logs import Logger
 from kernel.runtime.waiting import Waiter
 from kernel_spec.ids import ObjectId, ProcessId
 
@@ -19,17 +20,30 @@ PENDING = 0
 INLINE = 1
 """`value` is the head, or `(head, buffers)`."""
 STORED = 2
-"""The value is in the object store; `value` is its size in bytes."""
+"""The value is in object stores; `value` is its size in bytes, and the nodes that have it (see `value_forms`)."""
 FAILED = 3
 """`value` is `(kind, data)` of a failure, see `kernel.runtime.operations`."""
 
-STATE_NAMES = ("pending", "inline", "stored", "failed")
+_log = Logger("kernel.runtime")
+
+LOST = 4
+"""At the owner: it was stored, and the last node that had it is gone. It is made again when somebody asks for it."""
+FREED = 5
+"""At the owner: nobody needs the value any more, but it may have to be made again for that of others (`lineage`)."""
+
+STATE_NAMES = ("pending", "inline", "stored", "failed", "lost", "freed")
 
 
 class Details:
-    """What few entries have. `may_go` is asked before an entry is freed; after a no, somebody must ask again."""
+    """What few entries have. `may_go` is asked before an entry is freed; after a no, somebody must ask again.
 
-    __slots__ = ("address", "borrowers", "contained", "debt", "fetching", "may_go", "owner", "site", "view")
+    `recipe` is the task that can make the object again, `recipe_users` how many recipes it is an ingredient of.
+    """
+
+    __slots__ = (
+        "address", "borrowers", "contained", "debt", "fetching", "may_go", "owner", "recipe", "recipe_users", "site",
+        "view",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.owner: ProcessId | None = None
@@ -40,6 +54,8 @@ class Details:
         self.may_go: Callable[[], bool] | None = None
         self.fetching = False
         self.view: memoryview | None = None
+        self.recipe: Any = None
+        self.recipe_users = 0
         self.site: tuple[Any, int] | None = None
 
 
@@ -86,7 +102,10 @@ class Entry:
                 if isinstance(waiter, Waiter):
                     waiter.complete()
                 else:
-                    waiter(self)
+                    try:
+                        waiter(self)
+                    except Exception:  # the others wait all the same
+                        _log.exception("what waited for an object failed", object=self.id.hex())
 
     def when_ready(self, waiter: Waiter | Callable[[Entry], None]) -> None:
         """Tell `waiter` once, when the entry is no longer pending."""
@@ -98,7 +117,7 @@ class Entry:
     def size(self) -> int | None:
         """Return the size in bytes, or None while unknown."""
         if self.state == STORED:
-            return int(self.value)
+            return int(self.value[0])
         if self.state == INLINE:
             head, buffers = self.value if type(self.value) is tuple else (self.value, ())
             return len(head) + sum(map(len, buffers))

@@ -1,7 +1,7 @@
 """The words that processes of one machine say to each other: operation number first, plain values after.
 
 Direction and fields are given beside each. "owner" is the process that submitted a task or put an object. A
-`result` is `(0, head)` or `(1, head, buffers)` for a value inside the message, `(2, size)` for one in the store.
+`result` is `(0, head)` or `(1, head, buffers)` for a value inside the message, `(2, size, places)` for a stored one.
 `carried` lists references inside a value as `(object id, owner id, owner address)`.
 """
 
@@ -19,7 +19,7 @@ REPLY_ERROR = 4
 FUNCTION = 10
 """owner -> worker: function id, pickled function, description. Before the first task that names it."""
 ACTIVATE = 11
-"""owner -> worker: lease id, resources, devices. Before the first task of a lease."""
+"""owner -> worker: lease id, resources, devices, placement group (its strategy) or None. Before the first task."""
 TASK = 12
 """owner -> worker: task id, function id, arguments, slots, number of returns, extra."""
 ACTOR_CALL = 13
@@ -33,7 +33,7 @@ FAILED = 16
 RETURNED = 17
 """worker -> owner: task ids that were not started and must run elsewhere."""
 TOOK = 18
-"""worker -> owner: number of tasks of a batch, seconds they took together."""
+"""worker -> owner: function id, seconds that a call of it takes."""
 GIVE_BACK = 19
 """owner -> worker: return up to this many tasks that are not started."""
 CANCEL = 20
@@ -63,7 +63,7 @@ SETTLED = 35
 # -- the node agent ------------------------------------------------------------------------------------------------
 
 REQUEST_LEASE = 40
-"""process -> agent: lease id, shape (as given to the scheduler)."""
+"""process -> agent: lease id, shape (see `submission`), name, bytes of the first task's arguments by place or None."""
 CANCEL_LEASE = 41
 """process -> agent: lease id."""
 LEASE_GRANTED = 42
@@ -79,9 +79,9 @@ BLOCKED = 46
 UNBLOCKED = 47
 """worker -> agent: runs on."""
 PROCESS_DIED = 48
-"""agent -> every process that asked: process id, text of how it died."""
+"""agent -> the holder of its lease: process id, text of how it died, fault (see below)."""
 BECOME_ACTOR = 49
-"""agent -> worker: actor id, pickled creation, resources, devices, attempt."""
+"""agent -> worker: actor id, pickled creation, (resources, devices, placement group as in ACTIVATE), attempt."""
 ACTOR_READY = 50
 """worker -> agent: actor id, None or how construction failed."""
 ACTOR_STATE = 51
@@ -98,8 +98,6 @@ EXIT = 56
 """agent -> worker: end after running exit handlers; reason."""
 LOG_LINES = 57
 """agent -> driver: lines, each (pid, name, stream, text)."""
-SESSION_ENDED = 59
-"""agent -> everybody: reason."""
 
 STORE_CREATE = 60
 """client -> agent: request, object id, size, owner, weak."""
@@ -116,17 +114,41 @@ STORE_DELETE = 65
 STORE_RELEASE_IDLE = 66
 """agent -> clients: unpin what is kept without a live view."""
 
+PEERS_GONE = 68
+"""agent -> processes: ids of processes whose node is gone, place that it had; nothing is heard of them again."""
+STORE_FETCH = 69
+"""client -> agent: request, object id, size, places, owner, owner's address. As STORE_PIN; it may be elsewhere yet."""
+STORE_DELETE_AT = 70
+"""owner -> agent: place, object ids: STORE_DELETE for the store of another node."""
+LOST_AT = 37
+"""borrower -> owner: object id, places that could not give it. What it asks next is answered when it is there again."""
+COPIED = 36
+"""agent -> owner: object id, place that has it now as well."""
+
 LAST_CALLS = 67
-"""worker -> agent, as it ends: its latest calls as pickled trace events, for the timeline."""
+"""worker -> agent, as it ends: its latest calls as pickled trace events, for the timeline; those for observers."""
 
 # -- kinds of failure ----------------------------------------------------------------------------------------------
 
 USER_ERROR = 0
 """data: what `kernel.runtime.task_error.capture` made."""
 CANCELLED = 1
-"""data: text."""
+"""data: a pickled TaskCancelledError."""
 SYSTEM_ERROR = 2
 """data: a pickled error of `kernel_spec.errors`."""
+
+# -- faults: what the death of a worker means for what it ran ------------------------------------------------------
+
+DIED = 0
+"""It died by itself, or somebody ended it."""
+CROWDED_OUT = 1
+"""Memory ran out, and others held more of it than this one: what it ran is run again without counting."""
+OUT_OF_MEMORY = 2
+"""Memory ran out, and this one held most of it."""
+OVER_QUOTA = 3
+"""It exceeded its memory quota: a task would do so again."""
+TAKEN = 4
+"""Somebody needed its place: what it ran is run again without counting."""
 
 DYNAMIC = -2
 """number of returns: one reference to a list of references, made while the generator runs."""

@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, INLINE, PENDING, STORED, Details, Entry, dropped
+from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Details, Entry, dropped
 from kernel.runtime.process import Peer, Process
 from kernel.runtime.store_access import StoreAccess
+from kernel.runtime.value_forms import in_message
 from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import KernelError, ObjectLostError, OwnerDiedError
@@ -52,8 +53,12 @@ class Ownership:
         self._numbers = itertools.count(1)
         self._transit: dict[tuple[ProcessId, bytes], list[Entry]] = {}
         self._deletions: list[ObjectId] = []
+        self._deletions_elsewhere: dict[str, list[ObjectId]] = {}
         self._releases: dict[tuple[ProcessId, str], list[tuple[ObjectId, int]]] = {}
         self.dead_owners: set[ProcessId] = set()
+        self.recover: Callable[[Entry], None] = lambda entry: None
+        """Have a lost object of ours made again; set, as `drop_recipe(entry)` is, by `kernel.runtime.lineage`."""
+        self.drop_recipe: Callable[[Entry], None] = lambda entry: None
         process.handlers |= {
             op.FETCH: self._on_fetch,
             op.OBJECT: self._on_object,
@@ -61,9 +66,11 @@ class Ownership:
             op.BORROWED: self._on_borrowed,
             op.UNBORROW: self._on_unborrow,
             op.SETTLED: self._on_settled,
+            op.COPIED: self._on_copied,
         }
         process.on_peer_lost.append(self._on_peer_lost)
-        process.after_batch.append(self.drain)
+        for leftovers in (dropped, self._deletions, self._deletions_elsewhere, self._releases):
+            process.after_batch(leftovers, self.drain)
         store.drop_idle_views = self.drop_idle_views
 
     # -- references of this process --------------------------------------------------------------------------------
@@ -91,12 +98,13 @@ class Ownership:
                 self.free_unneeded(entry)
         self._store.drain_released()
         if self._deletions:
-            self._store.delete(self._deletions)
-            self._deletions = []
-        if self._releases:
-            releases, self._releases = self._releases, {}
-            for (owner, address), items in releases.items():
-                self._tell(owner, address, (op.UNBORROW, items))
+            self._store.delete(self._deletions.copy())
+            self._deletions.clear()
+        while self._deletions_elsewhere:
+            self._store.delete_at(*self._deletions_elsewhere.popitem())
+        while self._releases:
+            (owner, address), items = self._releases.popitem()
+            self._tell(owner, address, (op.UNBORROW, items))
 
     def hold(self, entries: Iterable[Entry]) -> None:
         """Keep entries alive until `release`."""
@@ -111,26 +119,52 @@ class Ownership:
 
     def free_unneeded(self, entry: Entry) -> None:
         """Free the entry if nobody needs it and no task is going to write it."""
-        if entry.needed or (entry.state == PENDING and entry.task is not None):
-            return
         details = entry.details
+        if entry.local > 0 or entry.holds > 0 or (details is not None and details.borrowers):
+            return
+        if entry.state == PENDING and entry.task is not None:
+            return
         if details is not None and details.may_go is not None and not details.may_go():
+            return
+        if details is not None and details.recipe_users:
+            self._free_value(entry, details)
             return
         if self.objects.pop(entry.id, None) is None:
             return
         if details is None:
             if entry.state == STORED:
-                self._deletions.append(entry.id)
+                self.delete_at(entry.id, entry.value[1])
             return
         details.view = None
+        if details.recipe is not None:
+            self.drop_recipe(entry)
         if details.owner is None:
             if entry.state == STORED:
-                self._deletions.append(entry.id)
+                self.delete_at(entry.id, entry.value[1])
         elif details.debt:
             key = (details.owner, details.address)
             self._releases.setdefault(key, []).append((entry.id, details.debt))
         if details.contained:
             self.release(details.contained)
+
+    def _free_value(self, entry: Entry, details: Details) -> None:
+        """Let go of a value that nobody needs, but not of how it was made: something else may be lost that needs it."""
+        if entry.state == STORED:
+            self.delete_at(entry.id, entry.value[1])
+        if entry.state in (STORED, LOST):
+            entry.state, entry.value, details.view = FREED, None, None
+            contained, details.contained = details.contained, None
+            self.release(contained or ())
+
+    def delete_at(self, id: ObjectId, places: Sequence[str]) -> None:
+        """Have the stores of `places` forget an object, soon."""
+        if not places:
+            self._deletions.append(id)
+        for place in places:
+            if place == self.process.identity.gateway:
+                self._deletions.append(id)
+            else:
+                self._deletions_elsewhere.setdefault(place, []).append(id)
 
     def contain(self, entry: Entry, inner: Iterable[ObjectRef]) -> None:
         """Note that the value of `entry` holds the references `inner`."""
@@ -140,7 +174,7 @@ class Ownership:
 
     def drop_idle_views(self) -> None:
         """Forget mapped values that no user value points into."""
-        for entry in self.objects.values():
+        for entry in list(self.objects.values()):  # `put` adds to them without the lock
             if entry.details is not None:
                 entry.details.view = None
 
@@ -188,6 +222,24 @@ class Ownership:
         if strangers:
             self._register_many(strangers, sender, key)
 
+    def discard(self, id: ObjectId, result: tuple[Any, ...], carried: Carried, sender: ProcessId) -> None:
+        """Let go of a result that nobody waits for, or that came once before."""
+        self._decline(id, carried, sender)
+        entry = self.objects.get(id)
+        if result[0] != 2:
+            return
+        if entry is None or entry.state != STORED:
+            self.delete_at(id, result[2])
+        else:  # it was made again for the sake of another result of its task, perhaps elsewhere
+            entry.value = (entry.value[0], tuple(dict.fromkeys((*entry.value[1], *result[2]))))
+
+    def _decline(self, id: ObjectId, carried: Carried, sender: ProcessId) -> None:
+        """Take the references that came with a value, as they are registered for this process, and let them go."""
+        if carried:
+            temporary = Entry(id, 0)
+            self.accept_carried(temporary, carried, sender, id)
+            self.release(temporary.more().contained or ())
+
     def _register(self, entry: Entry, arrival: Arrival | None) -> None:
         """Become a borrower of one new entry that arrived in a task's arguments or function."""
         details = entry.more()
@@ -221,6 +273,10 @@ class Ownership:
             if not self._tell(owner, address, (op.BORROW, [e.id for e in group], number)):
                 self._acknowledge(number)
 
+    def report_lost(self, id: ObjectId, places: Sequence[str], owner: ProcessId, address: str) -> None:
+        """Tell the owner of an object that none of `places` could give it. Under the lock."""
+        self._tell(owner, address, (op.LOST_AT, id, tuple(places)))
+
     # -- fetching --------------------------------------------------------------------------------------------------
 
     def fetch(self, entry: Entry) -> None:
@@ -238,7 +294,7 @@ class Ownership:
             return op.FAILED, entry.value, ()
         contained = entry.details.contained if entry.details is not None else None
         carried = self.carry(contained, receiver, entry.id) if contained else ()
-        return op.RESULTS, encode_result(entry), carried
+        return op.RESULTS, in_message(entry.state, entry.value), carried
 
     def settle(self, entry: Entry, result: tuple[Any, ...], carried: Carried, sender: ProcessId, key: bytes) -> None:
         """Give a pending entry the result that came in a message."""
@@ -250,7 +306,7 @@ class Ownership:
         elif kind == 1:
             entry.resolve(INLINE, (result[1], result[2]))
         else:
-            entry.resolve(STORED, result[1])
+            entry.resolve(STORED, (result[1], result[2]))
         self.free_unneeded(entry)
 
     # -- messages --------------------------------------------------------------------------------------------------
@@ -261,7 +317,10 @@ class Ownership:
             if entry is None:
                 _, failure = _lost(id, "its owner has freed it")
                 self.process.send(connection, (op.OBJECT, id, op.FAILED, failure, ()))
-            elif entry.state == PENDING:
+                continue
+            if entry.state >= LOST:
+                self.recover(entry)
+            if entry.state == PENDING:
                 self.fetch(entry)
                 entry.when_ready(lambda ready, c=connection: self._answer_fetch(ready, c))  # type: ignore[misc]
             else:
@@ -275,16 +334,22 @@ class Ownership:
         _, id, kind, value, carried = message
         entry = self.objects.get(id)
         if entry is None or entry.state != PENDING:
-            if carried:  # registered for us already: take it and let it go
-                temporary = Entry(id, 0)
-                self.accept_carried(temporary, carried, connection.info.id, id)
-                self.release(temporary.more().contained or ())
+            self._decline(id, carried, connection.info.id)
             return
         if kind == op.FAILED:
             entry.resolve(FAILED, tuple(value))
             self.free_unneeded(entry)
         else:
             self.settle(entry, value, carried, connection.info.id, id)
+
+    def _on_copied(self, connection: Connection, message: Message) -> None:
+        """Another node has it now as well; if nobody needs it any more, that copy goes too."""
+        _, id, place = message
+        entry = self.objects.get(id)
+        if entry is None or entry.state != STORED:
+            self.delete_at(id, (place,))
+        elif place not in entry.value[1]:
+            entry.value = (entry.value[0], (*entry.value[1], place))
 
     def _on_borrow(self, connection: Connection, message: Message) -> None:
         borrower = connection.info.id
@@ -362,15 +427,6 @@ class Ownership:
             self.dead_owners.add(process)
             return False
         return True
-
-
-def encode_result(entry: Entry) -> tuple[Any, ...]:
-    """Return the value of a ready entry as it travels in messages."""
-    if entry.state == STORED:
-        return (2, entry.value)
-    if type(entry.value) is tuple:
-        return (1, *entry.value)
-    return (0, entry.value)
 
 
 def failure_of(error: KernelError) -> tuple[int, bytes]:

@@ -1,72 +1,43 @@
 """What every process that runs user code has: one lock, one loop, connections to its agent and its peers.
 
 The state of all parts of a process is guarded by `lock` and changed only under it; messages are handled under it, in
-batches. A signal (Ctrl-C, a cancellation) that arrives in the main thread while it holds the lock is kept until the
-lock is free, so no state is ever left half changed.
+batches. No interrupt strikes a thread that holds it (see `interrupts`), so no state is ever left half changed.
 """
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import pickle
-import signal
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Sized
+from itertools import compress
 from typing import Any
 
 from kernel.logs import Logger
 from kernel.runtime import operations as op
-from kernel.runtime.current import leave_in_child
-from kernel.runtime.waiting import Pump, Waiter
-from kernel.transport.connection import Connection, Message, connect, may_be_handled
-from kernel.transport.listener import Listener
+from kernel.runtime.forks import joined
+from kernel.runtime.identity import Identity, Peer
+from kernel.runtime.interrupts import Interrupts
+from kernel.runtime.requests import Request, WithdrawnRequest
+from kernel.runtime.waiting import Pump
+from kernel.transport.connecting import connect
+from kernel.transport.connection import Connection, Message, may_be_handled
+from kernel.transport.entrance import Entrance
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import InternalError, KernelError, ProtocolError, SessionEndedError
 from kernel_spec.ids import ProcessId
 
-AGENT_GONE = (
-    "the node agent has ended, and with it this session and its objects; "
-    "call kernel.shutdown() and kernel.init() to begin another"
-)
 _FLUSH_AT = 64
+LAST_SECONDS = 2.0
+"""How long a process that ends waits until its peers have taken its last words."""
+_MOMENT_SECONDS = 0.005
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 Handler = Callable[[Connection, Message], None]
-
-
-@dataclass(slots=True)
-class Peer:
-    """Who is at the other end of a connection.
-
-    `via` is the connection on which this process sends to it. There may be two, when both connected at once; always
-    sending on the same one keeps everything that one process says to another in order.
-    """
-
-    id: ProcessId
-    role: str
-    pid: int
-    address: str
-    details: dict[str, Any] = field(default_factory=dict)
-    via: Any = None
-
-
-@dataclass(slots=True)
-class Identity:
-    """Who this process is."""
-
-    id: ProcessId
-    role: str
-    node: bytes
-    job: bytes
-    directory: str
-    token: bytes
-
-    def socket_path(self, process: ProcessId) -> str:
-        """Return where `process` of this session listens."""
-        return os.path.join(self.directory, "sockets", process.hex())
 
 
 class Process:
@@ -76,26 +47,35 @@ class Process:
         self.identity = identity
         self.id = identity.id
         self.lock = threading.RLock()
-        self.reactor = Reactor()
         self.log = Logger("kernel.runtime", process=identity.id.hex()[:8])
+        self.reactor = Reactor()
+        self.reactor.on_error = lambda: self.log.exception("something failed between two messages")
         self.pump = Pump(self.reactor, self.flush, identity.role)
-        self.pump.check_interrupt = self.raise_interrupt
-        self.address = identity.socket_path(identity.id)
+        self.interrupts = Interrupts(self)
+        self.raise_interrupt = self.pump.raise_interrupt = self.interrupts.raise_kept
+        self.address = identity.address()
+        self._tls = identity.credentials()
         self.agent_address = os.path.join(identity.directory, "agent.sock")
         self.agent: Connection | None = None
         self.closing = False
+        self.ended: str | None = None
+        """Why nothing can be submitted or waited for any more."""
+        self._why_agent_ends = "its node agent died"
         self.handlers: dict[int, Handler] = {op.HELLO: self._hello, op.REPLY: self._reply, op.REPLY_ERROR: self._reply}
         self.methods: dict[str, Callable[..., Any]] = {}
         self.handlers[op.CALL] = self._call
-        self.after_batch: list[Callable[[], None]] = []
+        self.handlers[op.EXIT] = self._agent_ends
+        self.handlers[op.PEERS_GONE] = self._peers_gone
+        self._leftovers: list[Sized] = []
+        self._clearing: list[Callable[[], None]] = []
         self.on_peer_lost: list[Callable[[Peer, str], None]] = []
+        self.on_place_lost: list[Callable[[str], None]] = []
         self.on_agent_lost: Callable[[str], None] | None = None
         self._dirty: set[Connection] = set()
         self._peers: dict[ProcessId, Connection] = {}
-        self._requests: dict[int, _Request] = {}
+        self._requests: dict[int, Request] = {}
         self._request_numbers = itertools.count(1)
-        self._listener: Listener | None = None
-        self.pending_interrupt: BaseException | None = None
+        self._entrance: Entrance | None = None
         self._connections: set[Connection] = set()
         self.on_forked: list[Callable[[], None]] = []
 
@@ -103,19 +83,19 @@ class Process:
 
     def start(self, pid_details: dict[str, Any]) -> dict[str, Any]:
         """Listen, connect to the agent, introduce ourselves and return the agent's answer."""
-        _joined.append(self)
-        self._listener = Listener(
-            self.address,
+        joined.append(self)
+        self._entrance = Entrance(
+            self.identity.socket_path(self.id),
+            bool(self.identity.gateway),
             self.identity.token,
+            self._tls,
             self.reactor,
             self._on_messages,
             self._on_close,
             lambda reason: self.log.warning("connection refused", reason=reason),
         )
         try:
-            self.agent = connect(
-                self.agent_address, self.identity.token, self.reactor, self._on_messages, self._on_close
-            )
+            self.agent = self._connect(self.agent_address)
         except OSError as error:
             raise SessionEndedError(
                 f"no node agent answers at {self.agent_address} ({error.strerror}); "
@@ -128,16 +108,19 @@ class Process:
         answer: dict[str, Any] = self.call_agent("register")
         return answer
 
+    def _connect(self, address: str) -> Connection:
+        return connect(address, self.identity.token, self.reactor, self._on_messages, self._on_close, self._tls)
+
     def stop(self) -> None:
         """Close every connection and the loop."""
         self.closing = True
-        if self in _joined:
-            _joined.remove(self)
+        if self in joined:
+            joined.remove(self)
         self.flush()
         self.pump.stop()
         with self.lock:
-            if self._listener is not None:
-                self._listener.close()
+            if self._entrance is not None:
+                self._entrance.close()
             for connection in list(self._connections):
                 connection.close("shutting down")
             self._fail_requests("the session was shut down")
@@ -147,8 +130,8 @@ class Process:
         """Leave the session in a forked child: it belongs to the parent, whose threads are not here."""
         self.closing = True
         self.lock = threading.RLock()  # the old one may be held by such a thread
-        if self._listener is not None:
-            self._listener.abandon()
+        if self._entrance is not None:
+            self._entrance.abandon()
         for connection in self._connections:
             connection.abandon()
         self.reactor.close()
@@ -186,43 +169,57 @@ class Process:
                 return
             connection.flush()
 
+    def write_out(self, seconds: float = LAST_SECONDS) -> None:
+        """Write everything queued, waiting `seconds` in all for peers that read slowly: this process ends now."""
+        deadline = self.reactor.clock() + seconds
+        for connection in list(self._connections):
+            while connection.fd < 0 and connection.outbox and not connection.closed and self.reactor.clock() < deadline:
+                self.pump.poll_now()  # it is being connected
+                time.sleep(_MOMENT_SECONDS)
+            connection.write_out(max(0.0, deadline - self.reactor.clock()))
+
     def flush_soon(self) -> None:
         """Have everything queued written within milliseconds, by somebody."""
         self.pump.nudge()
 
     def peer(self, process: ProcessId, address: str) -> Connection:
-        """Return the connection to `process`, made now if need be. Raises OSError when it is gone. Under the lock."""
+        """Return the connection to `process`, made now if need be. Under the lock.
+
+        Raises OSError when it is gone; that of a process on another node shows later, as the loss of the peer.
+        """
         connection = self._peers.get(process)
         if connection is None or connection.closed:
-            connection = connect(address, self.identity.token, self.reactor, self._on_messages, self._on_close)
+            try:
+                connection = self._connect(self.identity.near(process, address))
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self.log.error("a worker can't be reached; allow more with `ulimit -n`", error=error.strerror)
+                raise
             connection.info = Peer(process, "peer", 0, address, via=connection)
             self._peers[process] = connection
             self._connections.add(connection)
             self.send_hello(connection)
         return connection
 
-    def peers(self) -> list[Connection]:
-        """Return every open connection to a peer."""
-        return list(self._peers.values())
-
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def request(self, connection: Connection, method: str, *arguments: Any) -> _Request:
+    def request(self, connection: Connection, method: str, *arguments: Any) -> Request:
         """Send a request; wait on the returned object. Under the lock or not."""
         with self.lock:
             request = self.expect_reply(connection)
             self.send(connection, (op.CALL, request.number, method, arguments))
         return request
 
-    def expect_reply(self, connection: Connection) -> _Request:
+    def expect_reply(self, connection: Connection, kind: Callable[[int, Connection], Request] = Request) -> Request:
         """Return a new pending request, whose number the caller puts into a message of its own. Under the lock."""
         number = next(self._request_numbers)
-        request = self._requests[number] = _Request(number, connection)
+        request = self._requests[number] = kind(number, connection)
         if connection.closed:
-            request.fail(SessionEndedError(AGENT_GONE if connection is self.agent else "the connection is closed"))
+            is_agent = connection is self.agent
+            request.fail(self.session_ended() if is_agent else SessionEndedError("the connection is closed"))
         return request
 
-    def result(self, request: _Request, timeout: float | None = None) -> Any:
+    def result(self, request: Request, timeout: float | None = None) -> Any:
         """Block for a request's answer and return it, or raise its error. Raises TimeoutError after `timeout` s."""
         deadline = None if timeout is None else self.reactor.clock() + timeout
         done = self.pump.wait(request, deadline)
@@ -233,10 +230,18 @@ class Process:
             raise request.error
         return request.value
 
+    def withdraw(self, request: Request, undo: Callable[[], None]) -> None:
+        """Leave a request whose answer nobody wants any more: `undo` is called if it was, or still is, granted."""
+        with self.lock:
+            if request.remaining > 0:
+                self._requests[request.number] = WithdrawnRequest(request, undo)
+            elif request.error is None:
+                undo()
+
     def call_agent(self, method: str, *arguments: Any, timeout: float | None = None) -> Any:
         """Ask the node agent and return its answer."""
         if self.agent is None or self.agent.closed:
-            raise SessionEndedError(AGENT_GONE)
+            raise self.session_ended()
         return self.result(self.request(self.agent, method, *arguments), timeout)
 
     # -- receiving -------------------------------------------------------------------------------------------------
@@ -257,10 +262,20 @@ class Process:
                         connection.close(f"the peer sent {message!r:.100}, which is no message: {error!r}")
                         break
                     self.log.exception("a message could not be handled", operation=message[0])
-            for function in self.after_batch:
+            for function in compress(self._clearing, self._leftovers):
                 function()
-        if self.pending_interrupt is not None:
+        if self.pump.interrupts:
             self.raise_interrupt()
+
+    def after_batch(self, leftovers: Sized, function: Callable[[], None]) -> None:
+        """Call `function`, under the lock, after each batch of messages that leaves something in `leftovers`."""
+        self._leftovers.append(leftovers)
+        self._clearing.append(function)
+
+    def finish_batch(self) -> None:
+        """Do what changes of the state have left to do. Under the lock."""
+        for function in compress(self._clearing, self._leftovers):
+            function()
 
     def _introduce(self, connection: Connection, message: Message) -> bool:
         """Handle the first message of a connection; return whether it said who is there."""
@@ -278,6 +293,8 @@ class Process:
         if python != PYTHON:
             connection.close(f"the peer runs Python {python}, this process {PYTHON}: they must be the same")
             return
+        if connection.incoming and (old := self._peers.get(process)) is not None and old.incoming:
+            old.give_up("the peer has given up this connection and opened another")
         connection.info = Peer(process, role, pid, address, details)
         self._connections.add(connection)
         connection.info.via = self._peers.setdefault(process, connection)
@@ -309,7 +326,7 @@ class Process:
     def _on_close(self, connection: Connection, reason: str) -> None:
         with self.lock:
             if connection is self.agent and not self.closing:
-                reason = AGENT_GONE
+                reason = str(self.session_ended())
             self._dirty.discard(connection)
             self._connections.discard(connection)
             self._fail_requests(reason, connection)
@@ -317,79 +334,55 @@ class Process:
                 return
             if connection is self.agent:
                 if self.on_agent_lost is not None:
-                    self.on_agent_lost(reason)
+                    self._try(self.on_agent_lost, reason)
                 return
-            peer = connection.info
-            if peer is None:
+            if connection.info is None:
                 self.log.warning("connection refused", reason=reason)
-            elif self._peers.get(peer.id) is connection:
-                del self._peers[peer.id]
-                for function in self.on_peer_lost:
-                    function(peer, reason)
-                for function in self.after_batch:
-                    function()
+            else:
+                self._lose(connection, connection.info, reason)
+                self._try(self.finish_batch)
+
+    def _lose(self, connection: Connection, peer: Peer, reason: str) -> None:
+        """Forget a connection. A peer is lost with the last one to it: until then its messages may be on the way."""
+        left = [other for other in self._connections if other.info is not None and other.info.id == peer.id]
+        if connection.fd < 0:  # it was never reached, and what was to be sent is lost: to hear from it is not enough
+            for other in left:
+                other.close(reason)
+        elif left:
+            if self._peers.get(peer.id) is connection:
+                self._peers[peer.id] = left[0]
+            return
+        if self._peers.pop(peer.id, None) is not None:
+            for function in self.on_peer_lost:
+                self._try(function, peer, reason)
+
+    def _peers_gone(self, connection: Connection, message: Message) -> None:
+        """Processes are gone with their node: no end of a connection would say so."""
+        for process in message[1]:
+            for other in [c for c in self._connections if c.info is not None and c.info.id == process]:
+                other.close("its node is gone")
+        for function in self.on_place_lost:
+            self._try(function, message[2])
+
+    def _agent_ends(self, connection: Connection, message: Message) -> None:
+        self._why_agent_ends = message[1]
+
+    def session_ended(self) -> SessionEndedError:
+        """Return the error that says why this session is over."""
+        return SessionEndedError(
+            f"the session has ended, and its objects with it: {self._why_agent_ends}; "
+            "call kernel.shutdown() and kernel.init() to begin another"
+        )
+
+    def _try(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call one of several functions that each need to hear of something, whatever the others raise."""
+        try:
+            function(*arguments)
+        except Exception:
+            self.reactor.on_error()
 
     def _fail_requests(self, reason: str, connection: Connection | None = None) -> None:
         for number, request in list(self._requests.items()):
             if connection is None or request.connection is connection:
                 del self._requests[number]
                 request.fail(SessionEndedError(reason))
-
-    # -- signals ---------------------------------------------------------------------------------------------------
-
-    def install_interrupts(self) -> None:
-        """Keep Ctrl-C from tearing state apart: while the main thread holds the lock, it waits."""
-        if threading.current_thread() is threading.main_thread() and (
-            signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        ):
-            signal.signal(signal.SIGINT, lambda number, frame: self.interrupt(KeyboardInterrupt()))
-
-    def interrupt(self, error: BaseException) -> None:
-        """Raise `error` in this (the main) thread, now or as soon as it is not in the middle of something."""
-        if self.lock._is_owned() or not self.pump.may_interrupt():  # type: ignore[attr-defined]
-            self.pending_interrupt = error
-            return
-        raise error
-
-    def raise_interrupt(self) -> None:
-        """Raise what was kept back, if this is the main thread and the lock is free."""
-        if (
-            self.pending_interrupt is not None
-            and threading.current_thread() is threading.main_thread()
-            and not self.lock._is_owned()  # type: ignore[attr-defined]
-        ):
-            error, self.pending_interrupt = self.pending_interrupt, None
-            raise error
-
-
-class _Request(Waiter):
-    """A question on its way."""
-
-    __slots__ = ("connection", "error", "number", "value")
-
-    def __init__(self, number: int, connection: Connection) -> None:
-        super().__init__(1)
-        self.number = number
-        self.connection = connection
-        self.value: Any = None
-        self.error: Exception | None = None
-
-    def fail(self, error: Exception) -> None:
-        """End the wait with an error."""
-        self.error = error
-        self.complete()
-
-
-_joined: list[Process] = []
-"""The sessions this program is in."""
-
-
-def _leave_in_child() -> None:
-    """A forked child is in no session: only the process that joined may speak on its connections."""
-    while _joined:
-        _joined.pop().abandon()
-    leave_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_in_child)

@@ -5,7 +5,8 @@ right. Plain pickle is quick, but would send what a program's `__main__` defines
 look up; so plain pickle is used only for values that are provably made of atoms (and numpy arrays of them), after a
 look that is bounded. Everything else goes through `value_pickler`, which sends such things by value.
 
-Buffers of `OUT_OF_BAND_BYTES` and more stay outside the head, uncopied; smaller ones are cheaper inside it.
+Buffers stay outside the head, uncopied, and come back read-only. A value that is one small array or bytes object is
+cheaper whole, inside the head.
 
 A head that begins with the opcode of a pickle is one. A head that begins with `ENCODED` went through `encode` of the
 plugins whose names follow.
@@ -102,10 +103,9 @@ def _look(items: Any, depth: int) -> int:
         elif kind == _ARRAY:
             if not _is_plain_array(item):
                 return _NOT_PLAIN
-            if item.nbytes >= OUT_OF_BAND_BYTES:
-                if not offers_buffer(item):
-                    return _NOT_PLAIN
-                flags |= _BUFFERS
+            if not offers_buffer(item):
+                return _NOT_PLAIN
+            flags |= _BUFFERS
         elif kind == _REFERENCE:
             flags |= _REFERENCES
         else:
@@ -116,16 +116,8 @@ def _look(items: Any, depth: int) -> int:
 
 
 def _collector(buffers: list[Buffer]) -> Callable[[pickle.PickleBuffer], bool]:
-    """Return pickle's buffer callback that keeps large buffers in `buffers` and leaves small ones in the pickle."""
-
-    def keep(buffer: pickle.PickleBuffer) -> bool:
-        raw = buffer.raw()
-        if raw.nbytes < OUT_OF_BAND_BYTES:
-            return True
-        buffers.append(raw)
-        return False
-
-    return keep
+    """Return pickle's buffer callback that keeps them in `buffers`."""
+    return lambda buffer: bool(buffers.append(buffer.raw()))
 
 
 def _template(rebuild: type) -> bytes:
@@ -190,8 +182,8 @@ class ValueSerializer:
                 return _dumps(value, PROTOCOL), _NOTHING, _NOTHING
             if _kinds.get(cls) == _ARRAY and _is_plain_array(value):
                 if value.nbytes < OUT_OF_BAND_BYTES:
-                    if value.nbytes:
-                        return pickle_inside(value), _NOTHING, _NOTHING
+                    if value.nbytes and (inside := pickle_inside(value)) is not None:
+                        return inside, _NOTHING, _NOTHING
                 elif (outside := pickle_outside(value)) is not None:
                     return outside[0], [outside[1]], _NOTHING
             flags = _look((value,), _LOOK_DEPTH)

@@ -2,73 +2,109 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
+from kernel.logs import Logger
 from kernel.runtime import operations as op
 from kernel.runtime.layout import pack, packed_size
 from kernel.runtime.process import Process
+from kernel.runtime.requests import Request
+from kernel.runtime.value_forms import Stored
 from kernel.transport.connection import Connection, Message
 from kernel.transport.descriptors import fetch_descriptors
-from kernel_spec.errors import KernelError
+from kernel_spec.errors import GetTimeoutError, KernelError, ProtocolError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.serialization import Buffer
-from kernel_spec.store import ObjectStore, StoreClient
+
+if TYPE_CHECKING:
+    from kernel_spec.store import ObjectStore, StoreClient
+
+PATIENCE_SECONDS = 6.0
+"""How long the store may take before this process says why; later warnings come ever rarer.
+
+Longer than the agent waits before it fails a request that is hopeless: then the error says it all.
+"""
+LEAST_SECONDS = 1.0
+"""How long the store is waited for whatever the deadline, so that what is in memory can always be had."""
+_QUESTION_SECONDS = 1.0
 
 
 class StoreAccess:
-    """Writes, reads and unpins large objects. `write` and `view` block; neither is called from a handler."""
+    """Writes, reads and unpins large objects. `write` and `view` block; neither is called from a handler.
+
+    Who leaves them early (a signal, a cancellation, a deadline) leaves nothing behind in the store.
+    """
 
     def __init__(self, process: Process, store: Callable[[], ObjectStore]) -> None:
         self._process = process
         self._store = store
         self._client: StoreClient | None = None
         self._released: deque[ObjectId] = deque()
+        self._log = Logger("kernel")
         self.drop_idle_views: Callable[[], None] = lambda: None
         process.handlers[op.STORE_RELEASE_IDLE] = self._release_idle
+        process.after_batch(self._released, self.drain_released)
 
     def use(self, store: Callable[[], ObjectStore]) -> None:
         """Use the store plugin that the session chose."""
         self._store = store
 
-    def write(self, id: ObjectId, head: bytes, buffers: Sequence[Buffer], owner: ProcessId, weak: bool = False) -> int:
-        """Store a serialized value and return its size in bytes. Raises an `ObjectStoreError` when it can't."""
+    def write(
+        self, id: ObjectId, head: bytes, buffers: Sequence[Buffer], owner: ProcessId, weak: bool = False
+    ) -> Stored:
+        """Store a serialized value on this node; return its size and place. Raises `ObjectStoreError` if it can't."""
         process = self._process
         client = self._client or self._attach()
         size = packed_size(head, buffers)
-        with process.lock:
-            agent = process.agent
-            assert agent is not None
-            request = process.expect_reply(agent)
-            process.tell_agent((op.STORE_CREATE, request.number, id, size, owner, weak))
-        location = pickle.loads(process.result(request))
+        request = None
         try:
+            request = self._ask(op.STORE_CREATE, id, size, owner, weak)
+            location = self._answer(request, id)
             with client.writable(location, size) as target:
                 pack(target, head, buffers)
-        except BaseException:
             with process.lock:
-                process.tell_agent((op.STORE_ABORT, id))
+                process.tell_agent((op.STORE_SEAL, id, False))
+        except BaseException:
+            if request is None or request.error is None:
+                with process.lock:
+                    process.tell_agent((op.STORE_ABORT, id))
             raise
-        with process.lock:
-            process.tell_agent((op.STORE_SEAL, id, False))
         if owner != process.id:
-            agent.flush()  # the owner must not hear of a result that this process can still take to its grave
-        return size
+            # The owner must not hear of a result that this process can still take to its grave.
+            request.connection.flush()
+        gateway = process.identity.gateway
+        return size, (gateway,) if gateway else ()
 
-    def view(self, id: ObjectId) -> memoryview:
-        """Pin an object and return a read-only view of it; the pin ends with the last view derived from it."""
+    def view(
+        self, id: ObjectId, stored: Stored, owner: tuple[ProcessId, str], deadline: float | None = None
+    ) -> memoryview:
+        """Pin an object and return a read-only view of it; the pin ends with the last view derived from it.
+
+        One that is `stored` on other nodes only is fetched first, and its `owner` (id, address) hears of the copy.
+        Raises GetTimeoutError when it is not in memory by `deadline` (monotonic seconds), `LEAST_SECONDS` granted, and
+        ObjectLostError when no node has it any more.
+        """
         process = self._process
         client = self._client or self._attach()
-        with process.lock:
-            agent = process.agent
-            assert agent is not None
-            request = process.expect_reply(agent)
-            process.tell_agent((op.STORE_PIN, request.number, id))
-        location, size = pickle.loads(process.result(request))
-        released = self._released
-        return client.readable(location, size, lambda: released.append(id))
+        unpin = partial(self._released.append, id)
+        request = None
+        try:
+            if stored[1]:
+                request = self._ask(op.STORE_FETCH, id, *stored, *owner)
+            else:
+                request = self._ask(op.STORE_PIN, id)
+            location, size = self._answer(request, id, deadline)
+        except BaseException:
+            if request is not None:
+                process.withdraw(request, unpin)
+            raise
+        return client.readable(location, size, unpin)
 
     def drain_released(self) -> None:
         """Tell the store about views that are gone. Under the lock."""
@@ -81,15 +117,55 @@ class StoreAccess:
         self.drain_released()
         self._process.tell_agent((op.STORE_DELETE, ids))
 
+    def delete_at(self, place: str, ids: list[ObjectId]) -> None:
+        """Tell the store of another node the same. Under the lock."""
+        self._process.tell_agent((op.STORE_DELETE_AT, place, ids))
+
     def close(self) -> None:
         """Unmap the store."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
+    def _ask(self, operation: int, *details: Any) -> Request:
+        """Send a request to the store; `_answer` waits for what it says."""
+        process = self._process
+        with process.lock:
+            assert process.agent is not None
+            request = process.expect_reply(process.agent)
+            process.tell_agent((operation, request.number, *details))
+        return request
+
+    def _answer(self, request: Request, id: ObjectId, deadline: float | None = None) -> Any:
+        """Block for the store's answer; say what it waits for when it takes long."""
+        process = self._process
+        if deadline is not None:
+            deadline = max(deadline, monotonic() + LEAST_SECONDS)
+        patience = PATIENCE_SECONDS
+        while True:
+            look = monotonic() + patience
+            if process.pump.wait(request, look if deadline is None else min(look, deadline)):
+                return pickle.loads(process.result(request))
+            reason = self._explain(id)
+            if request.remaining <= 0:
+                continue
+            if deadline is not None and monotonic() >= deadline:
+                raise GetTimeoutError(f"get() ran out of time: object {id.hex()} is ready, but not in memory: {reason}")
+            self._log.warning("still waiting for the object store", object=id.hex(), reason=reason, pid=os.getpid())
+            patience = min(patience * 2, 300.0)
+
+    def _explain(self, id: ObjectId) -> str:
+        try:
+            return str(self._process.call_agent("explain_storage", id, timeout=_QUESTION_SECONDS))
+        except (KernelError, TimeoutError) as error:
+            return f"the node agent could not say why: {error}"
+
     def _attach(self) -> StoreClient:
         identity = self._process.identity
-        descriptors, data = fetch_descriptors(self._process.agent_address, identity.token)
+        try:
+            descriptors, data = fetch_descriptors(self._process.agent_address, identity.token)
+        except (OSError, ProtocolError) as error:
+            raise self._process.session_ended() from error
         options: dict[str, Any] = pickle.loads(data)
         if isinstance(options, KernelError):
             raise options

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kernel.runtime import operations as op
+from kernel.runtime.futures import call_in
 from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.objects import Entry
 from kernel.runtime.process import Process
 from kernel.runtime.streams import Stream, abandoned, resolve_future
 from kernel.runtime.waiting import Waiter
 from kernel_spec.errors import GetTimeoutError, SessionEndedError
 
+if TYPE_CHECKING:
+    import asyncio
+
+Block = Callable[[Waiter, list[Entry], "float | None"], bool]
+
 
 class StreamConsumer:
-    """Reads the streams of this process. Any thread."""
+    """Reads the streams of this process. Any thread.
 
-    def __init__(self, process: Process, ended: Callable[[], str | None]) -> None:
+    `block(waiter, entries, deadline)` waits as `get` does for entries, and `explain(entry)` says what one waits for.
+    """
+
+    def __init__(self, process: Process, block: Block, explain: Callable[[Entry], str]) -> None:
         self._process = process
-        self._ended = ended
-        process.after_batch.append(self.close_abandoned)
+        self._block = block
+        self._explain = explain
+        process.after_batch(abandoned, self._close_abandoned)
 
     def next_item(self, stream: Stream, timeout: float | None) -> ObjectRef:
         """Return the next reference, waiting for it; raises StopIteration at the end, GetTimeoutError too late."""
@@ -35,13 +47,21 @@ class StreamConsumer:
                 return ref
             if ended:
                 raise StopIteration
-            reason = self._ended()
-            if reason is not None:
-                raise SessionEndedError(reason)
-            done = self._process.pump.wait(waiter, deadline)
-            self._process.raise_interrupt()
+            if self._process.ended is not None:
+                raise SessionEndedError(self._process.ended)
+            assert stream.completed is not None
+            end = stream.completed._entry
+            try:
+                done = self._block(waiter, [end], deadline)
+            finally:
+                if waiter.remaining > 0:
+                    with self._process.lock:
+                        stream.forget(waiter)
             if not done:
-                raise GetTimeoutError(f"the stream of task {stream.task.hex()} yielded nothing within {timeout} s")
+                why = self._explain(end)
+                raise GetTimeoutError(
+                    f"the stream of task {stream.task.hex()} yielded nothing within {timeout} s: {why}"
+                )
 
     def take_item(self, stream: Stream) -> tuple[ObjectRef | None, bool]:
         """Return the next reference if there is one, and whether the stream has ended."""
@@ -55,7 +75,7 @@ class StreamConsumer:
             if stream.items or stream.finished:
                 future.set_result(None)
             else:
-                stream.when_changed(lambda: loop.call_soon_threadsafe(resolve_future, future))
+                stream.when_changed(lambda: call_in(loop, partial(resolve_future, future)))
         return future
 
     def close(self, stream: Stream) -> None:
@@ -64,7 +84,7 @@ class StreamConsumer:
             self._close(stream)
         self._process.flush_soon()
 
-    def close_abandoned(self) -> None:
+    def _close_abandoned(self) -> None:
         """Close the streams that nobody can read any more. Under the lock."""
         while abandoned:
             self._close(abandoned.popleft())

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from kernel.logs import Logger
 from kernel.runtime.waiting import Waiter
 from kernel_spec.ids import TaskId
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from kernel.runtime.object_ref import ObjectRef
+
+_log = Logger("kernel.runtime")
 
 
 class Stream:
@@ -61,13 +64,21 @@ class Stream:
         """Tell `waiter` once, when an item arrives or the end."""
         self._waiters.append(waiter)
 
+    def forget(self, waiter: Waiter) -> None:
+        """Undo `when_changed`: it waits no longer."""
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if isinstance(waiter, Waiter):
                 waiter.complete()
             else:
-                waiter()
+                try:
+                    waiter()
+                except Exception:  # the others wait all the same
+                    _log.exception("what waited for a stream failed", task=self.task.hex())
 
 
 abandoned: deque[Stream] = deque()

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import os
 import pickle
+from dataclasses import dataclass
 from typing import Any
 
+from kernel.runtime import memory_faults
 from kernel.runtime import operations as op
-from kernel.runtime.definitions import FunctionDefinition, Shape
+from kernel.runtime.definitions import FunctionDefinition, Shape, group_of
+from kernel.runtime.lease_pools import LeasePools
 from kernel.runtime.leasing import WINDOW_SECONDS, Lease, LeasePool
+from kernel.runtime.locality import bytes_near
+from kernel.runtime.memory_retries import MemoryRetries
 from kernel.runtime.process import Peer, Process
 from kernel.runtime.tasks import Task, TaskTable, cancelled_error
+from kernel.transport.addresses import gateway_of
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import FaultError, KernelError, WorkerDiedError
 from kernel_spec.ids import LeaseId, ProcessId
 
 _HOUSEKEEPING_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """What a dead worker held, in the order in which it would have run; `begun`: the first was sent and may have."""
+
+    tasks: list[Task]
+    begun: bool
 
 
 class TaskSubmitter:
@@ -24,15 +38,16 @@ class TaskSubmitter:
     def __init__(self, process: Process, table: TaskTable) -> None:
         self._process = process
         self._table = table
-        self._pools: dict[bytes, LeasePool] = {}
+        self._pools = LeasePools(lambda: process.identity.gateway)
         self._leases: dict[LeaseId, Lease] = {}
         self._by_worker: dict[ProcessId, Lease] = {}
         self._pool_of_request: dict[LeaseId, LeasePool] = {}
         self._estimates: dict[bytes, float] = {}
         self._known: dict[tuple[ProcessId, bytes], bool] = {}
         self._touched: set[LeasePool] = set()
-        self._lost: dict[ProcessId, list[Task]] = {}
-        self._deaths: dict[ProcessId, str] = {}
+        self._lost: dict[ProcessId, _Lost] = {}
+        self._deaths: dict[ProcessId, tuple[str, int]] = {}
+        self._memory_retries = MemoryRetries(process, table, self._run_again)
         self._least_estimates: dict[bytes, float] = {}
         self._to_kill: set[Task] = set()
         self._reclaimed_early: set[LeaseId] = set()
@@ -46,7 +61,7 @@ class TaskSubmitter:
             op.WORN_OUT: self._on_worn_out,
         }
         process.on_peer_lost.append(self._on_peer_lost)
-        process.after_batch.append(self.dispatch)
+        process.after_batch(self._touched, self.dispatch)
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -61,6 +76,10 @@ class TaskSubmitter:
         if self._table.resolve_slots(task, self._arguments_ready):
             self._arguments_ready(task)
 
+    def _run_again(self, task: Task) -> None:
+        self.retry(task)
+        self.dispatch()
+
     def _arguments_ready(self, task: Task, dispatch: bool = False) -> None:
         if task.cancelled:
             return
@@ -69,11 +88,11 @@ class TaskSubmitter:
             self._table.fail(task, *failure)
             return
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
-        pool = self._pools.get(definition.shape.key)
+        pool = self._pools.plain.get((definition.shape.key, task.retries != 0)) if task.holds is None else None
         if pool is None:
-            pool = self._pools[definition.shape.key] = LeasePool(definition.shape)
+            pool = self._pools.of(task)
         if dispatch and not pool.queue:
-            lease = pool.pick()
+            lease = pool.pick() or self._pools.lend(pool)
             if lease is not None:
                 self._start(pool, lease, task)
                 return
@@ -90,7 +109,7 @@ class TaskSubmitter:
         while self._touched:
             pool = self._touched.pop()
             while pool.queue:
-                lease = pool.pick()
+                lease = pool.pick() or self._pools.lend(pool)
                 if lease is None:
                     break
                 task = pool.pop()
@@ -124,12 +143,18 @@ class TaskSubmitter:
         )
 
     def _ask(self, pool: LeasePool) -> None:
-        for _ in range(pool.missing_requests()):
+        missing = pool.missing_requests()
+        if missing and pool.home:  # make room where the data is: what is idle there would be given back soon
+            for lease in self._pools.idle_at(pool.home):
+                self._give_back(lease, broken=lease.worn_out)
+        for _ in range(missing):
             id = LeaseId(os.urandom(8))
             pool.requested[id] = self._process.reactor.clock()
             self._pool_of_request[id] = pool
-            definition: FunctionDefinition = pool.queue[0].definition  # type: ignore[assignment]
-            self._process.tell_agent((op.REQUEST_LEASE, id, describe_shape(pool.shape), definition.name))
+            first = pool.queue[0]
+            near = bytes_near(first) if pool.home else None
+            shape = describe_shape(pool.shape, pool.repeatable)
+            self._process.tell_agent((op.REQUEST_LEASE, id, shape, first.definition.name, near))
         if (pool.leases or pool.requested) and not self._timer:
             self._timer = True
             self._process.reactor.call_later(_HOUSEKEEPING_SECONDS, self._housekeeping)
@@ -147,7 +172,7 @@ class TaskSubmitter:
                 return
             now = self._process.reactor.clock()
             again = False
-            for pool in self._pools.values():
+            for pool in self._pools:
                 for lease in pool.to_return(now):
                     self._give_back(lease, broken=lease.worn_out)
                 for lease in pool.to_rebalance(now):
@@ -155,6 +180,7 @@ class TaskSubmitter:
                 if not pool.queue and pool.requested:
                     self._withdraw(pool)
                 again = again or bool(pool.leases or pool.requested)
+            self._pools.tidy()
             for task in list(self._to_kill):
                 self._kill_when_running(task)
             if again:
@@ -186,14 +212,15 @@ class TaskSubmitter:
             self._touched.add(pool)
             return
         now = self._process.reactor.clock()
-        lease = Lease(id, pool, worker, peer, idle_since=now, progress_at=now)
+        place = gateway_of(address) or self._process.identity.gateway
+        lease = Lease(id, pool, worker, peer, idle_since=now, progress_at=now, place=place)
         if id in self._reclaimed_early:
             self._reclaimed_early.discard(id)
             lease.reclaimed = True
         pool.leases.append(lease)
         self._leases[id] = lease
         self._by_worker[worker] = lease
-        self._process.send(peer, (op.ACTIVATE, id, resources, devices))
+        self._process.send(peer, (op.ACTIVATE, id, resources, devices, group_of(pool.shape.strategy)))
         self._touched.add(pool)
 
     def _on_lease_failed(self, connection: Connection, message: Message) -> None:
@@ -203,6 +230,8 @@ class TaskSubmitter:
         if pool is None:
             return
         pool.requested.pop(id, None)
+        if pool.leases:
+            return  # the workers there are go on with the tasks
         error: KernelError = pickle.loads(data)
         while (task := pool.pop()) is not None:
             self._table.fail_with(task, error)
@@ -222,8 +251,10 @@ class TaskSubmitter:
     def finished(self, task: Task) -> None:
         """A task of a lease ended, one way or another."""
         lease: Lease = task.place
-        lease.pool.finish(task, self._process.reactor.clock())
-        self._touched.add(lease.pool)
+        pool = lease.pool
+        pool.finish(task, self._process.reactor.clock())
+        if pool.queue or lease.reclaimed:
+            self._touched.add(pool)
 
     def _on_returned(self, connection: Connection, message: Message) -> None:
         for id in reversed(message[1]):
@@ -243,10 +274,10 @@ class TaskSubmitter:
             self._touched.add(lease.pool)
 
     def _on_took(self, connection: Connection, message: Message) -> None:
-        _, function, count, seconds = message
-        average = max(seconds / count, self._least_estimates.get(function, 0.0))
+        _, function, seconds = message
+        seconds = max(seconds, self._least_estimates.get(function, 0.0))
         before = self._estimates.get(function)
-        self._estimates[function] = average if before is None else (before + average) / 2
+        self._estimates[function] = seconds if before is None else (before + seconds) / 2
 
     # -- death of workers ------------------------------------------------------------------------------------------
 
@@ -257,30 +288,36 @@ class TaskSubmitter:
         if lease is None:
             return
         tasks = lease.pool.lost(lease)
+        unsent = {message[1] for message in lease.connection.outbox if message[0] == op.TASK}
+        lost = _Lost(tasks, bool(tasks) and tasks[0].id not in unsent)
         self._leases.pop(lease.id, None)
         self._process.tell_agent((op.RETURN_LEASE, lease.id, True))
         self._touched.add(lease.pool)
         if peer.id in self._deaths:
-            self._recover(tasks, self._deaths.pop(peer.id))
+            self._recover(lost, *self._deaths.pop(peer.id))
         elif tasks:
-            self._lost[peer.id] = tasks
+            self._lost[peer.id] = lost
 
-    def worker_died(self, worker: ProcessId, cause: str) -> None:
+    def worker_died(self, worker: ProcessId, cause: str, fault: int = op.DIED) -> None:
         """The agent says how a worker died; what it held can be run again or failed now."""
-        tasks = self._lost.pop(worker, None)
-        if tasks is None:
+        lost = self._lost.pop(worker, None)
+        if lost is None:
             if worker in self._by_worker:
-                self._deaths[worker] = cause
+                self._deaths[worker] = cause, fault
             return
-        self._recover(tasks, cause)
+        self._recover(lost, cause, fault)
         self.dispatch()
 
-    def _recover(self, tasks: list[Task], cause: str) -> None:
-        for position, task in enumerate(tasks):
-            # Only the first was running; the others behind it lose no retry, but go one at a time from now on.
+    def _recover(self, lost: _Lost, cause: str, fault: int) -> None:
+        for position, task in enumerate(lost.tasks):
+            # Only the first may have begun; the others behind it lose no retry, but go one at a time from now on.
             self._estimates.pop(task.definition.id, None)  # type: ignore[union-attr]
+            begun = lost.begun and position == 0
+            if begun and fault in memory_faults.FAULTS:
+                self._memory_retries.recover(task, cause, fault)
+                continue
             error: FaultError = WorkerDiedError(f"task {task.name}() failed because its worker died: {cause}")
-            if self._table.retry_or_fail(task, error, consume=position == 0):
+            if self._table.retry_or_fail(task, error, consume=begun and fault != op.TAKEN):
                 self.retry(task)
 
     # -- cancelling and questions ----------------------------------------------------------------------------------
@@ -323,19 +360,18 @@ class TaskSubmitter:
             if first == task.id:
                 return f"{task.name}() is running on {where}"
             return f"{task.name}() was sent to {where} and is behind {len(lease.in_flight) - 1} other tasks there"
-        return f"{task.name}() waits for a worker"
+        return self._memory_retries.explain(task) or f"{task.name}() waits for a worker"
 
     def request_for(self, task: Task) -> LeaseId | None:
         """Return a lease request that would serve a waiting task."""
-        definition: FunctionDefinition = task.definition  # type: ignore[assignment]
-        pool = self._pools.get(definition.shape.key)
+        pool = self._pools.find(task)
         return next(iter(pool.requested), None) if pool is not None else None
 
     def close(self) -> None:
         """Give every lease back."""
         for lease in list(self._leases.values()):
             self._give_back(lease, broken=bool(lease.in_flight))
-        for pool in self._pools.values():
+        for pool in self._pools:
             self._withdraw(pool)
 
 
@@ -353,6 +389,6 @@ def _extra_of(task: Task, definition: FunctionDefinition) -> dict[str, Any]:
     }
 
 
-def describe_shape(shape: Shape) -> tuple[Any, ...]:
-    """Return a shape as it travels to the agent."""
-    return (shape.wanted, pickle.dumps((shape.strategy, dict(shape.hints))), shape.environment)
+def describe_shape(shape: Shape, repeatable: bool) -> tuple[Any, ...]:
+    """Return a shape as it travels to the head."""
+    return shape.wanted, pickle.dumps((shape.strategy, dict(shape.hints))), shape.environment, repeatable

@@ -10,27 +10,27 @@ from __future__ import annotations
 import itertools
 import pickle
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from kernel.runtime import operations as op
-from kernel.runtime.definitions import CallOptions, FunctionDefinition
+from kernel.runtime.argument_budget import SMALL_BYTES, ArgumentBudget
+from kernel.runtime.definitions import CallOptions, FunctionDefinition, parameter_names
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
-from kernel.runtime.ownership import Ownership, encode_result
+from kernel.runtime.objects import FAILED, INLINE, LOST, PENDING, Entry
+from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.streams import DynamicReturns, Stream
 from kernel.runtime.task_error import rebuild
 from kernel.runtime.unpicklable import explain_call
+from kernel.runtime.value_forms import in_message, inline, inline_or_stored
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import FaultError, KernelError, SerializationError, TaskCancelledError
 from kernel_spec.ids import ObjectId, TaskId, object_id
 
-INLINE_BYTES = 100 * 1024
-"""Larger values live in the object store, smaller ones travel inside messages."""
 WITH_KEYWORDS = 1
 WITH_REFERENCES = 2
 _ZERO = (0).to_bytes(4, "little")
@@ -40,6 +40,7 @@ class Task:
     """One submitted task or actor call."""
 
     __slots__ = (
+        "actor",
         "arguments",
         "attempt",
         "cancelled",
@@ -49,7 +50,8 @@ class Task:
         "extra",
         "holds",
         "id",
-        "method",
+        "ingredients",
+        "kept",
         "parent",
         "place",
         "retries",
@@ -57,6 +59,7 @@ class Task:
         "slots",
         "stream",
         "waiting",
+        "weight",
     )
 
     def __init__(self, id: TaskId, definition: FunctionDefinition | CallOptions, retries: int) -> None:
@@ -66,10 +69,13 @@ class Task:
         self.arguments: Any = None
         self.slots: list[tuple[int | str, Entry]] | None = None
         self.holds: list[Entry] | None = None
+        self.kept = 0
+        self.ingredients: list[tuple[Entry, bool]] | None = None
         self.entries: Entry | list[Entry] = ()  # type: ignore[assignment]
         self.waiting = 0
+        self.weight = 0
         self.place: Any = None
-        self.method = ""
+        self.actor = ""
         self.estimate = 0.0
         self.cancelled = False
         self.attempt = 0
@@ -81,7 +87,7 @@ class Task:
     @property
     def name(self) -> str:
         """What people call it."""
-        return self.method or self.definition.name
+        return f"{self.actor}.{self.definition.name}" if self.actor else self.definition.name
 
     def all_entries(self) -> list[Entry]:
         """Return the entries of its results."""
@@ -99,7 +105,11 @@ class TaskTable:
         self.running: dict[bytes, Task] = {}
         self.on_finished: Callable[[Task], None] = lambda task: None
         self.on_retry: Callable[[Task], None] = lambda task: None
+        self.keep_recipe: Callable[[Task], bool] = lambda task: False
+        """Asked when a task has ended; after a yes, what it held is held on (`kernel.runtime.lineage`)."""
+        self.budget = ArgumentBudget()
         self._prefix = bytes(process.id)
+        self._self = (process.id, process.address)
         self._counter = itertools.count(1)
         process.handlers |= {
             op.DONE: self._on_done,
@@ -120,11 +130,11 @@ class TaskTable:
         retries: int,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        name: str = "",
+        actor: str = "",
     ) -> tuple[Task, Any]:
         """Make a task and what `.remote()` returns (any thread, no lock; may block to store large arguments)."""
         task = Task(self.next_id(), definition, retries)
-        task.method = name
+        task.actor = actor
         frame = sys._getframe(3)
         task.site = (frame.f_code, frame.f_lineno)
         if args or kwargs:
@@ -141,8 +151,7 @@ class TaskTable:
             task.entries = Entry(object_id(task.id, 0), 1, task)
             task.stream = Stream(task.id, None, 0)
             return task, ObjectRef(task.entries)
-        entries = [Entry(object_id(task.id, index), 1, task) for index in range(returns)]
-        task.entries = entries
+        entries = task.entries = [Entry(object_id(task.id, index), 1, task) for index in range(returns)]
         return task, ([ObjectRef(entry) for entry in entries] if returns else None)
 
     def _pack_arguments(self, task: Task, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -177,28 +186,34 @@ class TaskTable:
         value: Any = (args, kwargs) if kwargs else args
 
         def describe(error: Exception) -> SerializationError:
-            name = task.name or task.definition.name
-            names = _parameters(task.definition)
-            return explain_call(name, args, kwargs, error, parameters=names, serializer=self.serializer)
+            names = parameter_names(task.definition)
+            return explain_call(task.name, args, kwargs, error, parameters=names, serializer=self.serializer)
 
         head, buffers, refs = self.serializer.dumps(value, describe)
         held.extend(ref._entry for ref in refs)
         flags = (WITH_KEYWORDS if kwargs else 0) | (WITH_REFERENCES if refs else 0)
-        size = len(head) + sum(memoryview(b).nbytes for b in buffers) if buffers else len(head)
-        if size > INLINE_BYTES:
-            id = object_id(task.id, 0xFFFFFFFF)
-            stored = self.store.write(id, head, buffers, self.process.id)
-            entry = Entry(id, 0)
-            entry.resolve(2, stored)
-            with self.process.lock:
-                self.ownership.objects[id] = entry
-            held.append(entry)
-            task.arguments = (flags, id, stored)
-        else:
-            task.arguments = (flags, head, [bytes(b) for b in buffers])
+        largest = self.budget.largest
+        if not buffers and len(head) <= largest:
+            task.arguments = (flags, head, [])
+            task.weight = len(head) if len(head) > SMALL_BYTES else 0
+            return
+        id = object_id(task.id, 0xFFFFFFFF)
+        state, kept = inline_or_stored(self.store.write, id, head, buffers, self.process.id, largest=largest)
+        if state == INLINE:
+            task.arguments = (flags, *kept)
+            task.weight = len(head) + sum(map(len, kept[1]))
+            return
+        entry = Entry(id, 0)
+        entry.resolve(state, kept)
+        with self.process.lock:
+            self.ownership.objects[id] = entry
+        held.append(entry)
+        task.arguments = (flags, id, kept)
 
     def register(self, task: Task) -> None:
         """Note a new task and its objects."""
+        if task.weight:
+            self.budget.begin(task)
         objects = self.ownership.objects
         entries = task.entries
         if type(entries) is list:
@@ -213,6 +228,8 @@ class TaskTable:
             return True
         waiting = 0
         for _, entry in task.slots:
+            if entry.state >= LOST:
+                self.ownership.recover(entry)
             if entry.state == PENDING:
                 waiting += 1
 
@@ -243,9 +260,11 @@ class TaskTable:
             if entry.state == INLINE and type(entry.value) is bytes:
                 message.append((key, 0, entry.value))
             elif entry.state == INLINE:
-                message.append((key, *encode_result(entry)))
+                message.append((key, *in_message(entry.state, entry.value)))
             else:
-                message.append((key, 2, entry.id, entry.value))
+                details = entry.details
+                owner = (details.owner, details.address) if details is not None and details.owner else self._self
+                message.append((key, 2, entry.id, entry.value, owner))
         return tuple(message)
 
     # -- after -----------------------------------------------------------------------------------------------------
@@ -260,6 +279,8 @@ class TaskTable:
             self.ownership.release(task.holds)
         if not entry.local:
             self.ownership.free_unneeded(entry)
+        if task.weight:
+            self.budget.end(task)
         self.on_finished(task)
 
     def _on_results(self, connection: Connection, message: Message) -> None:
@@ -267,17 +288,17 @@ class TaskTable:
         task = self.running.pop(id, None)
         sender = connection.info.id
         if task is None:
-            for refs in carried:
-                if refs:
-                    temporary = Entry(ObjectId(id + _ZERO), 0)
-                    self.ownership.accept_carried(temporary, refs, sender, id)
-                    self.ownership.release(temporary.more().contained or ())
+            for index, (result, refs) in enumerate(zip(results, carried, strict=False)):
+                self.ownership.discard(object_id(TaskId(id), index), result, refs, sender)
             return
         if task.definition.returns == op.DYNAMIC:
             self._gather(task)
         else:
             for entry, result, refs in zip(task.all_entries(), results, carried, strict=False):
-                self.ownership.settle(entry, result, refs, sender, id)
+                if entry.state == PENDING:
+                    self.ownership.settle(entry, result, refs, sender, entry.id)
+                else:  # of a task that ran again because another result of it was lost
+                    self.ownership.discard(entry.id, result, refs, sender)
         if task.stream is not None:
             task.stream.finish()
         self._release(task)
@@ -319,8 +340,7 @@ class TaskTable:
 
     def fail_with(self, task: Task, error: KernelError) -> None:
         """End a task with an error of ours."""
-        kind = op.CANCELLED if isinstance(error, TaskCancelledError) else op.SYSTEM_ERROR
-        self.fail(task, kind, pickle.dumps(error))
+        self.fail(task, op.CANCELLED if isinstance(error, TaskCancelledError) else op.SYSTEM_ERROR, pickle.dumps(error))
 
     def retry_or_fail(self, task: Task, error: FaultError, consume: bool = True) -> bool:
         """After a fault: run the task again if it may (return True), else end it with `error`."""
@@ -339,9 +359,10 @@ class TaskTable:
         return True
 
     def _release(self, task: Task) -> None:
-        if task.holds is not None:
+        if not self.keep_recipe(task) and task.holds is not None:
             self.ownership.release(task.holds)
             task.holds = None
+        self.budget.end(task)
         self.on_finished(task)
 
     # -- streams ---------------------------------------------------------------------------------------------------
@@ -352,29 +373,26 @@ class TaskTable:
         sender = connection.info.id
         key = object_id(TaskId(id), index)
         stream = task.stream if task is not None else None
-        entry = Entry(key, 0)
-        entry.site = task.site if task is not None else None
-        entry.holds = 1
-        self.ownership.objects[key] = entry
-        self.ownership.settle(entry, result, carried, sender, key)
         if stream is not None and stream.sender is not connection:
             stream.sender = connection
             if stream.closed or stream.taken:  # said to nobody yet, or to a worker that has died
                 self.process.send(connection, (op.STREAM_TAKEN, id, -1 if stream.closed else stream.taken))
-        if stream is None or stream.closed or index <= stream.received:
-            self.ownership.release([entry])  # nobody listens, or a retried task repeats itself
+        if task is None or stream is None or stream.closed or index <= stream.received:
+            self.ownership.discard(key, result, carried, sender)  # nobody listens, or a retried task repeats itself
             return
-        entry.local += 1
-        entry.holds -= 1
+        entry = Entry(key, 1)
+        entry.site = task.site
+        self.ownership.objects[key] = entry
+        self.ownership.settle(entry, result, carried, sender, key)
         stream.append(ObjectRef(entry), index)
 
     def _gather(self, task: Task) -> None:
         """Make the one value of a task with a dynamic number of returns: the list of its references."""
         assert task.stream is not None
         entry = task.all_entries()[0]
-        head, _, refs = self.serializer.dumps(DynamicReturns(task.stream.take_all()))
+        head, buffers, refs = self.serializer.dumps(DynamicReturns(task.stream.take_all()))
         self.ownership.contain(entry, refs)
-        entry.resolve(INLINE, head)
+        entry.resolve(INLINE, inline(head, buffers))
         self.ownership.free_unneeded(entry)
 
     def break_stream(self, task: Task, failure: tuple[int, bytes]) -> None:
@@ -388,12 +406,6 @@ class TaskTable:
         entry.resolve(FAILED, failure)
         stream.append(ObjectRef(entry), index)
         stream.finish()
-
-
-def _parameters(definition: FunctionDefinition | CallOptions) -> Sequence[str]:
-    """Return the names of a function's positional parameters, where they can be known."""
-    code = getattr(getattr(definition, "function", None), "__code__", None)
-    return code.co_varnames[: code.co_argcount] if code is not None else ()
 
 
 def cancelled_error(task: Task) -> TaskCancelledError:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from typing import Any
+from collections.abc import Mapping
+from itertools import takewhile
+from typing import Any, Final
 
 KEPT = 20_000
 """How many finished calls and profiled spans a process remembers."""
+
+FAILED: Final[Mapping[str, Any]] = {"failed": True}
+"""The `extra` of a call that raised or was cancelled."""
 
 
 class Trace:
@@ -16,21 +21,28 @@ class Trace:
 
     def __init__(self) -> None:
         self._ring: deque[tuple[Any, ...]] = deque(maxlen=KEPT)
-        self.added = 0
+        self._told: tuple[Any, ...] | None = None
+        self.is_followed = False
+        """Whether somebody asks for new calls."""
 
-    def add(self, name: str, begun: float, ended: float, task: bytes, extra: Any = None) -> None:
+    def add(self, name: str, begun: float, ended: float, task: bytes, extra: Mapping[str, Any] | None = None) -> None:
         """Note a finished call; times are seconds since the epoch."""
-        self.added += 1
         self._ring.append((name, begun, ended, task, threading.get_ident(), extra))
 
-    def calls_since(self, seen: int) -> tuple[int, list[tuple[str, str, float, float]]]:
-        """Return how many were added in all, and the calls added after the first `seen`: id, name, begin, end.
+    def new_calls(self) -> list[tuple[str, str, float, float, bool]]:
+        """Return the calls added since this was last asked: id, name, begin, end, whether it failed.
 
         Those that fell out of the ring meanwhile are missing.
         """
-        added = self.added
-        recent = list(self._ring)[-(added - seen) :] if added > seen else []
-        return added, [(task.hex(), name, begun, ended) for name, begun, ended, task, _, _ in recent if task]
+        self.is_followed = True
+        new = list(takewhile(lambda entry: entry is not self._told, reversed(list(self._ring))))
+        if new:
+            self._told = new[0]
+        return [
+            (task.hex(), name, begun, ended, extra is FAILED)
+            for name, begun, ended, task, _, extra in reversed(new)
+            if task
+        ]
 
     def events(self, most: int = KEPT) -> list[dict[str, Any]]:
         """Return the last calls, at most `most`, as Chrome trace events."""

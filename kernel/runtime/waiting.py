@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 
 from kernel.transport.reactor import Reactor
 
@@ -20,6 +21,11 @@ LURK_SECONDS = 0.003
 
 IDLE_SECONDS = 0.25
 """How often the background thread looks after what was dropped (references, streams) when nothing else happens."""
+
+_STUCK_SECONDS = 0.05
+"""How often the background thread looks whether an event loop still polls."""
+
+_MOMENT_SECONDS = 0.001
 
 
 class Waiter:
@@ -34,7 +40,7 @@ class Waiter:
     def complete(self) -> None:
         """One thing less; wake the thread when nothing is left."""
         self.remaining -= 1
-        if self.remaining <= 0:
+        if self.remaining <= 0 and self.signal is not None:
             self.poke()
 
     def poke(self) -> None:
@@ -65,10 +71,9 @@ class Pump:
         self.lurking = False
         self._thread = threading.Thread(target=self._background, name=f"{name}-io", daemon=True)
         self.on_tick: Callable[[], None] | None = None
-        self.check_interrupt: Callable[[], None] = lambda: None
-        self._main = threading.main_thread().ident
-        self._main_inside = 0
-        self._main_parked = False
+        self.interrupts: dict[int, BaseException] = {}
+        """By thread, what is kept until that can be interrupted; `raise_interrupt` raises it there."""
+        self.raise_interrupt: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Start the background thread."""
@@ -84,31 +89,20 @@ class Pump:
 
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
         """Poll or park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
-        if threading.get_ident() != self._main:
-            return self._wait(waiter, deadline)
-        self._main_inside += 1
-        try:
-            return self._wait(waiter, deadline)
-        finally:
-            self._main_inside -= 1
-
-    def may_interrupt(self) -> bool:
-        """Return whether a signal handler may raise in the main thread: outside of here, or where it only waits."""
-        return not self._main_inside or self._main_parked or self._reactor.waiting_thread == self._main
-
-    def _wait(self, waiter: Waiter, deadline: float | None) -> bool:
         while waiter.remaining > 0:
-            remaining = None if deadline is None else deadline - time.monotonic()
-            if remaining is not None and remaining <= 0:
-                return False
-            if self._take_seat(waiter):
+            if self._seat.acquire(False) or self._take_seat_from_background():
                 try:
-                    self._poll_until(waiter, deadline)
+                    if not self._poll_until(waiter, deadline):
+                        return False
                 finally:
                     self._leave_seat()
             else:
+                remaining = None if deadline is None else deadline - monotonic()
+                if remaining is not None and remaining <= 0:
+                    return False
                 self._park(waiter, remaining)
-                self.check_interrupt()
+                if self.interrupts:
+                    self.raise_interrupt()
         return True
 
     def nudge(self) -> None:
@@ -120,23 +114,30 @@ class Pump:
                 self._reactor.wake()
 
     def poll_now(self) -> None:
-        """Handle what has arrived without waiting, if no other thread is doing so."""
-        if self._seat.acquire(blocking=False):
+        """Handle what has arrived without waiting for more, unless another thread is doing so."""
+        # One that has the seat for a moment only gets that moment: a loop would come back at once, and spin.
+        if self._seat.acquire(False) or self._seat.acquire(timeout=_MOMENT_SECONDS):
             try:
                 self._foreground += 1
                 self._reactor.poll(0)
             finally:
                 self._leave_seat()
+        if self.interrupts:
+            self.raise_interrupt()
+
+    def poke_parked(self) -> None:
+        """Have the threads that are parked look whether they are interrupted. By the thread that polls."""
+        for waiter in list(self._parked):
+            waiter.poke()
 
     def yield_to_loop(self, yes: bool) -> None:
         """While an event loop polls for us (`poll_now`), the background thread only helps out when that is stuck."""
         self._loop_polls = yes
+        self._reactor.wake()
 
     # -- the seat --------------------------------------------------------------------------------------------------
 
-    def _take_seat(self, waiter: Waiter) -> bool:
-        if self._seat.acquire(blocking=False):
-            return True
+    def _take_seat_from_background(self) -> bool:
         if not self._in_background:
             return False
         self._wanted += 1
@@ -146,19 +147,20 @@ class Pump:
         finally:
             self._wanted -= 1
 
-    def _poll_until(self, waiter: Waiter, deadline: float | None) -> None:
+    def _poll_until(self, waiter: Waiter, deadline: float | None) -> bool:
         poll = self._reactor.poll
+        remaining = -1.0
         while waiter.remaining > 0:
             self._flush()
-            self.check_interrupt()
             self._foreground += 1
-            if deadline is None:
-                poll(-1.0)
-            else:
-                remaining = deadline - time.monotonic()
+            if deadline is not None:
+                remaining = deadline - monotonic()
                 if remaining <= 0:
-                    return
-                poll(remaining)
+                    return False
+            if self.interrupts:
+                self.raise_interrupt()
+            poll(remaining)
+        return True
 
     def _leave_seat(self) -> None:
         self._seat.release()
@@ -170,7 +172,7 @@ class Pump:
             if follower.remaining > 0:
                 follower.poke()
                 return
-        if not self.lurking:
+        if not self.lurking and not self._loop_polls:
             self.lurking = True
             self._ring()
 
@@ -181,12 +183,14 @@ class Pump:
         self._parked.append(waiter)
         # The seat may have been freed, or the wait ended, just before we were in line.
         if waiter.remaining > 0 and self._seat.locked():
-            is_main = threading.get_ident() == self._main
             try:
-                self._main_parked = self._main_parked or is_main
-                signal.acquire(timeout=min(timeout, 0.5) if timeout is not None else 0.5)
+                sleep(signal, min(timeout, 0.5) if timeout is not None else 0.5)
             finally:
-                self._main_parked = self._main_parked and not is_main
+                self._unpark(waiter)
+        else:
+            self._unpark(waiter)
+
+    def _unpark(self, waiter: Waiter) -> None:
         waiter.signal = None
         if waiter in self._parked:
             try:
@@ -206,37 +210,54 @@ class Pump:
     def _background(self) -> None:
         seen = -1
         while not self._stopped:
-            if self._foreground != seen or self._wanted:
-                seen = self._foreground
-                self.lurking = True
+            try:
+                if self._loop_polls:
+                    self._help_loop()
+                elif self._foreground != seen or self._wanted:
+                    seen = self._foreground
+                    self._lurk()
+                else:
+                    self._take_over()
+            except Exception:
+                self._reactor.on_error()
                 time.sleep(LURK_SECONDS)
-                self._flush()
-                self._tick()
-            elif self._loop_polls:
-                self.lurking = False
-                self._alarm.acquire(timeout=0.05)
-                self.poll_now()
-                seen = self._foreground
-                self._flush()
-                self._tick()
-            elif self._seat.acquire(blocking=False):
-                try:
-                    self._poll_in_background()
-                finally:
-                    self._seat.release()
-                    self._hand_over()
-            else:
-                # Somebody polls for long: sleep until they leave or something is queued.
-                self.lurking = False
-                self._alarm.acquire(timeout=0.1)
-                self._flush()
-                self._tick()
+
+    def _lurk(self) -> None:
+        """Keep out of the way of those who poll, but flush."""
+        self.lurking = True
+        time.sleep(LURK_SECONDS)
+        self._flush()
+        self._tick()
+
+    def _take_over(self) -> None:
+        if self._seat.acquire(blocking=False):
+            try:
+                self._poll_in_background()
+            finally:
+                self._seat.release()
+                self._hand_over()
+        else:
+            # Somebody polls for long: sleep until they leave or something is queued.
+            self.lurking = False
+            self._alarm.acquire(timeout=0.1)
+            self._flush()
+            self._tick()
+
+    def _help_loop(self) -> None:
+        """Flush what threads beside the event loop have queued, and poll when the loop is stuck in a long call."""
+        seen = self._foreground
+        self.lurking = False
+        self._alarm.acquire(timeout=_STUCK_SECONDS)
+        self._flush()
+        if self._foreground == seen:
+            self.poll_now()
+        self._tick()
 
     def _poll_in_background(self) -> None:
         self._in_background = True
         self.lurking = False
         try:
-            while not self._wanted and not self._stopped and not self.lurking:
+            while not (self._wanted or self._stopped or self.lurking or self._loop_polls):
                 self._flush()
                 self._reactor.poll(IDLE_SECONDS)
                 self._tick()
@@ -255,3 +276,8 @@ class Pump:
     def _tick(self) -> None:
         if self.on_tick is not None:
             self.on_tick()
+
+
+def sleep(signal: threading.Lock, seconds: float) -> None:
+    """Wait for a poke, and nothing else: here a signal may strike."""
+    signal.acquire(timeout=seconds)

@@ -16,13 +16,15 @@ from kernel.runtime.async_executor import AsyncExecutor
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import set_runtime
-from kernel.runtime.execution_context import Execution, ExitActor, current_execution
-from kernel.runtime.executor import Call, Executor
+from kernel.runtime.execution_context import Execution, current_execution
+from kernel.runtime.executor import Executor
+from kernel.runtime.executor_base import Call
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
-from kernel_spec.errors import ActorDiedError, InternalError, OptionError, WorkerDiedError
+from kernel_spec.errors import InternalError, OptionError, WorkerDiedError
 from kernel_spec.ids import ProcessId
 
+_TERMINATE = "__kernel_terminate__"
 LAST_CALLS = 500
 """How many of its latest calls a worker hands over when it ends."""
 
@@ -34,9 +36,8 @@ class Worker:
         self.runtime = runtime
         self.trace = runtime.trace
         self.runner = CallRunner(runtime)
-        self.executor: Executor | AsyncExecutor = Executor(runtime, self.runner, self._lookup, self.trace)
+        self.executor: Executor | AsyncExecutor = Executor(runtime, self.runner, self._lookup, self._name_of)
         self._main = self.executor
-        self.executor.name_of = self._name_of
         self._functions: dict[bytes, tuple[Callable[..., Any] | None, bytes, dict[str, Any], ProcessId]] = {}
         self._instance: Any = None
         self._class_name = ""
@@ -58,11 +59,9 @@ class Worker:
         io.methods["retire"] = self._retire
         io.on_agent_lost = lambda reason: on_session_lost()
         io.on_forked.append(self._leave_in_child)
-        io.on_peer_lost.append(lambda peer, reason: self._on_caller_lost(peer.id))
         runtime.values.before_block = self._before_block
         runtime.values.after_block = self._after_block
         self._blocked = 0
-        self._blocking = threading.Lock()
 
     def run(self) -> int:
         """Serve until told to end; return the exit code."""
@@ -78,7 +77,7 @@ class Worker:
             main.run()
         main.finish_calls()
         self._leave_trace()
-        self.runtime.io.flush()
+        self.runtime.io.write_out()
         return self._exit_code
 
     def _leave_in_child(self) -> None:
@@ -106,7 +105,7 @@ class Worker:
                 self._functions[message[2]] = (function, b"", description, sender)
             return function, description["name"]
         name = message[2]
-        if name == "__kernel_terminate__":
+        if name == _TERMINATE:
             return self._terminate, name
         method = getattr(self._instance, name, None)
         if method is None:
@@ -114,6 +113,8 @@ class Worker:
         return method, f"{self._class_name}.{name}"
 
     def _name_of(self, message: Message) -> str:
+        if message[0] == op.ACTOR_CALL:
+            return message[2] if message[2] == _TERMINATE else f"{self._class_name}.{message[2]}"
         known = self._functions.get(message[2])
         return known[2]["name"] if known is not None else "task"
 
@@ -122,7 +123,10 @@ class Worker:
 
     def _on_actor_call(self, connection: Connection, message: Message) -> None:
         extra = message[6]
-        group = extra["group"] if extra else ""
+        if extra is None:
+            self.executor.enqueue(connection, message)
+            return
+        group = extra["group"]
         if group and group not in self.executor.groups:
             self._refuse_group(connection, message, group)
         else:
@@ -135,7 +139,10 @@ class Worker:
         self.runner.send_failure(connection, message[1], name, error)
 
     def _on_activate(self, connection: Connection, message: Message) -> None:
-        worker_info.assign(message[2], message[3])
+        """Somebody has leased this worker."""
+        worker_info.assign(message[2], message[3], message[4])
+        assert isinstance(self._main, Executor)
+        self._main.pace.forget()
 
     def _on_give_back(self, connection: Connection, message: Message) -> None:
         self.executor.give_back(message[1], connection)
@@ -144,14 +151,7 @@ class Worker:
         _, task, recursive = message
         if recursive:
             self.runtime.cancel_children(task)
-        self.executor.cancel(connection, task)
-
-    def _on_caller_lost(self, caller: ProcessId) -> None:
-        executor = self.executor
-        if isinstance(executor, Executor):
-            for group in executor.groups.values():
-                for call in [call for call in group.queue if call[0].info.id == caller]:
-                    group.queue.remove(call)
+        self.executor.cancel(task)
 
     # -- blocking gives resources back -----------------------------------------------------------------------------
 
@@ -165,11 +165,9 @@ class Worker:
             return False
         if not executor.in_call() and (self._instance is not None or not executor.is_running):
             return False
-        with self._blocking:
+        with self.runtime.io.lock:
             self._blocked += 1
-            first = self._blocked == 1
-        if first:
-            with self.runtime.io.lock:
+            if self._blocked == 1:
                 if self._instance is None:
                     executor.refuses_tasks = True
                     executor.give_back()
@@ -179,25 +177,23 @@ class Worker:
     def _after_block(self) -> None:
         executor = self._main
         assert isinstance(executor, Executor)
-        with self._blocking:
+        with self.runtime.io.lock:
             self._blocked -= 1
-            last = self._blocked == 0
-        if last:
-            with self.runtime.io.lock:
+            if self._blocked == 0:
                 executor.refuses_tasks = executor.worn_out
                 self.runtime.io.tell_agent((op.UNBLOCKED,))
 
     # -- actors ----------------------------------------------------------------------------------------------------
 
     def _on_become_actor(self, connection: Connection, message: Message) -> None:
-        _, actor, creation, resources, devices, attempt = message
-        self._creation = (actor, pickle.loads(creation), resources, devices, attempt)
+        _, actor, creation, held, attempt = message
+        self._creation = (actor, pickle.loads(creation), held, attempt)
         assert isinstance(self._main, Executor)
         self._main.exit_reason = "becoming an actor"
         self._main.wake()
 
-    def _be_actor(self, actor: bytes, creation: dict[str, Any], resources: Any, devices: Any, attempt: int) -> None:
-        worker_info.assign(resources, devices)
+    def _be_actor(self, actor: bytes, creation: dict[str, Any], held: tuple[Any, Any, Any], attempt: int) -> None:
+        worker_info.assign(*held)
         worker_info.actor = actor
         worker_info.actor_name = creation["name"]
         worker_info.description = creation["description"]
@@ -209,7 +205,7 @@ class Worker:
                 self.runtime,
                 self.runner,
                 self._lookup,
-                self.trace,
+                self._name_of,
                 creation["max_concurrency"],
                 creation["concurrency_groups"],
             )
@@ -230,17 +226,14 @@ class Worker:
     def _construct(self, actor: bytes, creation: dict[str, Any], attempt: int) -> bool:
         """Run the constructor and tell the agent; return whether it succeeded."""
         name = f"{creation['name']}.__init__"
-        owner, _ = creation["caller"]
+        owner, address = creation["caller"]
         token = current_execution.set(Execution(actor, name, attempt, constructs=True))
         try:
             cls = self.runner.load_definition(creation["blob"], owner)
-            args, kwargs, arrival = self.runner.arguments_from(owner, creation["arguments"], creation["slots"])
+            args, kwargs, arrival = self.runner.arguments_from(owner, address, creation["arguments"], creation["slots"])
             self._instance = cls(*args, **kwargs)
             self.runner.settle(arrival)
         except BaseException as error:
-            if isinstance(error, (ExitActor, SystemExit)):  # which would end whoever asks for a result
-                how = "exit_actor()" if isinstance(error, ExitActor) else f"sys.exit({error.code!r})"
-                error = ActorDiedError(f"{name}() called {how}")
             failure = self.runner.describe_failure(name, error, ends_actor=True)
             with self.runtime.io.lock:
                 self.runtime.io.tell_agent((op.ACTOR_READY, actor, failure))
@@ -256,7 +249,7 @@ class Worker:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def _terminate(self) -> None:
-        self._leave("its __kernel_terminate__() was called")
+        self._leave(f"its {_TERMINATE}() was called")
 
     def _exit_actor(self, method: str) -> None:
         self._leave(f"it ended itself: {method}() called exit_actor()")
@@ -290,7 +283,7 @@ class Worker:
                 return
             self._exiting = True
         self._leave_trace()
-        self.runtime.io.flush()
+        self.runtime.io.write_out()
         finish(self._exit_code)
 
     def _retire(self) -> bool:
@@ -301,9 +294,11 @@ class Worker:
         return goes
 
     def _leave_trace(self) -> None:
-        """Hand the latest calls to the agent, so that the timeline shows them when this process is gone."""
+        """Hand the latest calls to the agent, for the timeline and observers, because this process ends."""
         with self.runtime.io.lock:
-            self.runtime.io.tell_agent((op.LAST_CALLS, pickle.dumps(self.trace.events(LAST_CALLS))))
+            followed = self.trace.is_followed or self.runtime.details.get("observed")
+            new = self.trace.new_calls() if followed else []
+            self.runtime.io.tell_agent((op.LAST_CALLS, pickle.dumps(self.trace.events(LAST_CALLS)), new))
 
     def _is_needed(self) -> bool:
         """Whether this process owns objects that somebody needs, or tasks that run.
@@ -313,7 +308,7 @@ class Worker:
         actor = self._instance is not None
         return any(
             entry.owner is None and (entry.borrowed if actor else (entry.needed or entry.state == 0))
-            for entry in self.runtime.ownership.objects.values()
+            for entry in list(self.runtime.ownership.objects.values())
         )
 
     def _system_exit(self, call: Call, error: SystemExit, name: str) -> None:
@@ -327,6 +322,7 @@ class Worker:
             else:
                 self._begin_exit(message)
             return
+        self.runtime.io.send(call[0], (op.WORN_OUT,))  # before the failure, so that no other task is sent here
         self.runner.send_failure(call[0], call[1][1], name, WorkerDiedError(message))
         self._begin_exit(message)
 

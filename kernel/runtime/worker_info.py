@@ -5,17 +5,25 @@ In local mode one process is many workers: each call then has a `WorkerInfo` of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
+from kernel.runtime.definitions import captured
+
 
 class WorkerInfo:
-    """One per worker. `isolate` is set by the node's worker start-up; it hides other devices from user code."""
+    """One per worker. `isolate` is set by the node's worker start-up; it hides other devices from user code.
+
+    `group` is the strategy of the lease if that lies in a placement group, `captures` the one of what is submitted here
+    and says nothing of its own, if the group captures that.
+    """
 
     def __init__(self) -> None:
         self.resources: dict[str, int] = {}
         self.devices: dict[str, dict[int, int]] = {}
+        self.group: Mapping[str, Any] | None = None
+        self.captures: Mapping[str, Any] | None = None
         self.actor = b""
         self.actor_name = ""
         self.description: dict[str, Any] | None = None
@@ -23,9 +31,12 @@ class WorkerInfo:
         self.namespace = ""
         self.isolate: Callable[[dict[str, dict[int, int]]], None] = lambda devices: None
 
-    def assign(self, resources: dict[str, int], devices: dict[str, dict[int, int]]) -> None:
+    def assign(
+        self, resources: dict[str, int], devices: dict[str, dict[int, int]], group: Mapping[str, Any] | None
+    ) -> None:
         """Note a new lease; show user code only its devices."""
         self.resources = resources
+        self.group, self.captures = group, captured(group)
         if devices != self.devices:
             self.devices = devices
             self.isolate(devices)

@@ -16,8 +16,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kernel_spec.errors import MetadataError
-from kernel_spec.metadata import MetadataStore
+from kernel_spec.errors import HeadReplacedError, MetadataError
+from kernel_spec.metadata import LastingMetadataStore, MetadataStore
 
 
 class MetadataStoreConformance:
@@ -179,6 +179,72 @@ class MetadataStoreConformance:
             expected = [(b"2", b"b"), (b"key", b"value")] if durable else []
             assert found == expected, f"durable is {durable}, and after opening again there is {found}"
 
+    def test_claims_have_rising_epochs(self) -> None:
+        with self.store() as store:
+            if isinstance(store, LastingMetadataStore):
+                store.put("table", b"before", b"anybody may write")
+                epochs = [store.claim(b"first"), store.claim(b"second")]
+                assert 0 < epochs[0] < epochs[1], f"the epochs of two claims are {epochs}"
+                store.put("table", b"key", b"value")
+                assert [key for key, _ in store.scan("table")] == [b"before", b"key"], "a claim is not in any table"
+
+    def test_a_claim_outlives_the_one_who_made_it(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            store = type(self).make_store(directory)
+            if not (isinstance(store, LastingMetadataStore) and store.durable):
+                store.close()
+                return
+            epoch = store.claim("the first héad".encode())
+            store.put("table", b"key", b"value")
+            store.close()
+            again = type(self).make_store(directory)
+            assert isinstance(again, LastingMetadataStore)
+            _is_refused(again, "the first héad")
+            assert list(again.scan("table")) == [(b"key", b"value")]
+            assert again.claim(b"the second head") > epoch
+            again.put("table", b"key", b"changed")
+            assert again.get("table", b"key") == b"changed"
+            again.close()
+
+    def test_who_was_replaced_can_not_write(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            old = type(self).make_store(directory)
+            try:
+                new = type(self).make_store(directory)
+            except MetadataError:  # it lets nobody in before this one has ended, which is as good
+                old.close()
+                return
+            if old.durable and isinstance(old, LastingMetadataStore) and isinstance(new, LastingMetadataStore):
+                old.claim(b"the old head")
+                old.put("table", b"key", b"value")
+                epoch = new.claim(b"the new head")
+                _is_refused(old, "the new head")
+                assert list(old.scan("table")) == [(b"key", b"value")]
+                new.put("table", b"key", b"changed")
+                assert old.claim(b"the old head") > epoch
+                _is_refused(new, "the old head")
+                new.discard()
+                assert old.get("table", b"key") == b"changed", "a head that was replaced discarded what is not its own"
+                old.put("table", b"key", b"mine again")
+            else:
+                new.close()
+            old.close()
+
+    def test_discarded_is_closed(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            store = type(self).make_store(directory)
+            if not isinstance(store, LastingMetadataStore):
+                store.close()
+                return
+            store.claim(b"head")
+            store.put_many("table", {b"1": b"a", b"2": b"b"})
+            store.discard()
+            try:
+                store.get("table", b"1")
+            except MetadataError:
+                return
+            raise AssertionError("a discarded store answered instead of raising MetadataError")
+
     def test_random_histories(self) -> None:
         for seed in self.fuzz_seeds:
             with self.store() as store:
@@ -186,6 +252,25 @@ class MetadataStoreConformance:
                     _random_history(store, random.Random(seed))
                 except AssertionError as broken:
                     raise AssertionError(f"with seed {seed}: {broken}") from broken
+
+
+def _is_refused(store: MetadataStore, owner: str) -> None:
+    """Check that every change is refused with the name of the owner, and that nothing changes."""
+    before = list(store.scan("table"))
+    changes: list[Callable[[], object]] = [
+        lambda: store.put("table", b"key", b"intruder"),
+        lambda: store.put("table", b"new", b"intruder", overwrite=False),
+        lambda: store.put_many("table", {b"key": b"intruder", b"other": b"intruder"}),
+        lambda: store.delete("table", b"key"),
+    ]
+    for change in changes:
+        try:
+            change()
+        except HeadReplacedError as error:
+            assert owner in str(error), f"the error does not name {owner!r}: {error}"
+        else:
+            raise AssertionError("a store that another has claimed was changed")
+    assert list(store.scan("table")) == before, "a refused change was made"
 
 
 def _random_history(store: MetadataStore, dice: random.Random) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from kernel.testing.object_store_shell import OWNER, READER, WRITER, StoreShell, ignore_release
 from kernel_spec.errors import ObjectLostError, ObjectStoreError, OutOfDiskError, SpillError
 from kernel_spec.ids import ObjectId, TaskId, object_id
-from kernel_spec.store import Abort, ClientLeft, Create, Delete, Failed, ObjectStore, Reply, Seal, Unpin
+from kernel_spec.store import Abort, ClientLeft, Create, Delete, Failed, ObjectStore, Reply, RestoreLate, Seal, Unpin
 
 
 def name(index: int) -> ObjectId:
@@ -257,7 +257,7 @@ class ObjectStoreConformance:
             states = {row.object: row.state for row in shell.server.objects()}
             assert states == {name(0): "sealed", name(1): "spilled", name(2): "sealed", name(3): "sealed"}
 
-    def test_deletes_during_disk_work_leaveignore_release(self) -> None:
+    def test_deletes_during_disk_work_leave_nothing(self) -> None:
         if not self.spills:
             return
         with self.shell(1000, eager=False) as shell:
@@ -270,7 +270,7 @@ class ObjectStoreConformance:
             self.is_empty(shell)
             assert not shell.disk
 
-    def test_a_full_disk_losesignore_release(self) -> None:
+    def test_a_full_disk_loses_nothing(self) -> None:
         if not self.spills:
             return
         with self.shell(1000) as shell:
@@ -298,6 +298,20 @@ class ObjectStoreConformance:
             shell.handle(Delete([name(0)]))
             self.is_empty(shell)
             assert not shell.disk
+
+    def test_a_restore_that_is_late_keeps_its_memory_and_may_still_come(self) -> None:
+        if not self.spills:
+            return
+        with self.shell(1000) as shell:
+            shell.put(name(0), b"x" * 1000)
+            shell.put(name(1), b"y" * 1000)
+            shell.handle(Delete([name(1)]))
+            shell.eager = False
+            first, late = shell.pin(name(0)), SpillError("it hangs")
+            shell.handle(RestoreLate(name(0), late))
+            assert [self.failure(shell, pin, SpillError) for pin in (first, shell.pin(name(0)))] == [late, late]
+            shell.do_disk_work()
+            assert shell.read(name(0)) == b"x" * 1000
 
     # -- memory ------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,6 @@ def test_other():
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ import kernel
 from kernel.api.session import SessionInfo
 from kernel.testing.faults import agents_of, template_of, workers_of
 from kernel.testing.leaks import no_leaks
+from kernel.testing.roots import temporary_root
 
 
 @dataclass(slots=True)
@@ -68,17 +67,6 @@ class RunningSession:
             return ""
         with open(os.path.join(self.directory, "logs", name), encoding="utf-8", errors="replace") as file:
             return file.read()
-
-
-@contextmanager
-def temporary_root() -> Iterator[str]:
-    """Make a directory for sessions whose path is short enough for sockets; remove it afterwards."""
-    root = tempfile.mkdtemp(prefix="kt-", dir="/tmp" if os.path.isdir("/tmp") else None)
-    os.mkdir(os.path.join(root, f"kernel-{os.getuid()}"), 0o700)  # where sessions are; it stays when they go
-    try:
-        yield root
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
 @contextmanager

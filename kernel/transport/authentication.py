@@ -22,11 +22,14 @@ from kernel_spec.errors import ProtocolError
 MAGIC = b"kernel\x00\x01"
 _NONCE = 16
 _DIGEST = 32
+_TOKEN = 32
+TOKEN_VARIABLE = "KERNEL_TOKEN"
+"""The token may be given to a command in this variable; no process that it starts inherits it."""
 
 
 def make_token() -> bytes:
     """Return a new session token (32 random bytes)."""
-    return secrets.token_bytes(32)
+    return secrets.token_bytes(_TOKEN)
 
 
 def write_token(path: Path, token: bytes) -> None:
@@ -36,12 +39,29 @@ def write_token(path: Path, token: bytes) -> None:
         file.write(token.hex())
 
 
+def parse_token(text: str) -> bytes:
+    """Return the token that is written as `text`. Raises ValueError, which does not show it, when it is none."""
+    try:
+        token = bytes.fromhex(text.strip())
+    except ValueError:
+        token = b""
+    if len(token) != _TOKEN:
+        raise ValueError(f"a token has {2 * _TOKEN} hexadecimal digits")
+    return token
+
+
 def read_token(path: Path) -> bytes:
-    """Return the token in `path`; raises ProtocolError when others than its user could read it."""
+    """Return the token in `path`; raises ProtocolError when others could read it, or when it is none."""
     status = path.stat()
     if status.st_mode & 0o077:
         raise ProtocolError(f"the token file {path} can be read by others; run: chmod 600 {path}")
-    return bytes.fromhex(path.read_text().strip())
+    try:
+        return parse_token(path.read_text())
+    except ValueError:
+        raise ProtocolError(
+            f"the token file {path} is damaged, it must hold {2 * _TOKEN} hexadecimal digits; "
+            f"end its session with: kernel stop --force {path.parent.name}"
+        ) from None
 
 
 class Handshake:
@@ -49,7 +69,7 @@ class Handshake:
 
     def __init__(self, token: bytes, server: bool, random: Callable[[int], bytes] = os.urandom) -> None:
         self._token = token
-        self._server = server
+        self.server = server
         self._mine = random(_NONCE)
         self._theirs = b""
         self._received = bytearray()
@@ -57,7 +77,7 @@ class Handshake:
 
     def start(self) -> bytes:
         """Return the first bytes to send (none for a client)."""
-        return MAGIC + self._mine if self._server else b""
+        return MAGIC + self._mine if self.server else b""
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes in and return bytes to send. Raises ProtocolError when the peer is not one of ours."""
@@ -66,7 +86,7 @@ class Handshake:
             return b""
         if not MAGIC.startswith(self._received[: len(MAGIC)]) and not self._theirs:
             raise ProtocolError("the peer does not speak this protocol")
-        if self._server:
+        if self.server:
             return self._feed_server()
         return self._feed_client()
 

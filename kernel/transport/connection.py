@@ -10,13 +10,15 @@ from __future__ import annotations
 import marshal
 import socket
 import threading
-from collections.abc import Callable, Container
+import time
+from collections.abc import Callable, Container, Sequence
+from contextlib import closing, suppress
 from struct import Struct
 from typing import Any
 
 from kernel.transport.authentication import Handshake
 from kernel.transport.descriptors import send_descriptors
-from kernel.transport.poller import WRITE
+from kernel.transport.poller import WRITE, make_poller
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ProtocolError
 
@@ -38,9 +40,12 @@ class Connection:
 
     Messages that arrive are handed to `on_messages(connection, messages)` in the polling thread, the end to
     `on_close(connection, reason)` once. `send` only queues; `flush` writes what the socket takes and leaves the
-    rest to the loop. Both may be called from any thread.
+    rest to the loop. Both may be called from any thread. What is in `outbox` has not been sent, not even in part.
     """
 
+    _socket: socket.socket
+    incoming = False
+    """Whether a peer on another machine opened it."""
     __slots__ = (
         "_flushing",
         "_handshake",
@@ -58,15 +63,13 @@ class Connection:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: socket.socket | None,
         reactor: Reactor,
         handshake: Handshake | None,
         on_messages: Callable[[Connection, list[Message]], None],
         on_close: Callable[[Connection, str], None],
     ) -> None:
-        sock.setblocking(False)
-        self._socket = sock
-        self.fd = sock.fileno()
+        self.fd = -1
         self.reactor = reactor
         self._handshake = handshake
         self.on_messages = on_messages
@@ -77,7 +80,8 @@ class Connection:
         self._pending = bytearray()
         self._incoming = bytearray()
         self._flushing = threading.Lock()
-        reactor.register(self.fd, self._on_ready)
+        if sock is not None:
+            self._use(sock)
         if handshake is not None and (first := handshake.start()):
             self._write(first)
 
@@ -99,35 +103,60 @@ class Connection:
                 batch = self.outbox[:_MESSAGES_A_FRAME]
                 del self.outbox[: len(batch)]
                 data = marshal.dumps(batch)
-                if not self._write(_LENGTH.pack(len(data)) + data):
+                if not self._write(_LENGTH.pack(len(data)) + data, batch):
                     return
+
+    def write_out(self, seconds: float) -> None:
+        """Write what is queued, waiting up to `seconds` for a peer that reads slowly."""
+        deadline = time.monotonic() + seconds
+        self.flush()
+        if not self._pending:
+            return
+        with suppress(OSError, ValueError), closing(make_poller()) as poller:  # another thread may close the connection
+            poller.register(self.fd, WRITE)
+            while self._pending and not self.closed and (remaining := deadline - time.monotonic()) > 0:
+                poller.poll(remaining)
+                self._drain()
 
     def send_descriptors(self, descriptors: list[int], data: bytes) -> None:
         """Pass file descriptors to the peer, which waits for nothing else on this connection."""
         send_descriptors(self._socket, descriptors, data)
 
     def close(self, reason: str = "closed") -> None:
-        """Close at once; what is queued is lost."""
+        """Close at once; what was not sent stays in `outbox`."""
         if self.closed:
             return
         self.closed = True
         self.reactor.unregister(self.fd)
-        self._socket.close()
+        if self.fd >= 0:
+            self._socket.close()
         self.on_close(self, reason)
+
+    def give_up(self, reason: str) -> None:
+        """Close because the peer is known to be dead."""
+        self.close(reason)
 
     def abandon(self) -> None:
         """Let go of the socket in a forked child, where the loop and the peer still are the parent's."""
         self.closed = True
-        self._socket.close()
+        if self.fd >= 0:
+            self._socket.close()
 
-    def _write(self, data: bytes) -> bool:
-        """Send or keep `data`; return whether more may be written now."""
+    def _use(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self.fd = sock.fileno()
+        self.reactor.register(self.fd, self._on_ready)
+
+    def _write(self, data: bytes, messages: Sequence[Message] = ()) -> bool:
+        """Send or keep `data`, which is what `messages` became; return whether more may be written now."""
         try:
             sent = self._socket.send(data)
         except BlockingIOError:
             sent = 0
         except OSError:
-            return False  # the reading side learns of the end and reports it once
+            self.outbox[:0] = messages  # the reading side learns of the end and reports it once
+            return False
         if sent < len(data):
             self._pending += memoryview(data)[sent:]
             self.reactor.watch_writes(self.fd, True)
@@ -137,26 +166,8 @@ class Connection:
     def _on_ready(self, events: int) -> None:
         if events & WRITE:
             self._drain()
-        if events & ~WRITE:
-            self._receive()
-
-    def _drain(self) -> None:
-        with self._flushing:
-            try:
-                sent = self._socket.send(self._pending[: 4 * _CHUNK])
-            except BlockingIOError:
+            if events == WRITE:
                 return
-            except OSError:
-                self._pending.clear()
-                self.reactor.watch_writes(self.fd, False)
-                return
-            del self._pending[:sent]
-            if self._pending:
-                return
-            self.reactor.watch_writes(self.fd, False)
-        self.flush()
-
-    def _receive(self) -> None:
         try:
             data = self._socket.recv(_CHUNK)
         except BlockingIOError:
@@ -178,6 +189,22 @@ class Connection:
             return
         if messages:
             self.on_messages(self, messages)
+
+    def _drain(self) -> None:
+        with self._flushing:
+            try:
+                sent = self._socket.send(self._pending[: 4 * _CHUNK])
+            except BlockingIOError:
+                return
+            except OSError:
+                self._pending.clear()
+                self.reactor.watch_writes(self.fd, False)
+                return
+            del self._pending[:sent]
+            if self._pending:
+                return
+            self.reactor.watch_writes(self.fd, False)
+        self.flush()
 
     def _continue_handshake(self, data: bytes) -> bytes:
         handshake = self._handshake
@@ -202,9 +229,11 @@ class Connection:
                 return []
             data = bytes(self._incoming)
             self._incoming.clear()
-        messages: list[Message] = []
         position, end = 0, len(data)
         view = memoryview(data)
+        if end > 4 and _LENGTH.unpack_from(data)[0] == end - 4:
+            return unpack_frame(view[4:])  # just one frame, as nearly always
+        messages: list[Message] = []
         while end - position >= 4:
             length = _LENGTH.unpack_from(data, position)[0]
             if length > MAXIMUM_FRAME:
@@ -215,39 +244,32 @@ class Connection:
             if length == 0:
                 messages.append((ATTACH_OPERATION,))
                 continue
-            if data[position] & 0x7F != _LIST:
-                raise ProtocolError("a frame is not a list of messages")
-            try:
-                messages += marshal.loads(view[position : position + length])
-            except (ValueError, EOFError, TypeError, MemoryError) as error:
-                raise ProtocolError(f"a frame can't be read: {error}") from error
+            messages += unpack_frame(view[position : position + length])
             position += length
         if position < end:
             self._incoming += view[position:]
         return messages
 
 
+def pack_batch(outbox: list[Message]) -> bytes:
+    """Return the first messages of `outbox` as a frame, and take them out."""
+    batch = outbox[:_MESSAGES_A_FRAME]
+    del outbox[: len(batch)]
+    data = marshal.dumps(batch)
+    return _LENGTH.pack(len(data)) + data
+
+
+def unpack_frame(frame: memoryview) -> list[Message]:
+    """Return the messages of a frame without its length. Raises ProtocolError when it is none."""
+    if frame[0] & 0x7F != _LIST:
+        raise ProtocolError("a frame is not a list of messages")
+    try:
+        messages: list[Message] = marshal.loads(frame)
+    except (ValueError, EOFError, TypeError, MemoryError) as error:
+        raise ProtocolError(f"a frame can't be read: {error}") from error
+    return messages
+
+
 def may_be_handled(message: Any, operations: Container[int]) -> bool:
     """Return whether a message is a tuple that begins with one of `operations`."""
     return type(message) is tuple and len(message) > 0 and type(message[0]) is int and message[0] in operations
-
-
-def connect(
-    address: str,
-    token: bytes,
-    reactor: Reactor,
-    on_messages: Callable[[Connection, list[Message]], None],
-    on_close: Callable[[Connection, str], None],
-) -> Connection:
-    """Return a connection to the UNIX socket at `address`; the handshake goes on in the loop.
-
-    Raises OSError when nobody listens there.
-    """
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        sock.settimeout(5)
-        sock.connect(address)
-    except OSError:
-        sock.close()
-        raise
-    return Connection(sock, reactor, Handshake(token, server=False), on_messages, on_close)

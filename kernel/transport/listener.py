@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from kernel.transport.authentication import Handshake
 from kernel.transport.connection import Connection, Message
@@ -12,6 +13,8 @@ from kernel.transport.reactor import Reactor
 
 HANDSHAKE_SECONDS = 5.0
 """A peer that has not proved itself by then is dropped."""
+PAUSE_SECONDS = 0.5
+"""How long nobody is accepted after that has failed, for want of descriptors as a rule."""
 _MAXIMUM_STRANGERS = 256
 
 
@@ -33,7 +36,8 @@ class Listener:
         self._on_messages = on_messages
         self._on_close = on_close
         self._on_refused = on_refused
-        self._strangers: set[Connection] = set()
+        self._silent: set[Connection] = set()  # accepted, and not heard of yet
+        self._failing = False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._socket.bind(path)
         os.chmod(path, 0o600)
@@ -45,15 +49,15 @@ class Listener:
         """Stop listening and remove the socket file."""
         self._reactor.unregister(self._socket.fileno())
         self._socket.close()
-        for connection in list(self._strangers):
+        for connection in list(self._silent):
             connection.close("shutting down")
-        if os.path.exists(self.path):
+        with suppress(FileNotFoundError):  # the session's directory may be gone already
             os.unlink(self.path)
 
     def abandon(self) -> None:
         """Let go of the sockets in a forked child; the parent goes on listening."""
         self._socket.close()
-        for connection in self._strangers:
+        for connection in self._silent:
             connection.abandon()
 
     def _accept(self, events: int) -> None:
@@ -63,27 +67,40 @@ class Listener:
             except BlockingIOError:
                 return
             except OSError as error:
-                self._on_refused(f"a connection could not be accepted: {error.strerror}")
+                self._pause(error)
                 return
-            if len(self._strangers) >= _MAXIMUM_STRANGERS:
+            self._failing = False
+            if sum(not connection.authenticated for connection in self._silent) >= _MAXIMUM_STRANGERS:
                 sock.close()
                 self._on_refused("too many connections at once that did not prove the session token")
                 continue
             handshake = Handshake(self._token, server=True)
             connection = Connection(sock, self._reactor, handshake, self._first_messages, self._closed)
-            self._strangers.add(connection)
+            self._silent.add(connection)
             self._reactor.call_later(HANDSHAKE_SECONDS, lambda c=connection: self._expire(c))  # type: ignore[misc]
 
+    def _pause(self, error: OSError) -> None:
+        """Leave who knocks waiting for a moment: the socket stays ready, so that the loop would spin."""
+        if not self._failing:
+            self._failing = True
+            self._on_refused(f"connections can't be accepted, and wait: {error.strerror}")
+        self._reactor.unregister(self._socket.fileno())
+        self._reactor.call_later(PAUSE_SECONDS, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._reactor.register(self._socket.fileno(), self._accept)
+
     def _first_messages(self, connection: Connection, messages: list[Message]) -> None:
-        self._strangers.discard(connection)
+        self._silent.discard(connection)
         connection.on_messages = self._on_messages
         connection.on_close = self._on_close
         self._on_messages(connection, messages)
 
     def _expire(self, connection: Connection) -> None:
-        if connection in self._strangers and not connection.closed:
+        if not connection.authenticated and not connection.closed:
             connection.close("the peer did not prove the session token in time")
 
     def _closed(self, connection: Connection, reason: str) -> None:
-        self._strangers.discard(connection)
+        self._silent.discard(connection)
         self._on_refused(reason)

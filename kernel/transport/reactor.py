@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
-import threading
 import time
 from collections.abc import Callable
 
@@ -14,35 +13,21 @@ from kernel.transport.poller import READ, WRITE, make_poller
 Handler = Callable[[int], None]
 
 
-class Timer:
-    """A call that will be made at `when` (monotonic seconds) unless `cancel` comes first."""
-
-    __slots__ = ("cancelled", "function", "when")
-
-    def __init__(self, when: float, function: Callable[[], None]) -> None:
-        self.when = when
-        self.function = function
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        """Never make the call."""
-        self.cancelled = True
-
-
 class Reactor:
     """Calls handlers of ready descriptors, then timers that are due.
 
     Handlers run in the thread that polls. `register`, `call_later` and `wake` may be called from any thread.
+    `on_error()` is called with an exception of a timer in hand; unless it is set, `poll` raises that.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
+        self.on_error: Callable[[], None] = _raise_again
         self._poller = make_poller()
+        self._poll = self._poller.poll
         self._handlers: dict[int, Handler] = {}
-        self._timers: list[tuple[float, int, Timer]] = []
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
-        self.waiting_thread = 0
-        """The thread that waits for the machine right now (0: none). Only there may a signal handler raise."""
         self._wake_reader, self._wake_writer = _wake_descriptors()
         self.register(self._wake_reader, self._on_wake)
 
@@ -61,11 +46,14 @@ class Reactor:
         if self._handlers.pop(fd, None) is not None:
             self._poller.unregister(fd)
 
-    def call_later(self, seconds: float, function: Callable[[], None]) -> Timer:
+    @property
+    def watched(self) -> int:
+        """How many descriptors it watches."""
+        return len(self._handlers)
+
+    def call_later(self, seconds: float, function: Callable[[], None]) -> None:
         """Call `function` from the loop in `seconds`."""
-        timer = Timer(self.clock() + seconds, function)
-        heapq.heappush(self._timers, (timer.when, next(self._order), timer))
-        return timer
+        heapq.heappush(self._timers, (self.clock() + seconds, next(self._order), function))
 
     def wake(self) -> None:
         """Make a `poll` that waits in another thread return."""
@@ -78,29 +66,23 @@ class Reactor:
         """Return a descriptor that is readable when there is something to do (timers apart)."""
         return self._poller.fileno()
 
-    def next_timer(self) -> float:
-        """Return seconds until the next timer, or -1 without one."""
-        while self._timers and self._timers[0][2].cancelled:
-            heapq.heappop(self._timers)
-        return max(0.0, self._timers[0][0] - self.clock()) if self._timers else -1.0
-
     def poll(self, timeout: float = -1.0) -> bool:
-        """Wait up to `timeout` seconds (negative: for ever), handle what is ready; return whether anything was."""
-        if self._timers:
-            due = self.next_timer()
-            if due >= 0 and (timeout < 0 or due < timeout):
-                timeout = due
-        self.waiting_thread = threading.get_ident()
-        try:
-            ready = self._poller.poll(timeout)
-        finally:
-            self.waiting_thread = 0
+        """Wait up to `timeout` seconds (negative: for ever), handle what is ready; return whether anything was.
+
+        A signal handler may raise in here: what was not handled is ready still when it is called again.
+        """
+        timers = self._timers
+        if timers:
+            due = timers[0][0] - self.clock()
+            if timeout < 0 or due < timeout:
+                timeout = due if due > 0 else 0.0
+        ready = self._poll(timeout)
         handlers = self._handlers
         for fd, events in ready:
             handler = handlers.get(fd)
             if handler is not None:
                 handler(events)
-        if self._timers:
+        if timers and timers[0][0] <= self.clock():
             self._run_timers()
         return bool(ready)
 
@@ -115,15 +97,21 @@ class Reactor:
     def _run_timers(self) -> None:
         now = self.clock()
         while self._timers and self._timers[0][0] <= now:
-            timer = heapq.heappop(self._timers)[2]
-            if not timer.cancelled:
-                timer.function()
+            function = heapq.heappop(self._timers)[2]
+            try:
+                function()
+            except Exception:
+                self.on_error()
 
     def _on_wake(self, events: int) -> None:
         try:
             os.read(self._wake_reader, 4096)
         except BlockingIOError:
             return
+
+
+def _raise_again() -> None:
+    raise  # what is being handled
 
 
 def _wake_descriptors() -> tuple[int, int]:

@@ -6,8 +6,10 @@
     │   ├── NotInitializedError         no session in this process
     │   ├── AlreadyInitializedError     a second init
     │   ├── SerializationError          a value can't cross processes (also TypeError)
-    │   ├── NameTakenError              an actor of that name lives (also ValueError)
+    │   ├── NameTakenError              an actor or placement group of that name lives (also ValueError)
     │   ├── ActorNotFoundError          no actor of that name lives (also ValueError)
+    │   ├── PlacementGroupNotFoundError no placement group of that name lives (also ValueError)
+    │   ├── PlacementGroupRemovedError  the placement group that it was to run in was removed
     │   ├── PendingCallsLimitError      an actor's max_pending_calls is reached
     │   ├── GetTimeoutError             get(timeout=) ran out (also TimeoutError)
     │   ├── RuntimeEnvError             a runtime_env can't be set up
@@ -25,10 +27,12 @@
     │   │   ├── ObjectStoreFullError    the store is full of objects in use
     │   │   ├── SpillError              the spill target failed
     │   │   └── OutOfDiskError          the spill target is full
-    │   ├── OutOfMemoryError            a worker was ended because memory ran out
+    │   ├── OutOfMemoryError            a worker was ended because memory ran out (also MemoryError)
+    │   │   └── ActorOutOfMemoryError   and with it the actor (also ActorDiedError)
     │   ├── NodeDiedError               a machine is gone
     │   ├── SessionEndedError           the node agent of this process is gone
     │   ├── MetadataError               the metadata store failed
+    │   │   └── HeadReplacedError       another head has claimed it: this one must stop
     │   └── NodeProviderError           the node provider failed
     ├── PluginError                     the plugin author's move
     │   ├── PluginNotFoundError         nothing of that kind and name is installed
@@ -70,11 +74,19 @@ class SerializationError(UsageError, TypeError):
 
 
 class NameTakenError(UsageError, ValueError):
-    """An actor of that name lives in the namespace."""
+    """An actor or a placement group of that name lives in the namespace."""
 
 
 class ActorNotFoundError(UsageError, ValueError):
     """No actor of that name lives in the namespace."""
+
+
+class PlacementGroupNotFoundError(UsageError, ValueError):
+    """No placement group of that name lives in the namespace."""
+
+
+class PlacementGroupRemovedError(UsageError):
+    """The placement group that something was to run in was removed; the message says by what."""
 
 
 class PendingCallsLimitError(UsageError):
@@ -160,7 +172,11 @@ class OutOfDiskError(ObjectStoreError):
 
 
 class OutOfMemoryError(FaultError, MemoryError):
-    """A worker was ended because the machine or its quota ran out of memory."""
+    """A worker was ended because the machine or its quota ran out of memory; the message says who held how much."""
+
+
+class ActorOutOfMemoryError(OutOfMemoryError, ActorDiedError):
+    """The actor is gone for good, because the machine or its quota ran out of memory."""
 
 
 class NodeDiedError(FaultError):
@@ -175,6 +191,10 @@ class MetadataError(FaultError):
     """The metadata store failed."""
 
 
+class HeadReplacedError(MetadataError):
+    """Another head has claimed the metadata store, and the message names it: this head must stop."""
+
+
 class NodeProviderError(FaultError):
     """The node provider failed."""
 
@@ -187,7 +207,9 @@ class PluginError(KernelError):
 
 
 class PluginNotFoundError(PluginError, LookupError):
-    """Nothing of that kind and name is installed."""
+    """Nothing of that kind and name is installed. `asked_for`: somebody chose it; otherwise a default is missing."""
+
+    asked_for = True
 
 
 class ContractError(PluginError):

@@ -5,6 +5,10 @@ group `kernel.plugins`. Hooks are called when a process boots, to choose impleme
 method calls do the work. Each `Mapping[str, factory]` hook offers implementations by name; two plugins that offer
 the same name are refused with both named. Factories are called without arguments unless said otherwise.
 
+Keyword-only arguments of a factory, each with a default, are the options of schedulers, metadata stores and spill
+targets: `plugin_options={"redis": {"url": ...}}`, the environment (KERNEL_OPTION_REDIS_URL, turned into the type of the
+default) and the configuration file (`[options.redis]`) fill them. Head services get theirs with `start`.
+
 Libraries (`from kernel import tune`) are mounted by an entry point in the group `kernel.libraries`, whose name is
 the mounted name and whose value is the package: no hook, so that an import never loads a plugin.
 """
@@ -16,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from kernel_spec.accelerators import Accelerator
-from kernel_spec.metadata import MetadataStore
-from kernel_spec.observers import Observer
-from kernel_spec.providers import NodeProvider
-from kernel_spec.scheduling import Scheduler
-from kernel_spec.serialization import Serializer
-from kernel_spec.services import HeadService
-from kernel_spec.spill import SpillTarget
-from kernel_spec.store import ObjectStore
+if TYPE_CHECKING:  # every process imports this page, few need more of a contract than its name
+    from kernel_spec.accelerators import Accelerator
+    from kernel_spec.metadata import MetadataStore
+    from kernel_spec.observers import Observer
+    from kernel_spec.providers import NodeProvider
+    from kernel_spec.scheduling import Scheduler
+    from kernel_spec.serialization import Serializer
+    from kernel_spec.services import HeadService
+    from kernel_spec.spill import SpillTarget
+    from kernel_spec.store import ObjectStore
 
-if TYPE_CHECKING:
     Command = Any  # click.Command: the contract does not import click
 
 PLUGIN_GROUP = "kernel.plugins"

@@ -13,10 +13,11 @@ ProcessId = NewType("ProcessId", bytes)
 LeaseId = NewType("LeaseId", bytes)
 TaskId = NewType("TaskId", bytes)
 ActorId = NewType("ActorId", bytes)
+GroupId = NewType("GroupId", bytes)
 ObjectId = NewType("ObjectId", bytes)
 
 SHORT_ID_BYTES = 8
-"""Length of job, node, process and lease ids."""
+"""Length of job, node, process, lease and placement group ids."""
 TASK_ID_BYTES = 16
 """Length of task and actor ids: an 8 byte name of the submitting process, then its 8 byte counter."""
 OBJECT_ID_BYTES = TASK_ID_BYTES + 4
@@ -31,11 +32,6 @@ def object_id(task: TaskId, index: int) -> ObjectId:
 def task_of(object_id: ObjectId) -> TaskId:
     """Return the id of the task that made `object_id`."""
     return TaskId(object_id[:TASK_ID_BYTES])
-
-
-def index_of(object_id: ObjectId) -> int:
-    """Return which of its task's results `object_id` is."""
-    return int.from_bytes(object_id[TASK_ID_BYTES:], "little")
 
 
 def process_of(task: TaskId | ActorId) -> ProcessId:

@@ -4,6 +4,9 @@ Called from one thread of the head. A call that returned has happened as far as 
 stores keep it through `kill -9` and restart of the head. Keys and values are bytes; values up to 16 MB. It may
 raise `MetadataError`; the control service then stops accepting changes and says so.
 
+A store that can outlive its head should be a `LastingMetadataStore`: then a head that was replaced, and does not know
+it yet, can do no harm.
+
 On conflict: a driver (one chosen by name). On absence the table is in memory and ends with the head.
 """
 
@@ -42,4 +45,28 @@ class MetadataStore(Protocol):
 
     def close(self) -> None:
         """Flush and let go. Called once."""
+        ...
+
+
+@runtime_checkable
+class LastingMetadataStore(MetadataStore, Protocol):
+    """A metadata store that another head may open after this one, or beside it. Optional: heads use what is there.
+
+    As long as nobody has claimed it, everybody may write. After a claim, each change through another open store, also
+    one that is opened later, raises `HeadReplacedError` and changes nothing, until that one claims in its turn. The
+    latest claim wins, whatever clocks say. Reading is always allowed.
+    """
+
+    def claim(self, owner: bytes) -> int:
+        """Become the only one that may write, and return an epoch, larger than that of every claim before.
+
+        `owner` is UTF-8 text that says who this is: those who are refused from now on are told.
+        """
+        ...
+
+    def discard(self) -> None:
+        """Remove everything, the claim too, and let go: the session is over. Called once, instead of `close`.
+
+        A head that was replaced only lets go. A store of which others may still need the content may keep it.
+        """
         ...

@@ -1,8 +1,11 @@
 """The observer contract: hearing what happens.
 
 Observers run in the node agent, called from its loop thread with batches of events, after the fact. They can't
-change anything; one that raises is reported once by name and asked no more. Task and object events are collected
-in the processes and delivered in batches about once a second, and only when an observer is installed.
+change anything; one that raises is reported once by name and asked no more. Calls are noted in the workers and
+collected about once a second, when a worker ends, and when the session does; what a killed worker had not handed over
+yet goes with it. Nothing is collected unless an observer is installed.
+
+What they log with `logging` goes to the agent's log, at the session's level.
 
 On conflict: a hook (all that answer). On absence events cost nothing.
 """
@@ -11,15 +14,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
+
+NODE: Final = "node"
+WORKER: Final = "worker"
+ACTOR: Final = "actor"
+TASK: Final = "task"
+"""A call of a function or of an actor's method."""
+OBJECT: Final = "object"
+"""A value in the object store."""
+PLACEMENT_GROUP: Final = "placement_group"
+
+ALIVE: Final = "ALIVE"
+RESTARTING: Final = "RESTARTING"
+DEAD: Final = "DEAD"
+FINISHED: Final = "FINISHED"
+FAILED: Final = "FAILED"
+"""It raised, or was cancelled. One that is tried again fails more than once."""
+STORED: Final = "STORED"
+SPILLED: Final = "SPILLED"
+RESTORED: Final = "RESTORED"
+FREED: Final = "FREED"
+CREATED: Final = "CREATED"
+RESCHEDULING: Final = "RESCHEDULING"
+REMOVED: Final = "REMOVED"
+
+STATES: Final[Mapping[str, tuple[str, ...]]] = {
+    NODE: (ALIVE, DEAD),
+    WORKER: (ALIVE, DEAD),
+    ACTOR: (ALIVE, RESTARTING, DEAD),
+    TASK: (FINISHED, FAILED),
+    OBJECT: (STORED, SPILLED, RESTORED, FREED),
+    PLACEMENT_GROUP: (CREATED, RESCHEDULING, REMOVED),
+}
+"""Every kind of thing and the states that are reported of it; later versions may have more."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifecycleEvent:
     """Something happened to a thing.
 
-    `kind` is node, worker, actor, task or object; `state` its new state in the words of `kernel status`; `id` its
-    hexadecimal id; `time` seconds since the epoch; `detail` anything else (name, pid, node, cause of death).
+    `kind` and `state` are among `STATES`; `id` is its hexadecimal id; `time` seconds since the epoch; `detail` anything
+    else (name, pid, seconds, worker, cause of death).
     """
 
     kind: str

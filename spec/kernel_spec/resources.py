@@ -84,12 +84,29 @@ class ResourcePool:
         }
         self._sizes: dict[str, list[int]] = {name: list(shares) for name, shares in self._devices.items()}
 
+    @classmethod
+    def of(cls, allocation: Allocation, device_resources: Iterable[str] = (GPU,)) -> ResourcePool:
+        """Return a pool of just what `allocation` holds, its devices under their own numbers, all of it free."""
+        pool = cls({}, device_resources)
+        pool.total, pool.available = dict(allocation.amounts), dict(allocation.amounts)
+        for name, chosen in allocation.devices.items():
+            pool._sizes[name] = [chosen.get(index, 0) for index in range(max(chosen, default=-1) + 1)]
+            pool._devices[name] = list(pool._sizes[name])
+        return pool
+
     def copy(self) -> ResourcePool:
         """Return an independent pool in the same state, to try something out on."""
         other = ResourcePool({}, self._device_resources)
         other.total, other.available = dict(self.total), dict(self.available)
         other._devices = {name: list(shares) for name, shares in self._devices.items()}
         other._sizes = {name: list(sizes) for name, sizes in self._sizes.items()}
+        return other
+
+    def emptied(self) -> ResourcePool:
+        """Return an independent pool like this one, of which everything is free."""
+        other = self.copy()
+        other.available = dict(self.total)
+        other._devices = {name: list(sizes) for name, sizes in self._sizes.items()}
         return other
 
     @property
@@ -119,6 +136,14 @@ class ResourcePool:
                 missing[name] = units - free
         return missing
 
+    def shortage(self, allocation: Allocation) -> int:
+        """Return by how many units exactly this allocation, on its devices, exceeds what is free."""
+        pairs = [(units, self.available.get(name, 0)) for name, units in allocation.amounts.items()]
+        for name, chosen in allocation.devices.items():
+            shares = dict(enumerate(self._devices.get(name, ())))
+            pairs += [(units, shares.get(index, 0)) for index, units in chosen.items()]
+        return sum(max(0, units - free) for units, free in pairs)
+
     def acquire(self, wanted: Mapping[str, int]) -> Allocation | None:
         """Take `wanted` and return the allocation, or return None and change nothing."""
         free = self.available
@@ -140,6 +165,18 @@ class ResourcePool:
             for index, units in chosen.items():
                 self._devices[name][index] -= units
         return Allocation({name: units for name, units in wanted.items() if units}, devices)
+
+    def take(self, allocation: Allocation) -> None:
+        """Take exactly what `allocation` says, there or not: `available` may go below zero until others finish."""
+        for name, units in allocation.amounts.items():
+            self.available[name] = self.available.get(name, 0) - units
+        for name, chosen in allocation.devices.items():
+            shares, sizes = self._devices.setdefault(name, []), self._sizes.setdefault(name, [])
+            unknown = max(chosen, default=-1) + 1 - len(shares)
+            shares += [0] * unknown
+            sizes += [0] * unknown
+            for index, units in chosen.items():
+                shares[index] -= units
 
     def release(self, allocation: Allocation) -> None:
         """Give back everything that `allocation` holds."""

@@ -1,13 +1,23 @@
 """The scheduler contract: who gets a worker, where, and when.
 
-A scheduler is a pure state machine. The node agent calls `handle` with one event at a time, from one thread, and
-carries out the instructions that come back. A scheduler does no I/O, starts no thread and reads no clock (`now`
-is passed in, in seconds on a monotonic clock). It may raise only for a broken invariant; the agent then reports
-the plugin by name and ends the session, because no decision is safe after that. Nothing of it must survive a
-crash: after a restart the agent replays the nodes, leases and requests that are still alive.
+A scheduler is a pure state machine, one for the whole session: it sees every node. The head calls `handle` with one
+event at a time, from one thread, and carries out the instructions that come back. A scheduler does no I/O, starts no
+thread and reads no clock (`now` is passed in, in seconds on a monotonic clock). It may raise only for a broken
+invariant; the head then reports the plugin by name and ends the session, because no decision is safe after that.
+Nothing of it must survive a crash: a head that was restarted replays the nodes (`NodeAdded`), the placement groups and
+leases that are held (`GroupHeld`, `LeaseHeld`) and the requests that still wait.
 
 A process asks for a lease on a worker of some shape, then sends it any number of tasks of that shape. So a
 scheduler decides per lease, not per task, and its cost is not on the path of a task.
+
+A placement group is a set of bundles of resources that are reserved together, all or none, before anything runs in
+them. So two gangs never wait for each other, each holding half: a group that does not fit whole holds nothing. Leases
+whose request names a group take from its bundles and never from the nodes; they wait while the bundles do. A blocked
+lease in a bundle lends its CPU to others in that bundle.
+
+Authors need not write what every scheduler does alike: `kernel_spec.placement` reads strategies, `kernel_spec.packing`
+fits groups, `kernel_spec.ledger` keeps account of who holds what, `kernel_spec.finding` says where something fits among
+many nodes, and `kernel_spec.reasons` why somebody waits.
 
 On conflict: a driver (exactly one is chosen by name). On absence the kernel's own reference is used.
 """
@@ -18,8 +28,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from kernel_spec.ids import JobId, LeaseId, NodeId, ProcessId
+from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, Amounts
+
+NOWHERE = NodeId(b"")
+"""The origin of what comes from no node."""
 
 # -- what is asked for ---------------------------------------------------------------------------------------------
 
@@ -29,9 +42,12 @@ class LeaseRequest:
     """One process's wish for one worker.
 
     `wanted` is in exact units (`kernel_spec.resources`). `strategy` is the user's `scheduling_strategy` as given
-    ("DEFAULT", "SPREAD" or a strategy object turned into a mapping). `hints` carries what users pass as
-    `scheduling_hints={...}`: free-form, for schedulers that know more words than the kernel (`priority`, ...).
-    `for_actor` leases last for an actor's life.
+    ("DEFAULT", "SPREAD" or a strategy object turned into a mapping, see `kernel_spec.placement`). `hints` carries
+    what users pass as `scheduling_hints={...}`: free-form, for schedulers that know more words than the kernel
+    (`priority`, ...). `for_actor` leases last for an actor's life. `origin` is the node where the requester runs.
+    `locality` says how many bytes of the first task's large arguments lie on which node. `group` names the placement
+    group whose bundle number `bundle` (-1: any) it is to run in. What runs on a `preemptible` lease can be run again,
+    so a scheduler may take it away (see `Preempt`).
     """
 
     id: LeaseId
@@ -43,6 +59,41 @@ class LeaseRequest:
     hints: Mapping[str, Any] = field(default_factory=dict)
     for_actor: bool = False
     environment: str = ""
+    origin: NodeId = NOWHERE
+    locality: Mapping[NodeId, int] = field(default_factory=dict)
+    group: GroupId | None = None
+    bundle: int = -1
+    preemptible: bool = False
+
+
+PACK = "PACK"
+SPREAD = "SPREAD"
+STRICT_PACK = "STRICT_PACK"
+STRICT_SPREAD = "STRICT_SPREAD"
+GROUP_STRATEGIES = (PACK, SPREAD, STRICT_PACK, STRICT_SPREAD)
+"""How the bundles of a group lie: on few nodes or on many; STRICT ones on just one, or each on one of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRequest:
+    """One placement group: bundles of resources (exact units), by number, and how they should lie."""
+
+    id: GroupId
+    job: JobId
+    bundles: Sequence[Amounts]
+    strategy: str = PACK
+    name: str = ""
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    origin: NodeId = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Where one bundle of a placement group lies, and what it holds there."""
+
+    index: int
+    node: NodeId
+    allocation: Allocation
 
 
 # -- events in -----------------------------------------------------------------------------------------------------
@@ -60,7 +111,20 @@ class NodeAdded:
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoved:
-    """A node is gone, and every lease on it with it."""
+    """A node is gone, and every lease on it with it, and every bundle: their groups wait for others in their place.
+
+    A lease inside a group is over with its node, not with its group.
+    """
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDraining:
+    """A node is going to leave: grant nothing new on it, in bundles neither, and place no bundle there.
+
+    What it holds goes on, until `NodeRemoved`. There is no way back: a later `NodeAdded` changes totals and labels.
+    """
 
     node: NodeId
 
@@ -110,8 +174,50 @@ class LeaseUnblocked:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseHeld:
+    """A lease that was granted before this scheduler began: count it. Answered by nothing, more may follow.
+
+    Its node (and group) were added before. What it holds may be more than the node has now; then the node is
+    overcommitted until enough has ended.
+    """
+
+    request: LeaseRequest
+    grant: Grant
+    blocked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRequested:
+    """Somebody wants a placement group of one bundle or more; answered by `PlaceGroup` once all of it fits."""
+
+    request: GroupRequest
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRemoved:
+    """A placement group is over, waiting or placed: what it holds is free. Unknown ids are ignored.
+
+    The leases inside it were released before, and those that waited for it cancelled; any that are left are over.
+    """
+
+    id: GroupId
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHeld:
+    """A placement group that was placed before this scheduler began, with the bundles whose nodes are still there.
+
+    Answered by nothing, because more that is held may follow. Missing bundles are placed again, as after `NodeRemoved`,
+    with the first event of another kind.
+    """
+
+    request: GroupRequest
+    bundles: Sequence[Bundle]
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed. Sent about ten times a second while requests wait, for policies that age."""
+    """Time passed. Sent about ten times a second while requests or groups wait, for policies that age."""
 
 
 Event = (
@@ -123,6 +229,11 @@ Event = (
     | LeaseReleased
     | LeaseBlocked
     | LeaseUnblocked
+    | LeaseHeld
+    | GroupRequested
+    | GroupRemoved
+    | GroupHeld
+    | NodeDraining
     | Tick
 )
 
@@ -131,11 +242,12 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Give the request a worker on `node`, holding `allocation`."""
+    """Give the request a worker on `node`, holding `allocation`; in a placement group, of its bundle `bundle`."""
 
     id: LeaseId
     node: NodeId
     allocation: Allocation
+    bundle: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +261,26 @@ class Reclaim:
     id: LeaseId
 
 
-Instruction = Grant | Reclaim
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """End the worker of a granted, `preemptible` lease now; what it ran is run again elsewhere, later.
+
+    Sent when somebody of higher rank can't wait. It is carried out at once; `LeaseReleased` follows.
+    """
+
+    id: LeaseId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceGroup:
+    """These bundles of a group are reserved now: all of them at first, those that a lost node held later."""
+
+    id: GroupId
+    bundles: tuple[Bundle, ...]
+
+
+Instruction = Grant | Reclaim | Preempt | PlaceGroup
 
 # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -158,8 +289,8 @@ Instruction = Grant | Reclaim
 class Reason:
     """Why a request waits: a code for programs, a sentence for people.
 
-    Codes: `infeasible` (no node could ever hold it), `busy` (resources exist but are taken), `behind` (others are
-    first in line), `granted`, `unknown`.
+    Codes: `infeasible` (no node could ever hold it), `busy` (resources exist but are taken, or the placement group it
+    is to run in waits), `behind` (others are first in line), `granted` (of a group: all of it is placed), `unknown`.
     """
 
     code: str
@@ -168,12 +299,18 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSnapshot:
-    """What a scheduler holds, for `kernel status` and for tests. Amounts are in exact units."""
+    """What a scheduler holds, for `kernel status` and for tests. Amounts are in exact units.
+
+    What bundles hold is not available on their nodes. `groups` has the bundles that are placed; a group of which some
+    are lost is in `waiting_groups` as well.
+    """
 
     total: Mapping[NodeId, Amounts]
     available: Mapping[NodeId, Amounts]
     waiting: Sequence[LeaseRequest]
     granted: Mapping[LeaseId, Grant]
+    groups: Mapping[GroupId, Sequence[Bundle]] = field(default_factory=dict)
+    waiting_groups: Sequence[GroupRequest] = ()
 
 
 @runtime_checkable
@@ -186,8 +323,8 @@ class Scheduler(Protocol):
         """Take one event in and return what to do, in order. Never blocks; cost should not grow with the queue."""
         ...
 
-    def explain(self, id: LeaseId, now: float) -> Reason:
-        """Say why the request `id` waits. Called rarely, may be slow."""
+    def explain(self, id: LeaseId | GroupId, now: float) -> Reason:
+        """Say why the request (of a lease or of a group) `id` waits. Called rarely, may be slow."""
         ...
 
     def snapshot(self) -> SchedulerSnapshot:

@@ -16,7 +16,10 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class HeadInfo:
-    """What a service may know: it reaches everything else as any program does, with `kernel.init(address)`."""
+    """What a service may know: it reaches everything else as any program does, with `kernel.init(address)`.
+
+    `options` are those given under its name (`plugin_options`, the environment as text, the configuration file).
+    """
 
     address: str
     session_directory: str

@@ -4,6 +4,15 @@ Called from a small pool of threads in the node agent. `write` is atomic: a uri 
 object. It raises `OutOfDiskError` when the target is full and `SpillError` otherwise, after removing what it had
 written. What was spilled need not survive the session.
 
+A target that keeps files on this machine should have an attribute `directory`: the path of one that holds all of them
+and nothing of any other session. It is removed when the agent was killed, so that nobody could call `close`.
+
+A target that can remove many copies at once cheaply should have a method `delete_many(uris)`; it is called instead of
+`delete`, with one uri or more.
+
+A call that takes too long is given up: who waits for it is told, and another thread goes on with the next. It should
+end by itself at last, with `SpillError`; what it returns then is not used, and a copy that it wrote is deleted.
+
 On conflict: a driver (one chosen by name). On absence the kernel's own, a directory of the session, is used.
 """
 

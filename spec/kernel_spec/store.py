@@ -133,8 +133,31 @@ class RestoreFailed:
     error: Exception
 
 
+@dataclass(frozen=True, slots=True)
+class RestoreLate:
+    """A `ReadSpill` takes too long: fail the pins that wait for it, and new ones, with `error`.
+
+    Its memory must be left alone, because the target may still write to it; `RestoreDone` or `RestoreFailed` comes when
+    it no longer does. Meanwhile it does not count as disk work in progress.
+    """
+
+    object: ObjectId
+    error: Exception
+
+
 StoreEvent = (
-    ClientLeft | Create | Seal | Abort | Pin | Unpin | Delete | SpillDone | SpillFailed | RestoreDone | RestoreFailed
+    ClientLeft
+    | Create
+    | Seal
+    | Abort
+    | Pin
+    | Unpin
+    | Delete
+    | SpillDone
+    | SpillFailed
+    | RestoreDone
+    | RestoreFailed
+    | RestoreLate
 )
 
 # -- instructions out ----------------------------------------------------------------------------------------------
@@ -235,7 +258,8 @@ class StoreServer(Protocol):
 
         Fails at least one waiting request with `ObjectStoreFullError` (or `OutOfDiskError`, `SpillError`: why
         nothing could be spilled), which may let the others go on, so it is called again later. Returns nothing when
-        no request waits or disk work is in progress. A server has no clock: it never gives up by itself.
+        no request waits or disk work (that is not late) is in progress. A server has no clock: it never gives up by
+        itself.
         """
         ...
 

@@ -219,3 +219,48 @@ def test_words_for_people() -> None:
     assert quantities(exact) == {"GPU": 0.5, "CPU": 2.0}
     assert describe(exact) == "CPU: 2, GPU: 0.5"
     assert describe({}) == "nothing"
+
+
+def test_a_pool_of_an_allocation_has_just_that() -> None:
+    whole = ResourcePool({"CPU": 4, "GPU": 4})
+    whole.acquire({"GPU": UNIT})
+    allocation = whole.acquire({"CPU": 2 * UNIT, "GPU": 2 * UNIT})
+    assert allocation is not None
+    part = ResourcePool.of(allocation)
+    part.validate()
+    assert part.total == part.available == {"CPU": 2 * UNIT, "GPU": 2 * UNIT}
+    first, second = part.acquire({"GPU": UNIT}), part.acquire({"GPU": UNIT})
+    assert first is not None and second is not None
+    assert {*first.devices["GPU"], *second.devices["GPU"]} == {1, 2}, "the devices keep their numbers"
+    assert part.acquire({"GPU": 1}) is None and not part.fits_ever({"GPU": 3 * UNIT})
+    part.validate()
+
+
+def test_a_pool_of_a_share_gives_that_share() -> None:
+    part = ResourcePool.of(Allocation({"GPU": UNIT // 2}, {"GPU": {3: UNIT // 2}}))
+    assert part.fits_ever({"GPU": UNIT // 2}) and not part.fits_ever({"GPU": UNIT})
+    taken = part.acquire({"GPU": UNIT // 4})
+    assert taken is not None and taken.devices == {"GPU": {3: UNIT // 4}}
+    part.validate()
+
+
+def test_emptied_is_a_copy_of_which_all_is_free() -> None:
+    pool = ResourcePool({"CPU": 2, "GPU": 1})
+    pool.acquire({"CPU": UNIT, "GPU": UNIT})
+    empty = pool.emptied()
+    assert empty.available == empty.total == pool.total and empty.acquire({"GPU": UNIT}) is not None
+    assert pool.available == {"CPU": UNIT, "GPU": 0}, "the other one is as it was"
+
+
+def test_what_is_taken_may_be_more_than_there_is() -> None:
+    pool = ResourcePool({"CPU": 1, "GPU": 1})
+    held = Allocation({"CPU": 2 * UNIT, "GPU": UNIT, "blue": UNIT}, {"GPU": {2: UNIT}})
+    assert pool.shortage(held) == UNIT + UNIT + UNIT, "a CPU too few, no blue, and no device 2"
+    pool.take(held)
+    pool.validate()
+    assert pool.available == {"CPU": -UNIT, "GPU": 0, "blue": -UNIT}
+    assert pool.acquire({"CPU": 1}) is None
+    pool.release(held)
+    pool.validate()
+    assert pool.available == {"CPU": UNIT, "GPU": UNIT, "blue": 0}
+    assert pool.shortage(Allocation({"CPU": UNIT, "GPU": UNIT}, {"GPU": {0: UNIT}})) == 0

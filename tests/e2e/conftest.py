@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import kernel
+from kernel.testing import Cluster
 
 
 def wait_until(predicate: Callable[[], Any], timeout: float = 10.0) -> Any:
@@ -53,3 +55,36 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     kernel.shutdown()
     with kernel.init(num_cpus=4, num_gpus=2, resources={"seat": 2}, local_mode=request.param == "local"):
         yield request.param
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Three nodes of two CPUs for all tests of a module: this program's, "b" and "c", each with a resource of its name.
+
+    The head's own node has the resource "a".
+    """
+    kernel.shutdown()
+    with Cluster(num_cpus=2, resources={"a": 100}, death_seconds=2.0) as cluster:
+        for name in "bc":
+            cluster.add_node(num_cpus=2, resources={name: 100}, labels={"name": name})
+        cluster.connect()
+        yield cluster
+
+
+def leftovers() -> list[str]:
+    """Return what the processes and stores of the session still hold: nothing, once nobody needs anything."""
+    gc.collect()
+    found = kernel.api.session.ensure_session().query("memory")
+    rows = [f"{row['role']} {row['pid']} holds {row['rows']}" for row in found["processes"] if row["count"]]
+    stored = [f"stored: {object.hex()}, {rest}" for object, *rest in found["stored"]]
+    return rows + stored + [f"{pid} says nothing" for pid in found["silent"]]
+
+
+@pytest.fixture
+def nothing_left(cluster: Cluster) -> Iterator[None]:
+    """Fail a test after which a process or a store of the cluster still holds an object."""
+    yield
+    deadline = time.monotonic() + 5
+    while left := leftovers():
+        assert time.monotonic() < deadline, "\n".join(left)
+        time.sleep(0.02)

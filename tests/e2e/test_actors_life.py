@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import re
 import signal
@@ -525,3 +526,56 @@ def test_results_that_were_sent_survive_the_actor() -> None:
     kernel.wait([ref])
     kernel.kill(maker)
     assert len(kernel.get(ref)) == 500_000
+
+
+@pytest.mark.parametrize("how", ["exit", "kill"])
+def test_results_that_were_sent_count_though_the_death_is_heard_of_first(how: str) -> None:
+    @kernel.remote
+    class Maker:
+        def pid(self) -> int:
+            return os.getpid()
+
+        def make(self) -> bytes:
+            return bytes(25_000)  # few enough for what a socket holds
+
+        def leave(self) -> None:
+            if how == "exit":
+                kernel.exit_actor()
+            time.sleep(0.2)  # what was made has left this process
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    maker = Maker.remote()
+    pid = kernel.get(maker.pid.remote())
+    results = [maker.make.remote() for _ in range(3)]
+    end = maker.leave.remote()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        kernel.wait(results, timeout=0)  # the calls have left
+        deadline = time.monotonic() + 10
+        while ctypes.PyDLL(None).kill(pid, 0) == 0 and time.monotonic() < deadline:
+            pass  # nothing is read meanwhile: no other thread of this process gets to run
+    finally:
+        sys.setswitchinterval(before)
+    assert [len(value) for value in kernel.get(results)] == [25_000] * 3
+    with pytest.raises(ActorDiedError):
+        kernel.get(end)
+
+
+def test_what_a_class_closes_over_lives_as_long_as_its_actor() -> None:
+    def make() -> Any:
+        ref = kernel.put("kept")
+
+        @kernel.remote(max_restarts=1)
+        class Reader:
+            def read(self) -> tuple[str, int]:
+                return kernel.get(ref), os.getpid()
+
+        return Reader.remote()
+
+    reader = make()
+    gc.collect()
+    value, pid = kernel.get(reader.read.remote())
+    os.kill(pid, signal.SIGKILL)
+    again, other = _get_again(reader.read)
+    assert again == value == "kept" and other != pid

@@ -303,6 +303,46 @@ def test_detached_actors_outlive_their_driver_and_others_do_not(root: str, event
         eventually(lambda: not is_alive(int(pid)))
 
 
+def test_a_detached_actor_keeps_the_surroundings_of_its_own_program(root: str, eventually: Callable[..., Any]) -> None:
+    """Though another program made one in the same namespace later: after a restart, and in its tasks."""
+    body = """
+        os.chdir({folder!r})
+        sys.path.insert(0, os.getcwd())
+        kernel.init(address="auto", namespace="shared")
+
+        @kernel.remote
+        def look():
+            import surroundings
+            return surroundings.OF, os.environ["KT_PROGRAM"], os.getcwd()
+
+        @kernel.remote(lifetime="detached", max_restarts=1, num_cpus=0)
+        class Looking:
+            def __init__(self):
+                self.found = kernel.get(look.remote())
+            def look(self):
+                return os.getpid(), self.found
+
+        kept = Looking.options(name=sys.argv[1]).remote()
+        print(kernel.get(kept.look.remote())[0])
+    """
+    with staying_session(root):
+        pids = []
+        for name in ("one", "two"):
+            folder = Path(root, name)
+            folder.mkdir()
+            (folder / "surroundings.py").write_text(f"OF = {name!r}\n")
+            program = [sys.executable, "-c", PRELUDE + textwrap.dedent(body).format(folder=str(folder)), name]
+            environment = {**os.environ, "KERNEL_TMPDIR": root, "KT_PROGRAM": name}
+            pids.append(
+                int(subprocess.run(program, capture_output=True, check=True, timeout=30, env=environment).stdout)
+            )
+        os.kill(pids[0], signal.SIGKILL)
+        eventually(lambda: not is_alive(pids[0]))
+        found = "print(*kernel.get(kernel.get_actor('{}').look.remote())[1])"
+        for name in ("one", "two"):
+            assert run_driver(root, found.format(name), namespace="shared") == [name, name, f"{root}/{name}"]
+
+
 def test_drivers_have_namespaces_of_their_own_unless_they_share_one(root: str) -> None:
     body = """
         Counter.options(name="mine", lifetime="detached").remote()

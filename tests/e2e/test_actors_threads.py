@@ -307,6 +307,37 @@ def test_call_in_another_thread_is_interrupted() -> None:
     assert len(kernel.get([meeting.pid.remote() for _ in range(20)], timeout=10)) == 20
 
 
+def test_cancelling_a_call_that_reads_the_messages_loses_no_call_behind_it(
+    eventually: Callable[..., Any], tmp_path: Path
+) -> None:
+    @kernel.remote(max_concurrency=4)
+    class Waiting:
+        def nap(self, seconds: float, mark: str) -> None:
+            Path(mark).touch()
+            time.sleep(seconds)
+
+        def get(self, refs: list[Any], mark: str) -> Any:
+            Path(mark).touch()
+            return kernel.get(refs[0])
+
+        def echo(self, value: int) -> int:
+            return value
+
+    never = slowly.remote(60)
+    waiting = Waiting.remote()
+    napping = waiting.nap.remote(1.0, str(tmp_path / "napping"))  # in the main thread, so that the next one polls
+    eventually((tmp_path / "napping").exists)
+    stuck = waiting.get.remote([never], str(tmp_path / "stuck"))
+    eventually((tmp_path / "stuck").exists)
+    kernel.cancel(stuck)
+    quick = [waiting.echo.remote(value) for value in range(20)]
+    with pytest.raises(TaskCancelledError):
+        kernel.get(stuck, timeout=10)
+    assert kernel.get(quick, timeout=10) == list(range(20))
+    kernel.get(napping)
+    kernel.cancel(never)
+
+
 def test_cancelling_by_force_is_refused_for_actor_calls() -> None:
     sleeper = Sleeper.remote()
     ref = sleeper.nap.remote(0.2)

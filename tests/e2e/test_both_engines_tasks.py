@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 
 import numpy
@@ -291,6 +292,41 @@ def test_the_cause_of_an_error():
     assert isinstance(caught.value.__cause__, KeyError)
 
 
+class Mine(exceptions.UsageError):
+    """An error of the user's own that extends one of the kernel's."""
+
+
+@kernel.remote
+def raise_mine():
+    raise Mine("mine")
+
+
+@kernel.remote
+def lose_patience():
+    kernel.get(Gate.remote().passed.remote(), timeout=0.05)
+
+
+@pytest.mark.parametrize(("task", "kind"), [(raise_mine, Mine), (lose_patience, exceptions.GetTimeoutError)])
+def test_an_error_of_the_kernel_that_leaves_a_task_tells_its_story(task, kind):
+    with pytest.raises(kind) as caught:
+        kernel.get(task.remote(), timeout=20)
+    assert isinstance(caught.value, exceptions.TaskError)
+    notes = "\n".join(caught.value.__notes__) if hasattr(caught.value, "__notes__") else str(caught.value)
+    assert f"in {task.__name__}(), process" in notes
+
+
+def test_an_error_of_the_kernel_that_leaves_a_task_is_retried_like_others(tmp_path):
+    @kernel.remote(retry_exceptions=[TimeoutError], max_retries=1)
+    def attempt():
+        with open(tmp_path / "runs", "a") as file:
+            file.write("x")
+        kernel.get(Gate.remote().passed.remote(), timeout=0.05)
+
+    with pytest.raises(TimeoutError):
+        kernel.get(attempt.remote(), timeout=20)
+    assert (tmp_path / "runs").read_text() == "xx"
+
+
 def test_a_failed_argument_fails_the_task():
     with pytest.raises(Refused):
         kernel.get(identity.remote(identity.remote(refuse.remote(1))))
@@ -404,6 +440,32 @@ def test_what_a_waiting_task_waits_for_is_explained():
     kernel.get(gate.open.remote())
     kernel.get(ref)
     assert kernel.explain(ref).endswith("is ready (inline)")
+
+
+def test_an_await_that_was_given_up_is_in_nobodys_way():
+    gate = Gate.remote()
+    ref = gate.passed.remote()
+
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(ref.as_future(), 0.05)
+
+    asyncio.run(main())
+    kernel.get(gate.open.remote("through"), timeout=30)
+    assert kernel.get(ref, timeout=30) == "through"
+
+
+def test_what_a_future_calls_may_wait_for_other_values():
+    first, second = Gate.remote(), Gate.remote()
+    found = queue.SimpleQueue()
+
+    def go_on(future):
+        kernel.get(second.open.remote(future.result()), timeout=10)
+        found.put(kernel.get(second.passed.remote(), timeout=10))
+
+    first.passed.remote().future().add_done_callback(go_on)
+    kernel.get(first.open.remote("through"), timeout=10)
+    assert found.get(timeout=10) == "through"
 
 
 def test_an_infeasible_task_is_explained_when_time_runs_out():
@@ -542,6 +604,26 @@ def test_streaming_a_function_that_is_no_generator():
     stream = identity.options(num_returns="streaming").remote(5)
     with pytest.raises(TypeError, match=r"num_returns='streaming' and must return a generator, but returned a int"):
         kernel.get(next(stream))
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_retried_generator_leaves_its_earlier_items_alone(size):
+    @kernel.remote(retry_exceptions=True, max_retries=1)
+    def arrays():
+        for i in range(3):
+            yield numpy.full(size, i)
+        if kernel.get_runtime_context().get_attempt_number() == 0:
+            raise Refused(1)
+
+    @kernel.remote
+    def total(holder):
+        return int(kernel.get(holder[0]).sum())
+
+    refs = list(arrays.remote())
+    assert [int(array.sum()) for array in kernel.get(refs)] == [0, size, 2 * size]
+    assert kernel.get([total.remote([ref]) for ref in refs]) == [0, size, 2 * size]
+    refs = list(kernel.get(arrays.options(num_returns="dynamic").remote()))
+    assert kernel.get([total.remote([ref]) for ref in refs]) == [0, size, 2 * size]
 
 
 # -- where code runs -----------------------------------------------------------------------------------------------

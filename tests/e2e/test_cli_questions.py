@@ -63,9 +63,11 @@ kernel.get(doubled)
 waiting = [train.remote() for _ in range(3)]
 later = double.remote(waiting[0])
 sleeping = keeper.sleep_soundly.remote()
+gang = kernel.placement_group([{{"GPU": 1}}, {{"GPU": 1}}], "SPREAD", "gang")
 refs = dict(array=array, small=small, doubled=doubled, waiting=waiting[0], later=later, sleeping=sleeping)
 print(json.dumps(dict(
-    pid=os.getpid(), keeper_pid=keeper_pid, keeper=repr(keeper), **{{name: ref.hex() for name, ref in refs.items()}}
+    pid=os.getpid(), keeper_pid=keeper_pid, keeper=repr(keeper), gang=repr(gang),
+    **{{name: ref.hex() for name, ref in refs.items()}}
 )), flush=True)
 sys.stdin.read()
 """
@@ -178,6 +180,10 @@ def test_status_as_json_has_everything(demo: Demo) -> None:
     assert status["store"]["capacity"] == 64_000_000 and status["store"]["objects"] == 1
     assert actor["pid"] in [worker["pid"] for worker in status["workers"]]
     assert [one["session"] for one in status["sessions"]] == [status["name"]]
+    (memory,) = status["memory"].values()
+    (name, used, total), *_ = memory["limits"]
+    assert name == "this machine's memory" and 0 < used < total
+    assert (memory["threshold"], memory["quotas"], memory["ends"]) == (0.95, "actors", [])
 
 
 def test_status_fits_a_terminal_and_names_what_waits(demo: Demo) -> None:
@@ -288,6 +294,22 @@ def test_explain_takes_an_actor_by_name_class_id_and_repr(demo: Demo) -> None:
         assert row["explanation"] == f"actor Keeper 'archive' is alive, pid {demo.said['keeper_pid']}"
 
 
+def test_explain_takes_a_placement_group_by_name_and_repr(demo: Demo) -> None:
+    gang = demo.said["gang"]
+    for what in ("gang", gang, gang[len("PlacementGroup(") :][:9]):
+        (row,) = demo.json("explain", what)
+        assert (row["kind"], row["id"]) == ("placement group", gang[len("PlacementGroup(") : -1])
+        assert row["explanation"].startswith("placement group 'gang' is PENDING: it wants 2 x (GPU: 1) (SPREAD)")
+
+
+def test_status_lists_placement_groups(demo: Demo) -> None:
+    (row,) = demo.json("status")["placement_groups"]
+    assert (row["name"], row["state"], row["bundles"]) == ("gang", "PENDING", {"0": {"GPU": 1.0}, "1": {"GPU": 1.0}})
+    shown = demo.shown("status")
+    assert "PLACEMENT GROUPS  1 pending" in shown
+    assert re.search(r"gang +PENDING +SPREAD +0/2 on 0 nodes", shown)
+
+
 def test_explain_takes_the_beginning_of_an_id(demo: Demo) -> None:
     rows = demo.json("explain", demo.said["array"][:7])
     assert {demo.said[name] for name in ("array", "small", "waiting")} <= {row["id"] for row in rows}
@@ -299,7 +321,10 @@ def test_explain_takes_the_beginning_of_an_id(demo: Demo) -> None:
     ("what", "line"),
     [
         ("arhcive", "did you mean 'archive'?"),
-        ("ffffffffffff", "knows no object and no actor 'ffffffffffff'; an object that nobody needs any more"),
+        (
+            "ffffffffffff",
+            "knows no object, no actor and no placement group 'ffffffffffff'; an object that nobody needs any more",
+        ),
         ("abc", "'abc' is too short for an id; give at least 4 characters"),
     ],
 )
@@ -349,6 +374,69 @@ import kernel
 kernel.init(address="auto", log_to_driver=False)
 kernel.get(kernel.remote(lambda: print("heard")).remote())
 """
+
+
+ACTORS = """
+import os, sys, kernel
+kernel.init(address="auto", log_to_driver=False)
+
+@kernel.remote(num_cpus=0)
+class Speaker:
+    def __init__(self):
+        print("I am", os.getpid())
+    def speak(self):
+        print("I speak")
+    def die(self):
+        os._exit(1)
+
+gone = Speaker.options(name="gone").remote()
+kernel.get(gone.speak.remote())
+kernel.kill(gone)
+pending = Speaker.options(name="pending", num_cpus=64).remote()
+phoenix = Speaker.options(name="phoenix", max_restarts=1).remote()
+kernel.get(phoenix.speak.remote())
+print("ready", flush=True)
+sys.stdin.readline()
+phoenix.die.remote()
+sys.stdin.readline()
+"""
+
+
+def test_logs_of_actors_that_are_dead_pending_or_restart() -> None:
+    with temporary_root() as root:
+        environment = {**os.environ, "KERNEL_TMPDIR": root, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+        def run(*arguments: str) -> tuple[int, str, str]:
+            done = subprocess.run(
+                [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=SECONDS
+            )
+            return done.returncode, done.stdout, done.stderr
+
+        def follow() -> subprocess.Popen[str]:
+            command = [*COMMAND, "logs", "--actor", "phoenix", "--follow"]
+            return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        assert run("start", "--head", "--num-cpus", "1")[0] == 0
+        program = subprocess.Popen(
+            [sys.executable, "-c", ACTORS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert program.stdin is not None and program.stdout is not None and program.stdout.readline() == "ready\n"
+            wait_until(lambda: len(run("logs", "--actor", "gone")[1].splitlines()) == 2, "the dead actor's output")
+            assert run("logs", "--actor", "pending") == (0, "", "actor pending has written nothing so far\n")
+            assert run("logs", "--actor", "")[0] == 2
+            with follow() as following:
+                assert following.stdout is not None
+                first = [following.stdout.readline() for _ in range(2)]
+                print(file=program.stdin, flush=True)
+                again = following.stdout.readline()
+                run("stop")
+            assert [line.split()[-2] for line in (*first, again)] == ["am", "I", "am"]
+            assert again.split()[-1] != first[0].split()[-1], "another process"
+        finally:
+            program.kill()
+            program.communicate()
+            run("stop", "--force")
 
 
 def test_following_logs_shows_new_lines_until_the_session_ends(demo: Demo) -> None:

@@ -2,60 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from kernel.node.processes import descendants_of, is_alive
+from kernel.testing.command_line import COMMAND, SECONDS, CommandLine
 from kernel.testing.session import temporary_root
-
-COMMAND = [sys.executable, "-m", "kernel.cli.main"]
-SECONDS = 30.0
-
-
-class CommandLine:
-    """Runs `kernel ...` on sessions below `root`."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-        ours = ("KERNEL_ADDRESS", "NO_COLOR")
-        inherited = {name: value for name, value in os.environ.items() if name not in ours}
-        paths = os.pathsep.join(path for path in sys.path if path)
-        self.environment = {**inherited, "KERNEL_TMPDIR": root, "PYTHONPATH": paths}
-
-    def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
-        return subprocess.run(
-            [*COMMAND, *arguments], env={**self.environment, **more}, capture_output=True, text=True, timeout=SECONDS
-        )
-
-    def json(self, *arguments: str) -> Any:
-        """Run a command that must succeed, and return what it printed as JSON."""
-        done = self.run(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def start(self, *arguments: str) -> Mapping[str, Any]:
-        """Start a small session that stays."""
-        started: Mapping[str, Any] = self.json(
-            "start", "--head", "--num-cpus", "1", "--object-store-memory", "32MB", *arguments
-        )
-        return started
-
-    def refused(self, *arguments: str, code: int = 2) -> str:
-        """Run a command that must be refused in one line, and return the line."""
-        done = self.run(*arguments)
-        assert done.returncode == code, done
-        assert done.stdout == ""
-        assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr, done.stderr
-        return done.stderr.strip()
 
 
 @pytest.fixture
@@ -64,7 +22,7 @@ def command() -> Iterator[CommandLine]:
     with temporary_root() as root:
         line = CommandLine(root)
         yield line
-        line.run("stop", "--all", "--force")
+        line.end()
 
 
 def wait_until(true: Callable[[], object], what: str) -> None:
@@ -122,7 +80,7 @@ def test_stop_ends_every_process_and_leaves_no_file(command: CommandLine) -> Non
 def test_stop_with_nothing_to_stop_is_one_line_and_no_failure(command: CommandLine) -> None:
     done = command.run("stop")
     assert (done.returncode, done.stdout) == (0, "Nothing to stop: no session of yours is running.\n")
-    assert command.json("stop") == {"ended": [], "failures": []}
+    assert command.json("stop") == {"ended": [], "failures": [], "swept": []}
 
 
 def test_of_two_sessions_one_is_stopped_and_the_other_stays(command: CommandLine) -> None:
@@ -151,6 +109,19 @@ def test_force_ends_a_session_whose_agent_is_stopped(command: CommandLine) -> No
     assert sessions_in(command.root) == []
 
 
+def test_what_a_killed_agent_leaves_goes_at_once_and_its_logs_with_stop(command: CommandLine) -> None:
+    spill = os.path.join(command.root, "spill")
+    started = command.start("--spill-directory", spill)
+    assert len(os.listdir(spill)) == 1
+    os.kill(started["agent_pid"], signal.SIGKILL)
+    wait_until(lambda: sorted(os.listdir(started["directory"])) == ["logs", "session.json"], "it was cleaned up")
+    assert os.listdir(spill) == []
+    done = command.run("stop")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"Removed what was left of {started['session']}, whose agent had died.\n"
+    assert sessions_in(command.root) == []
+
+
 def test_force_sweeps_what_a_dead_agent_left(command: CommandLine) -> None:
     started = command.start()
     os.kill(started["agent_pid"], signal.SIGKILL)
@@ -160,7 +131,7 @@ def test_force_sweeps_what_a_dead_agent_left(command: CommandLine) -> None:
     assert sessions_in(command.root) == []
 
 
-def test_sessions_of_programs_are_left_alone_unless_all_are_meant(command: CommandLine) -> None:
+def test_sessions_of_programs_are_left_alone_unless_named_in_full(command: CommandLine) -> None:
     text = "import kernel, sys\nkernel.init(num_cpus=1)\nprint('ready', flush=True)\nsys.stdin.read()"
     program = subprocess.Popen(
         [sys.executable, "-c", text],
@@ -173,7 +144,10 @@ def test_sessions_of_programs_are_left_alone_unless_all_are_meant(command: Comma
         assert program.stdout is not None and program.stdout.readline() == b"ready\n"
         done = command.run("stop")
         assert done.returncode == 0 and done.stdout.startswith("Nothing to stop: what is running belongs to programs")
-        assert len(sessions_in(command.root)) == 1
+        (name,) = sessions_in(command.root)
+        for part in ("", "/", name[:-1]):
+            command.refused("stop", part)
+        assert sessions_in(command.root) == [name]
         (row,) = command.json("stop", "--all")["ended"]
         assert row["programs"] == 1 and not is_alive(row["agent_pid"])
     finally:

@@ -163,6 +163,21 @@ def test_cause_and_context_are_kept():
     assert "direct cause" in shown
 
 
+def test_what_was_being_handled_is_shown_too():
+    @kernel.remote
+    def task():
+        try:
+            {}["missing"]
+        except KeyError:
+            raise AppError(2, "on top")  # noqa: B904
+
+    with pytest.raises(AppError) as caught:
+        kernel.get(task.remote())
+    shown = "".join(traceback.format_exception(type(caught.value), caught.value, caught.value.__traceback__))
+    assert "KeyError: 'missing'" in shown
+    assert "During handling of the above exception" in shown
+
+
 def test_an_argument_that_failed_fails_the_task_that_wanted_it():
     broken = fail.remote(AppError(3, "first"))
     for ref in (identity.remote(broken), identity.remote(value=broken), identity.remote(identity.remote(broken))):

@@ -27,7 +27,8 @@ from kernel.exceptions import (
     SessionEndedError,
     WorkerDiedError,
 )
-from kernel.node.processes import is_alive
+from kernel.node.processes import children_of, is_alive
+from kernel.runtime.current import get_runtime
 from kernel.testing.faults import agents_of, kill, paused, slowed, template_of, wait_until, workers_of
 from kernel.testing.leaks import MARK, no_leaks
 from kernel.testing.session import RunningSession, running_session, temporary_root
@@ -138,12 +139,17 @@ def test_workers_killed_at_random_cost_no_result(session: RunningSession, seed: 
     check_load(1)
 
 
-def test_a_killed_worker_is_named_with_its_signal(session: RunningSession) -> None:
-    ref = nap.remote(60)
-    wait_until(session.workers, 10, "the worker's start")
+def test_a_killed_worker_is_named_with_its_signal(session: RunningSession, tmp_path: Path) -> None:
+    @kernel.remote(max_retries=0)
+    def hang() -> None:
+        (tmp_path / "begun").touch()
+        time.sleep(60)
+
+    ref = hang.remote()
+    wait_until((tmp_path / "begun").exists, 10, "the begin of the task")
     busy = wait_for_busy(session)
     kill(busy)
-    with pytest.raises(WorkerDiedError, match=rf"nap\(\) .*signal 9 \(SIGKILL\).*pid {busy}"):
+    with pytest.raises(WorkerDiedError, match=rf"hang\(\) .*signal 9 \(SIGKILL\).*pid {busy}"):
         kernel.get(ref, timeout=10)
 
 
@@ -163,6 +169,27 @@ def test_tasks_behind_a_killed_one_lose_no_retry(session: RunningSession) -> Non
     for worker in pids:
         kill(worker)
     assert kernel.get([square.remote(i) for i in range(50)], timeout=20) == [i * i for i in range(50)]
+
+
+def threads_of(pid: int) -> list[str]:
+    """Return the threads that still hold the process's sockets: they may outlive the first one, which is a zombie."""
+    try:
+        return [thread for thread in os.listdir(f"/proc/{pid}/task") if is_alive(int(thread))]
+    except OSError:
+        return []
+
+
+def test_a_task_that_finds_its_worker_dead_runs_elsewhere_though_it_has_no_retry(session: RunningSession) -> None:
+    """It was never begun: it could not even be sent."""
+    io = get_runtime().io  # type: ignore[attr-defined]
+    for _ in range(3):
+        victim = kernel.get(pid.remote())
+        with io.lock:  # so that the end of its connection is not noticed yet
+            kill(victim)
+            wait_until(lambda: not threads_of(victim), 5, "the death of the worker")  # noqa: B023
+            refs = [pid.remote() for _ in range(2)]
+            io.flush()
+        assert victim not in kernel.get(refs, timeout=20)
 
 
 def test_a_killed_actor_is_dead_and_says_how(session: RunningSession) -> None:
@@ -276,6 +303,26 @@ def templates(session: RunningSession) -> list[int]:
         return []  # the next one starts
 
 
+def test_what_outlived_a_template_leaves_no_dead_processes_behind(session: RunningSession) -> None:
+    @kernel.remote
+    class Parent:
+        def leave_orphans(self) -> None:
+            subprocess.run(["sh", "-c", "for n in 1 2 3 4 5; do (sleep 0.1 &); done"], check=True)
+
+        def end(self) -> None:
+            os._exit(7)
+
+    parent = Parent.remote()
+    kernel.get(parent.leave_orphans.remote())
+    kill(session.template)
+    kernel.get(parent.leave_orphans.remote())
+    wait_until(lambda: templates(session), 5, "another template")
+    kernel.get(parent.leave_orphans.remote())
+    with pytest.raises(ActorDiedError, match="it ended with exit code 7"):
+        kernel.get(parent.end.remote())
+    wait_until(lambda: children_of(session.agent) == templates(session), 10, "the end of all others")
+
+
 def test_workers_and_template_killed_together(session: RunningSession) -> None:
     kernel.get([square.remote(i) for i in range(20)])
     for _ in range(3):
@@ -327,6 +374,22 @@ def test_a_killed_agent_ends_the_session_and_another_can_begin(delay: float) -> 
         assert kernel.get([square.remote(i) for i in range(10)], timeout=20) == [i * i for i in range(10)]
         kernel.shutdown()
         del view, kept, refs, counter
+
+
+@pytest.mark.parametrize("victims", ["agent", "agent, template"])
+def test_what_was_spilled_goes_with_a_killed_agent(victims: str) -> None:
+    with temporary_root() as root, no_leaks(root), ended_session():
+        spill = os.path.join(root, "spill")
+        kernel.init(num_cpus=1, temp_dir=root, object_store_memory=32 << 20, spill_directory=spill)
+        kept = [kernel.put(np.ones(10 << 20, np.uint8)) for _ in range(5)]
+        assert kernel.get(pid.remote())
+        (directory,) = Path(spill).iterdir()
+        wait_until(lambda: any(directory.iterdir()), 10, "spilling")
+        agent = agents_of()[0]
+        kill_together({"agent": agent, "template": template_of(agent)}, victims)
+        wait_until(lambda: not directory.exists(), 5, "the end of what was spilled")
+        os.rmdir(spill)
+        kept.clear()
 
 
 @kernel.remote(num_returns="streaming")
@@ -385,6 +448,8 @@ def test_every_wait_ends_when_the_agent_dies() -> None:
     with temporary_root() as root, no_leaks(root), ended_session():
         kernel.init(num_cpus=4, temp_dir=root)
         blocker = nap.remote(60)
+        counter = Counter.remote()
+        kernel.get(counter.add.remote())
         outcomes: dict[str, tuple[BaseException, float]] = {}
 
         def wait(name: str, use: Callable[[], object]) -> None:
@@ -396,7 +461,7 @@ def test_every_wait_ends_when_the_agent_dies() -> None:
         threads = [threading.Thread(target=wait, args=(name, way)) for name, way in WAYS_TO_WAIT.items()]
         for thread in threads:
             thread.start()
-        wait_until(lambda: len(workers_of(agents_of()[0])) >= 4, 10, "work on every processor")
+        wait_until(lambda: len(workers_of(agents_of()[0])) >= 5, 10, "work on every processor")
         killed = time.monotonic()
         kill(agents_of()[0])
         for thread in threads:
@@ -406,6 +471,8 @@ def test_every_wait_ends_when_the_agent_dies() -> None:
             assert isinstance(error, SessionEndedError), (name, error)
             assert "kernel.shutdown() and kernel.init()" in str(error), name
             assert ended - killed < 1, name
+        with pytest.raises(SessionEndedError):
+            counter.add.remote()
         outcomes.clear()
         del blocker, threads, thread, error
 
@@ -466,6 +533,67 @@ def test_a_killed_program_leaves_nothing(victims: str) -> None:
         kill_together({"driver": driver.pid, "agent": agent, "template": template_of(agent)}, victims)
         driver.wait()
         driver.stdout.close()  # type: ignore[union-attr]
+
+
+DIES_IN_INIT = """
+    import os, signal
+    import kernel
+    from kernel.api import joining
+    from kernel.runtime.process import Process
+
+    def die(*arguments, **named):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def die_unregistered(self, method, *arguments, **named):
+        self.flush()
+        die()
+
+    {patch}
+    kernel.init(num_cpus=1)
+"""
+
+
+@pytest.mark.parametrize("patch", ["joining.join = die", "Process.call_agent = die_unregistered"])
+def test_a_program_killed_while_it_joins_leaves_nothing(patch: str) -> None:
+    with temporary_root() as root, no_leaks(root):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("KERNEL_TMPDIR", root)
+            program = subprocess.run(
+                [sys.executable, "-c", textwrap.dedent(DIES_IN_INIT.format(patch=patch))], cwd=ROOT
+            )
+        assert program.returncode == -signal.SIGKILL
+
+
+FORKS = """
+    import os, sys, time
+    import kernel
+
+    kernel.init(num_cpus=1)
+    if os.fork() == 0:
+        print(os.getpid(), flush=True)
+        time.sleep(60)
+        os._exit(0)
+    sys.stdin.read()
+"""
+
+
+def test_a_forked_child_does_not_keep_a_session_alive() -> None:
+    with temporary_root() as root:
+        environment = {**os.environ, "KERNEL_TMPDIR": root}
+        program = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(FORKS)],
+            env=environment, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert program.stdin is not None and program.stdout is not None
+        child = int(program.stdout.readline())
+        try:
+            agent = agents_of(program.pid)[0]
+            kill(program.pid)
+            wait_until(lambda: not is_alive(agent), 5, "the end of the agent")
+            wait_until(lambda: not os.listdir(os.path.join(root, f"kernel-{os.getuid()}")), 5, "the end of the session")
+        finally:
+            kill(child)
+            program.communicate()
 
 
 def kill_together(processes: dict[str, int], victims: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -80,7 +81,7 @@ def test_workers_that_print_a_lot_stay_within_the_cap(tmp_path: Path) -> None:
     reactor = Reactor()
     seen = 0
 
-    def count(worker: bytes, stream: str, lines: list[str]) -> None:
+    def count(worker: bytes, name: str, stream: str, lines: list[str]) -> None:
         nonlocal seen
         seen += len(lines)
 
@@ -111,7 +112,7 @@ def test_a_line_without_an_end_does_not_fill_memory(tmp_path: Path) -> None:
     reactor = Reactor()
     pieces: list[str] = []
     service = LogService(
-        reactor, str(tmp_path), lambda worker: (1, "endless"), lambda w, s, lines: pieces.extend(lines)
+        reactor, str(tmp_path), lambda worker: (1, "endless"), lambda w, n, s, lines: pieces.extend(lines)
     )
     out, errors = service.open(b"worker00")
     for _ in range(40):
@@ -152,6 +153,42 @@ kernel.shutdown()"""
         assert out.count("to output") == 1 and "pid=" in out
         assert errors.count("to errors") == 1 and "pid=" in errors
         assert run(root, mark, "kernel.init(num_cpus=1, log_to_driver=False)", more) == ("", "")
+
+
+def test_every_line_has_the_name_of_the_task_that_wrote_it_or_none() -> None:
+    more = """
+import os, subprocess, sys
+
+@kernel.remote
+def first():
+    print("by the first")
+    print("its errors\\nand more of them", file=sys.stderr)
+
+@kernel.remote
+def second():
+    print("by the", end=" ", flush=True)
+    print("second")
+    subprocess.run(["echo", "by a subprocess"])
+
+@kernel.remote
+class Third:
+    def __init__(self):
+        print("by the third")
+        subprocess.run(["echo", "by its subprocess"])
+    def ready(self):
+        pass
+
+for _ in range(2):
+    kernel.get([first.remote(), second.remote()])
+kernel.get(Third.remote().ready.remote())
+kernel.shutdown()"""
+    with temporary_root() as root, no_leaks(root) as mark:
+        out, errors = run(root, mark, more=more)
+        origin = r"\((\w+) pid=\d+\) (.*)"
+        tasks = [("first", "by the first"), ("second", "by the second"), ("worker", "by a subprocess")]
+        actor = [("Third", "by the third"), ("Third", "by its subprocess")]
+        assert re.findall(origin, out) == [*tasks, *tasks, *actor]
+        assert re.findall(origin, errors) == [("first", "its errors"), ("first", "and more of them")] * 2
 
 
 def test_a_flood_of_output_keeps_the_session_responsive_and_the_agent_small() -> None:

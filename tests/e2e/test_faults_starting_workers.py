@@ -1,14 +1,20 @@
-"""A worker that dies before it has joined, when its template is dead too: nobody but the agent can notice."""
+"""Workers that are hard to start: they die early, their template does, or there is much to tell them."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 import kernel
+from kernel.exceptions import KernelError, WorkerDiedError
 from kernel.testing.faults import kill, workers_of
-from kernel.testing.session import RunningSession, kernel_session  # noqa: F401 - the fixture
+from kernel.testing.session import RunningSession, kernel_session, running_session  # noqa: F401 - the fixture
 
 
 def new_worker(agent: int, known: set[int]) -> int:
@@ -36,3 +42,42 @@ def test_a_worker_that_dies_with_its_template_is_replaced(kernel_session: Runnin
         kill(template)
         kill(worker)
         assert kernel.get([actor.give.remote() for actor in actors], timeout=20) == [42] * 3
+
+
+@contextmanager
+def session_with(site: Path, **modules: str) -> Iterator[RunningSession]:
+    """A session whose processes find these modules, with their text, before others."""
+    for name, text in modules.items():
+        (site / f"{name}.py").write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(site))
+        with running_session(num_cpus=1) as session:
+            yield session
+
+
+def test_a_template_that_can_not_start_fails_tasks_and_actors_and_says_why(tmp_path: Path) -> None:
+    @kernel.remote
+    class Never:
+        def give(self) -> int:
+            return 42
+
+    with session_with(tmp_path, numpy="import sys\nsys.exit('no room on the island')\n"):  # templates preload it
+        for _ in range(2):
+            with pytest.raises(WorkerDiedError, match="no worker can be started: [3-9] templates.* in a row") as caught:
+                kernel.get(kernel.remote(lambda: 42).remote(), timeout=20)
+            assert "it ended with exit code 1;" in str(caught.value)
+            assert "logs/agent.err:\n" in str(caught.value) and "no room on the island" in str(caught.value)
+        with pytest.raises(KernelError, match="(?s)no worker can be started.*no room on the island"):
+            kernel.get(Never.remote().give.remote(), timeout=20)
+
+
+def test_a_module_that_breaks_while_it_is_preloaded_costs_no_worker(tmp_path: Path) -> None:
+    with session_with(tmp_path, numpy="raise ValueError('built for another machine')") as session:
+        assert kernel.get(kernel.remote(lambda: 42).remote(), timeout=20) == 42
+        assert "built for another machine" in session.log("agent.err")
+
+
+def test_an_environment_may_be_large(kernel_session: RunningSession) -> None:  # noqa: F811
+    environment = {"env_vars": {"LARGE": "x" * 1_000_000}}
+    task = kernel.remote(lambda: len(os.environ["LARGE"])).options(runtime_env=environment)
+    assert kernel.get(task.remote(), timeout=20) == 1_000_000

@@ -308,6 +308,25 @@ def test_the_owners_death_is_told(eventually):
         kernel.get(holder.read.remote(), timeout=10)
 
 
+def test_an_owner_that_does_not_answer_costs_a_get_little_more_than_its_time():
+    @kernel.remote
+    class Owner:
+        def begin(self):
+            return [nap.remote(60)], os.getpid()
+
+    owner = Owner.remote()
+    (ref,), pid = kernel.get(owner.begin.remote())
+    os.kill(pid, signal.SIGSTOP)
+    begun = time.monotonic()
+    with pytest.raises(exceptions.GetTimeoutError, match="belongs to process .* which does not answer"):
+        kernel.get(ref, timeout=0.1)
+    assert time.monotonic() - begun < 1.5
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(exceptions.OwnerDiedError):
+        kernel.get(ref, timeout=10)
+    kernel.cancel(ref)  # its owner is gone, and its task with it
+
+
 def test_a_reference_pickled_by_other_means_stays_good():
     """Who pickles by hand can't be counted; the object lives as long as the session."""
     runtime = kernel.api.session.ensure_session()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
 import textwrap
 
@@ -250,3 +252,22 @@ def test_a_bad_environment_of_the_program_leaves_no_session(fresh_session):
     assert not kernel.is_initialized()
     fresh_session()
     assert kernel.get(variable.remote("KT_NONE")) is None
+
+
+def test_a_package_that_is_gone_from_a_node_is_fetched_again(fresh_session, project):
+    info = fresh_session()
+    pid_of_worker = kernel.remote(runtime_env={"working_dir": str(project)})(os.getpid)
+    os.kill(kernel.get(pid_of_worker.remote()), signal.SIGKILL)
+    shutil.rmtree(os.path.join(info["session_dir"], "packages"))
+    assert kernel.get(pid_of_worker.remote(), timeout=10)
+
+
+def test_a_package_that_is_gone_is_an_error_each_time(fresh_session, project):
+    info = fresh_session()
+    pid_of_worker = kernel.remote(runtime_env={"working_dir": str(project)})(os.getpid)
+    os.kill(kernel.get(pid_of_worker.remote()), signal.SIGKILL)
+    for folder in ("packages", "archives"):
+        shutil.rmtree(os.path.join(info["session_dir"], folder))
+    for _ in range(2):
+        with pytest.raises(exceptions.RuntimeEnvError, match="is not on this node, and the head has it no more"):
+            kernel.get(pid_of_worker.remote(), timeout=10)

@@ -267,6 +267,19 @@ def test_an_unknown_plugin(choice: dict[str, str], words: str) -> None:
         kernel.init(temp_dir=root, **choice)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("source", ["environment", "file"])
+def test_an_unknown_plugin_that_was_chosen_elsewhere_is_not_replaced_by_local_mode(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if source == "file":
+        (tmp_path / "kernel.toml").write_text('[plugins]\nscheduler = "nonesuch"\n')
+        monkeypatch.setenv("KERNEL_CONFIG", str(tmp_path / "kernel.toml"))
+    else:
+        monkeypatch.setenv("KERNEL_SCHEDULER", "nonesuch")
+    with temporary_root() as root, no_leaks(root), fails_soon(PluginNotFoundError, "nonesuch"):
+        kernel.init(temp_dir=root)
+
+
 BROKEN_PLUGIN = {
     "broken-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n",
     "broken-1.0.dist-info/entry_points.txt": "[kernel.plugins]\nscheduler_broken = broken_plugin\n",
@@ -313,7 +326,7 @@ def test_an_agent_that_dies_at_the_start_says_its_last_words() -> None:
     with temporary_root() as root, no_leaks(root), pytest.MonkeyPatch.context() as patch:
         with tempfile.TemporaryDirectory(dir="/tmp") as site:
             Path(site, "sitecustomize.py").write_text(
-                "import sys\nif 'kernel.node.boot' in sys.orig_argv: sys.exit('no room on the island')\n"
+                "import sys\nif 'kernel.node.boot' in ' '.join(sys.orig_argv): sys.exit('no room on the island')\n"
             )
             patch.syspath_prepend(site)
             with fails_soon(SessionEndedError, "exit code 1(.|\n)*no room on the island"):
@@ -350,6 +363,15 @@ def test_a_session_that_is_not_there() -> None:
             kernel.init("auto")
         with fails_soon(SessionEndedError, "no session answers"):
             kernel.init("/nonesuch/session")
+
+
+def test_nothing_is_imported_from_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("queue", "json", "structlog", "numpy"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})")
+    monkeypatch.chdir(tmp_path)
+    with running_session():
+        assert kernel.get(kernel.remote(lambda: os.getcwd()).remote(), timeout=20) == str(tmp_path)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_init_from_many_threads_begins_one_session() -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ import numpy as np
 import pytest
 
 import kernel
-from kernel.exceptions import ObjectStoreFullError, OutOfDiskError, WorkerDiedError
+from kernel.exceptions import GetTimeoutError, ObjectStoreFullError, OutOfDiskError, SpillError, WorkerDiedError
 from kernel.node.store_service import PATIENCE_SECONDS
 from kernel.runtime.current import get_runtime
 from kernel.testing.faults import kill, wait_until
@@ -159,6 +160,42 @@ def test_a_store_full_of_values_in_use_says_who_holds_them() -> None:
         assert [digest(kernel.get(ref)) for ref in refs] == [digest(block(n, 6 * MB)) for n in range(5)]
 
 
+@contextmanager
+def one_spilled_and_no_room_for_it() -> Iterator[tuple[list[kernel.ObjectRef], list[np.ndarray]]]:
+    """A session with five objects, of which the first is spilled and the rest are held, as yielded."""
+    with running_session(object_store_memory=32 * MB):
+        refs = [kernel.put(block(n, 7 * MB)) for n in range(5)]
+        yield refs, kernel.get(refs[1:])
+
+
+def test_ctrl_c_in_a_get_that_waits_for_room_leaves_nothing_pinned() -> None:
+    with one_spilled_and_no_room_for_it() as (refs, held):
+
+        def press() -> None:
+            wait_until(lambda: usage()["waiting"] == 1, 5, "a get that waits")
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=press)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            kernel.get(refs[0])
+        thread.join()
+        held.clear()
+        assert digest(kernel.get(refs[0])) == digest(block(0, 7 * MB))
+        refs.clear()
+        wait_until(lambda: settles_at(used=0, pinned=0, spilled=0, objects=0, waiting=0), 5, "an empty store")
+
+
+def test_a_get_that_waits_for_room_keeps_to_its_timeout() -> None:
+    with one_spilled_and_no_room_for_it() as (refs, held):
+        assert kernel.get(refs[1], timeout=0)[0] == held[0][0], "what is in memory takes no time"
+        begun = time.monotonic()
+        with pytest.raises(GetTimeoutError, match=r"not in memory: \d+ of the store's \d+ bytes are in use"):
+            kernel.get(refs[0], timeout=0.1)
+        assert time.monotonic() - begun < PATIENCE_SECONDS - 1
+        held.clear()
+
+
 def test_who_waits_for_room_gets_it_when_a_holder_lets_go() -> None:
     with running_session(object_store_memory=32 * MB):
         held = [kernel.get(kernel.put(block(n, 7 * MB))) for n in range(4)]
@@ -177,7 +214,7 @@ SPILL_PLUGIN = {
     "spill_small-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: spill-small\nVersion: 1.0\n",
     "spill_small-1.0.dist-info/entry_points.txt": "[kernel.plugins]\nspill_small = spill_small\n",
     "spill_small.py": """
-        import errno, os
+        import errno, os, time
         from kernel.local.spill import DiskSpill
         from kernel_spec import hookimpl
 
@@ -185,10 +222,23 @@ SPILL_PLUGIN = {
 
         class SmallDisk(DiskSpill):
             name = "small"
+            timeout_seconds = 1.0
+
+            def __init__(self, directory):
+                super().__init__(directory)
+                (self.folder,) = os.scandir(directory)
+
+            def hang(self):
+                while os.path.exists(os.path.join(os.environ["SPILL_SMALL_FLAG"], "hang")):
+                    time.sleep(0.01)
+
+            def read_into(self, uri, data):
+                self.hang()
+                super().read_into(uri, data)
 
             def write(self, object, data):
-                folder = self._directory
-                taken = sum(entry.stat().st_size for entry in os.scandir(folder))
+                self.hang()
+                taken = sum(entry.stat().st_size for entry in os.scandir(self.folder))
                 roomy = os.path.exists(os.path.join(os.environ["SPILL_SMALL_FLAG"], "room"))
                 if taken + data.nbytes > LIMIT and not roomy:
                     raise self._write_error(object, data.nbytes, OSError(errno.ENOSPC, "No space left on device"))
@@ -238,6 +288,25 @@ def test_a_full_disk_is_an_error_that_loses_nothing() -> None:
         refs += [kernel.put(block(number, 4 * MB)) for number in range(len(refs), 20)]
         assert kernel.get(make.remote(), timeout=20).sum() == block(1, 4 * MB).sum()
         assert [digest(kernel.get(ref)) for ref in refs] == [digest(block(n, 4 * MB)) for n in range(20)]
+
+
+def test_a_hung_disk_is_an_error_in_time_and_goes_on_when_it_answers() -> None:
+    with small_disk(1 << 40) as site, running_session(object_store_memory=32 * MB, spill_target="small"):
+        refs = [kernel.put(block(number, 4 * MB)) for number in range(13)]
+        refs.pop()
+        wait_until(lambda: usage()["used"] <= 25 * MB, 5, "room for one object")
+        hang = site / "hang"
+        hang.touch()
+        with pytest.raises(SpillError, match=r"the spill target 'small' did not read object .* within 1 s: it hangs"):
+            kernel.get(refs[0], timeout=20)
+        with pytest.raises(SpillError, match=r"the spill target 'small' did not write object .* within 1 s: it hangs"):
+            kernel.put(block(12, 4 * MB))
+        assert digest(kernel.get(refs[11])) == digest(block(11, 4 * MB)), "what is in memory stays of use"
+        hang.unlink()
+        refs += [kernel.put(block(number, 4 * MB)) for number in range(len(refs), 16)]
+        assert [digest(kernel.get(ref, timeout=20)) for ref in refs] == [digest(block(n, 4 * MB)) for n in range(16)]
+        refs.clear()
+        wait_until(lambda: settles_at(used=0, spilled=0, objects=0, pinned=0), 10, "an empty store")
 
 
 def test_a_session_needs_no_dev_shm() -> None:

@@ -72,6 +72,17 @@ def test_a_segfault_shows_where_it_happened():
         kernel.get(victim.remote(), timeout=20)
 
 
+def test_no_task_is_sent_to_a_worker_that_has_called_sys_exit():
+    @kernel.remote(max_retries=0)
+    def leave():
+        sys.exit(3)
+
+    for number in range(10):
+        with pytest.raises(exceptions.WorkerDiedError):
+            kernel.get(leave.remote(), timeout=20)
+        assert kernel.get(identity.options(max_retries=0).remote(number), timeout=20) == number
+
+
 def test_sys_exit_ends_the_worker_and_says_so():
     @kernel.remote(max_retries=0)
     def leave():
@@ -297,7 +308,9 @@ def test_workers_that_can_not_start_are_not_tried_for_ever(fresh_session, tmp_pa
     kernel.get(identity.remote(1))
     os.rmdir(tmp_path / "gone")
     fresh_worker = identity.options(runtime_env={"env_vars": {"KT_FRESH": "1"}})
-    with pytest.raises(exceptions.WorkerDiedError, match=r"(?s)3 workers in a row died.*FileNotFoundError"):
+    with pytest.raises(
+        exceptions.WorkerDiedError, match=r"(?s)3 workers in a row did not come up; the last: .*FileNotFoundError"
+    ):
         kernel.get([fresh_worker.remote(1) for _ in range(5)], timeout=20)
     assert kernel.get(identity.remote(2), timeout=10) == 2
     os.mkdir(tmp_path / "gone")

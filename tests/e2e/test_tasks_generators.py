@@ -167,9 +167,19 @@ def test_waiting_for_the_next_item_with_a_timeout():
 
     stream = stuck.remote()
     next(stream)
-    with pytest.raises(exceptions.GetTimeoutError, match=r"yielded nothing within 0.1 s"):
+    with pytest.raises(exceptions.GetTimeoutError, match=r"yielded nothing within 0.1 s: stuck\(\)"):
         stream.next(timeout=0.1)
     stream.close()
+
+
+def test_a_task_that_waits_for_the_next_item_lends_its_cpu(fresh_session):
+    fresh_session(num_cpus=1)
+
+    @kernel.remote
+    def total():
+        return sum(kernel.get(ref) for ref in count.remote(3))
+
+    assert kernel.get(total.remote(), timeout=10) == 3
 
 
 def test_streams_may_be_bounded(tmp_path, eventually):

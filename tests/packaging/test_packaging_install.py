@@ -19,7 +19,14 @@ import pytest
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[2]
-PLUGINS = ("accelerator-nvidia", "metadata-sqlite", "scheduler-fifo", "serializer-arrow", "store-plasma")
+PLUGINS = (
+    "accelerator-nvidia",
+    "metadata-sqlite",
+    "scheduler-fair",
+    "scheduler-fifo",
+    "serializer-arrow",
+    "store-plasma",
+)
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"

@@ -23,9 +23,9 @@ DISTRIBUTIONS = [ROOT / "spec", ROOT, *sorted(path.parent for path in (ROOT / "p
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))
 
 OPTIONAL: dict[str, set[str]] = {
-    "kernel": {"pytest", "hypothesis"},
+    "kernel": {"cryptography", "grpcio", "hypothesis", "protobuf", "pytest"},
 }
-"""Distribution to third-party modules that only parts of it need which say so themselves (`kernel.testing`)."""
+"""Distribution to third-party ones that only parts of it need which say so themselves (testing, certificates, gRPC)."""
 
 DISTRIBUTION_OF = {"pynvml": "nvidia-ml-py", "grpc": "grpcio", "google": "protobuf"}
 """Modules whose distribution has another name, for where it is not installed."""
@@ -98,14 +98,15 @@ def test_a_plugin_has_one_name_with_three_punctuations(folder: Path) -> None:
         assert (folder / file).exists(), f"{folder.name} has no {file}"
 
 
-def test_the_plugins_extra_names_every_back_end() -> None:
+def test_the_plugins_extra_names_every_back_end_that_needs_no_server() -> None:
     named = {name_of(item) for item in hook_of(ROOT)["optional-dependencies"]["plugins"]}
     back_ends = {
         project(folder)["project"]["name"]
         for folder in DISTRIBUTIONS[2:]
         if "kernel.libraries" not in project(folder)["project"]["entry-points"]
     }
-    assert named >= back_ends
+    need_a_server = {"kernel-metadata-redis", "kernel-spill-fsspec"}
+    assert named >= back_ends - need_a_server and not named & need_a_server
 
 
 def test_pytest_finds_every_package_without_an_install() -> None:

@@ -33,7 +33,7 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MB", "-5", "5 parsecs", "1.2.3", "0x10", "nan", "inf"])
+@pytest.mark.parametrize("text", ["", "MB", "-5", "5 parsecs", "1.2.3", "0x10", "nan", "inf", "1e999", "9e307GB"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size"):
         parse_size(text)
@@ -87,6 +87,16 @@ def test_a_bar_shows_little_as_something_and_never_more_than_all() -> None:
 def test_a_table_aligns_columns(capsys: pytest.CaptureFixture[str]) -> None:
     display.table(("NAME", "SIZE"), [("a", "1"), ("long name", "1,000")], indent=1, right=(1,))
     assert capsys.readouterr().out == " NAME        SIZE\n a              1\n long name  1,000\n"
+
+
+@pytest.mark.parametrize(("cut", "shown"), [(True, 10), (False, 300)])
+def test_a_table_fits_a_terminal_if_it_may_be_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, cut: bool, shown: int
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    display.table(("A", "B"), [("x" * 10, "y" * 300)], cut=cut)
+    assert len(capsys.readouterr().out.splitlines()[-1]) == 12 + shown
 
 
 def test_what_is_too_long_loses_its_beginning() -> None:

@@ -133,11 +133,23 @@ def test_plugins_add_commands_and_replace_none(
         (["stat"], "kernel: there is no command 'kernel stat', did you mean 'status'?"),
         (["memroy"], "kernel: there is no command 'kernel memroy', did you mean 'memory'?"),
         (["plugins", "lst"], "kernel: there is no command 'kernel plugins lst', did you mean 'list'?"),
-        (["status", "--jsn"], "kernel: kernel status: No such option '--jsn'. Did you mean '--json'?"),
-        (["start"], "kernel: say --head to start a session on this machine: kernel start --head"),
+        (["plugins", "list", "--jsn"], "kernel: kernel plugins list: No such option '--jsn'. Did you mean '--json'?"),
+        (["start"], "kernel: say --head to start a cluster on this machine (kernel start --head), or --address"),
+        (["start", "--head", "--address=h:1"], "kernel: --head starts a cluster and --address joins one"),
+        (["start", "--address=head"], "kernel: 'head' is no place to connect to: expected HOST:PORT"),
+        (["start", "--address=h:1", "--scheduler=fifo"], "--scheduler is said where the head is started, and holds"),
+        (["start", "--head", "--node-ip-address=0.0.0.0"], "is no address that others can reach; say theirs, and"),
+        (["start", "--head", "--listen=0.0.0.0:1"], "--listen 0.0.0.0:1 needs --node-ip-address HOST"),
+        (["start", "--head", "--tls=/nowhere"], "the TLS file /nowhere/node.pem can't be read"),
+        (["start", "--head", "--token-file=/nowhere/t"], "the token file /nowhere/t can't be written: No such file"),
+        (["token", "10.0.0.1:6380"], "this needs a node of the cluster at 10.0.0.1:6380 on this machine, and there"),
+        (["drain"], "Missing argument 'NODE'"),
+        (["status", "--address", "10.0.0.1:6380"], "the token of the cluster at 10.0.0.1:6380 is not known here: "),
+        (["stop", "x", "--address", "10.0.0.1:6380"], "--address ends a cluster by asking its head, and goes with no"),
         (["status", "--address", "x"], "kernel: there is no session 'x': no session of yours is running;"),
         (["stop", "x"], "kernel: there is no session 'x': no session of yours is running;"),
-        (["start", "--address=10.0.0.1:6379"], "joining the head of another comes with the cluster release"),
+        (["stop", ""], "kernel: '' is no name of a session; without a name, all that `kernel start` started end"),
+        (["start", "--address=10.0.0.1:6379"], "the token of the cluster at 10.0.0.1:6379 is not known here: `kernel"),
         (["start", "--head", "--num-cpus", "many"], "'many' is not a valid float"),
         (["start", "--head", "--num-cpus", "-1"], "-1.0 is not in the range x>=0"),
         (["start", "--head", "--memory", "5parsecs"], "'5parsecs' is not a size; write bytes, or a number with"),
@@ -147,7 +159,7 @@ def test_plugins_add_commands_and_replace_none(
         (["start", "--head", "--labels", "fast"], "'fast' is no label; write NAME=VALUE"),
         (["start", "--head", "--object-store-memory", "5B"], "object_store_memory must be at least 1 MB"),
         (["memory", "--sort", "age"], "'age' is not one of 'size', 'id', 'site'"),
-        (["explain"], "Missing argument 'REF|ACTOR'"),
+        (["explain"], "Missing argument 'REF|ACTOR|GROUP'"),
     ],
 )
 def test_what_is_unknown_or_wrong_is_answered_in_one_line(
@@ -157,7 +169,7 @@ def test_what_is_unknown_or_wrong_is_answered_in_one_line(
     assert not list(no_sessions.glob("kernel-*/*"))
 
 
-@pytest.mark.parametrize("name", ["status", "memory", "logs", "stack", "timeline"])
+@pytest.mark.parametrize("name", ["status", "memory", "logs", "stack", "timeline", "token"])
 def test_without_a_session_every_question_says_how_to_start_one(capsys: pytest.CaptureFixture[str], name: str) -> None:
     line = refused(capsys, name, code=1)
     assert line == "kernel: no session of yours is running; start one with: kernel start --head"

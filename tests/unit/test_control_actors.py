@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ from kernel.control.actors import (
     EndWorker,
     Publish,
 )
-from kernel_spec.errors import InternalError, NameTakenError
+from kernel.runtime import operations as op
+from kernel_spec.errors import ActorOutOfMemoryError, InternalError, NameTakenError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
 
 OWNER = ProcessId(b"owner")
@@ -62,6 +64,36 @@ def alive(table: ActorTable, **description: Any) -> ActorRecord:
     table.constructed(made.id, None)
     table.validate()
     return made
+
+
+def test_an_actor_that_was_ended_for_memory_rests_ever_longer_before_it_restarts() -> None:
+    table = ActorTable()
+    actor = alive(table, max_restarts=2)
+    for seconds in (1.0, 2.0):
+        assert table.worker_died(WORKER, "memory ran out", op.CROWDED_OUT)[-1] == AskLease(ACTOR, seconds)
+        table.validate()
+        assert actor.lease is None
+        table.lease_asked(ACTOR, LEASE)
+        table.lease_granted(LEASE, WORKER)
+        table.constructed(ACTOR, None)
+        table.validate()
+    table.worker_died(WORKER, "memory ran out", op.CROWDED_OUT)
+    assert actor.state == DEAD and actor.failure is not None
+    error = pickle.loads(actor.failure[1])
+    assert type(error) is ActorOutOfMemoryError
+    assert str(error) == (
+        "actor Counter was ended: memory ran out. It was restarted 2 times and has no restarts left (max_restarts). "
+        "Have fewer of them run at once (num_cpus=, or memory= to reserve what each needs)"
+    )
+
+
+def test_an_actor_that_rests_can_be_killed() -> None:
+    table = ActorTable()
+    actor = alive(table, max_restarts=1)
+    table.worker_died(WORKER, "memory ran out", op.OUT_OF_MEMORY)
+    assert table.kill(ACTOR, no_restart=True) == [Publish(ACTOR)]
+    assert actor.state == DEAD
+    table.validate()
 
 
 def test_life_from_creation_to_death() -> None:
@@ -150,6 +182,7 @@ def test_restarts_are_counted(restarts: int) -> None:
         table.validate()
     table.worker_died(actor.worker, "signal 11")
     assert actor.state == DEAD
+    assert list(actor.workers) == [WORKER, *(b"worker%d" % attempt for attempt in range(1, restarts + 1))]
 
 
 def test_kill_that_allows_restarts_waits_for_the_old_process() -> None:
@@ -353,7 +386,9 @@ class ActorLives(RuleBasedStateMachine):
         worker = data.draw(st.sampled_from(sorted(self.living)))
         self.living.discard(worker)
         self.constructing = {actor: w for actor, w in self.constructing.items() if w != worker}
-        self.carry_out(self.table.worker_died(worker, "signal 9"))
+        self.carry_out(
+            self.table.worker_died(worker, "signal 9", data.draw(st.sampled_from([op.DIED, op.OUT_OF_MEMORY])))
+        )
         for lease in [lease for lease, w in self.granted.items() if w == worker]:
             del self.granted[lease]  # the agent gives back what a process held
 
@@ -401,3 +436,59 @@ class ActorLives(RuleBasedStateMachine):
 
 ActorLives.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestActorLives = ActorLives.TestCase
+
+
+# -- after the death of a head -----------------------------------------------------------------------------------------
+
+
+def restored(made: ActorRecord) -> ActorTable:
+    """Return the table of another head, which has read what the first wrote down."""
+    table = ActorTable()
+    table.restore(pickle.loads(pickle.dumps(made)))
+    table.validate()
+    return table
+
+
+def test_what_an_agent_tells_once_more_changes_nothing() -> None:
+    table = restored(alive(ActorTable(), name="named"))
+    assert table.lease_granted(LEASE, WORKER) == []
+    assert table.constructed(ACTOR, None) == []
+    assert table.arguments_ready(ACTOR, b"creation", None) == []
+    assert table.actors[ACTOR].state == ALIVE
+    assert table.find("space", "named") is table.actors[ACTOR]
+    assert table.resume({WORKER}, {LEASE}, {OWNER}) == []
+    table.validate()
+
+
+def test_what_is_not_there_any_more_is_mourned_when_the_next_head_goes_on() -> None:
+    table = restored(alive(ActorTable(), max_restarts=1))
+    assert AskLease(ACTOR) in table.resume(set(), set(), {OWNER})
+    assert table.actors[ACTOR].state == RESTARTING
+    table = restored(alive(ActorTable()))
+    assert Publish(ACTOR) in table.resume({WORKER}, {LEASE}, set())
+    assert (table.actors[ACTOR].state, table.actors[ACTOR].cause) == (DEAD, "the process that created it ended")
+
+
+def test_what_may_not_have_been_done_is_done_again() -> None:
+    table = ActorTable()
+    table.create(record())
+    table.arguments_ready(ACTOR, b"creation", None)
+    table.lease_asked(ACTOR, LEASE)
+    waiting = restored(table.actors[ACTOR])
+    assert waiting.resume(set(), set(), {OWNER}) == [AskLease(ACTOR)]
+    table.lease_granted(LEASE, WORKER)
+    starting = restored(table.actors[ACTOR])
+    assert starting.resume({WORKER}, {LEASE}, {OWNER}) == [Construct(ACTOR)]
+    table.constructed(ACTOR, None)
+    table.out_of_scope(ACTOR)
+    ending = restored(table.actors[ACTOR])
+    assert [type(step) for step in ending.resume({WORKER}, {LEASE}, {OWNER})] == [EndWorker]
+
+
+def test_those_that_changed_are_named_until_they_are_written_down() -> None:
+    table = ActorTable()
+    made = alive(table)
+    assert table.changed == {ACTOR}
+    table.changed.clear()
+    table.kill(made.id, True)
+    assert table.changed == {ACTOR}

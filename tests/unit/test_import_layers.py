@@ -21,10 +21,11 @@ LAYERS = (
     ("runtime",),
     ("local",),
     ("control",),
+    ("control_plane",),
     ("node",),
     ("api", "exceptions"),
     ("",),  # kernel/__init__.py, the public face
-    ("testing",),
+    ("testing", "simulation"),
     ("cli",),
 )
 """The parts of `kernel`, lowest first. A part may import itself, its neighbours of one line, and what is below."""

@@ -13,7 +13,9 @@ import structlog
 
 import kernel
 from kernel import exceptions
+from kernel.local.helpers import Helpers
 from kernel.runtime.current import get_runtime
+from kernel.testing.faults import wait_until
 
 
 @pytest.fixture
@@ -231,7 +233,8 @@ def test_a_generator_put_aside_holds_no_cpu(local):
     assert kernel.get(thread.remote()) == threading.get_ident()
     for stream in streams:
         stream.close()
-    assert kernel.available_resources()["CPU"] == 2
+    # The generators end in threads of their own.
+    wait_until(lambda: kernel.available_resources()["CPU"] == 2, 10, "both CPUs to be free again")
 
 
 def test_many_queued_calls_do_not_nest(local):
@@ -327,3 +330,39 @@ def test_the_bare_kernel_runs_in_local_mode_and_says_so_once(monkeypatch):
     assert len(warnings) == 1
     assert 'pip install "kernel[plugins]"' in warnings[0]["event"]
     assert "object store" in warnings[0]["reason"] or "object_store" in warnings[0]["reason"]
+
+
+def test_the_configuration_file_selects_serializers(tmp_path, monkeypatch):
+    kernel.shutdown()
+    (tmp_path / "kernel.toml").write_text('[plugins]\nserializer = "nonesuch"\n')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(exceptions.PluginNotFoundError, match=r"nonesuch.*kernel\.toml"):
+        kernel.init(local_mode=True)
+
+
+def test_what_fails_in_a_helper_leaves_the_turn_to_the_next(monkeypatch):
+    died, ran = [], threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda failure: died.append(failure.exc_type))
+    helpers = Helpers()
+
+    def fail(error):
+        raise error
+
+    for error in (KeyboardInterrupt, RuntimeError):
+        helpers.submit(lambda error=error: fail(error))
+    helpers.submit(ran.set)
+    assert ran.wait(10)
+    assert died == [RuntimeError]
+
+
+def test_pending_calls_are_counted_for_each_caller(local):
+    gate = Gate.options(max_pending_calls=1).remote()
+    waits = gate.passed.remote()
+    with pytest.raises(exceptions.PendingCallsLimitError, match="has 1 calls of this process waiting"):
+        gate.passed.remote()
+
+    @kernel.remote
+    def opens():
+        kernel.get(gate.open.remote())
+
+    kernel.get([opens.remote(), waits])

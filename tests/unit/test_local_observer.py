@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from kernel.local.observer import RecordingObserver
 from kernel.testing.observer import ObserverConformance
-from kernel_spec.observers import LifecycleEvent
+from kernel_spec.observers import ACTOR, FINISHED, TASK, LifecycleEvent
 
 
 class TestRecording(ObserverConformance):
     make_observer = staticmethod(RecordingObserver)
 
 
-def event(number: int, kind: str = "task") -> LifecycleEvent:
-    return LifecycleEvent(kind, "finished", str(number), float(number))
+def event(number: int, kind: str = TASK) -> LifecycleEvent:
+    return LifecycleEvent(kind, FINISHED, str(number), float(number))
 
 
 def test_keeps_the_last_events_in_order() -> None:
@@ -25,7 +25,7 @@ def test_keeps_the_last_events_in_order() -> None:
 
 def test_events_can_be_picked() -> None:
     observer = RecordingObserver()
-    observer.observe([event(1), event(1, "actor"), event(2, "actor")])
-    assert observer.events(kind="actor") == [event(1, "actor"), event(2, "actor")]
-    assert observer.events(kind="actor", id="2") == [event(2, "actor")]
-    assert observer.events(id="1") == [event(1), event(1, "actor")]
+    observer.observe([event(1), event(1, ACTOR), event(2, ACTOR)])
+    assert observer.events(kind=ACTOR) == [event(1, ACTOR), event(2, ACTOR)]
+    assert observer.events(kind=ACTOR, id="2") == [event(2, ACTOR)]
+    assert observer.events(id="1") == [event(1), event(1, ACTOR)]

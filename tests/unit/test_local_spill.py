@@ -68,3 +68,8 @@ def test_files_of_others_are_out_of_reach(tmp_path) -> None:
     with pytest.raises(SpillError, match="names nothing"):
         target.delete(f"file://{tmp_path}/precious")
     assert (tmp_path / "precious").exists()
+
+
+def test_a_url_is_no_directory() -> None:
+    with pytest.raises(SpillError, match=r"is a URL \(s3://\.\.\.\), and the spill target 'disk' .*'fsspec'"):
+        DiskSpill("s3://bucket/prefix")

@@ -17,10 +17,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kernel.runtime.inspection import Inspection
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import INLINE, PENDING, Entry, dropped
 from kernel.runtime.ownership import Arrival, Ownership
 from kernel.runtime.waiting import Waiter
+from kernel.runtime.worker import Worker
 from kernel_spec.errors import ObjectLostError
 
 NAMES = [b"process%d" % i for i in range(3)]
@@ -58,7 +60,7 @@ class FakeProcess:
         self.lock = threading.RLock()
         self.handlers = {TASK: self.on_task, RESULT: self.on_result}
         self.on_peer_lost = []
-        self.after_batch = []
+        self.leftovers = []
         self.network = network
         self.store = SimpleNamespace(drain_released=lambda: None, delete=lambda ids: None)
         self.ownership = Ownership(self, self.store)
@@ -74,9 +76,13 @@ class FakeProcess:
     def send(self, connection, message):
         self.network.queues[(self.id, connection.info.id)].append(message)
 
+    def after_batch(self, leftovers, function):
+        self.leftovers.append((leftovers, function))
+
     def after(self):
-        for function in self.after_batch:
-            function()
+        for leftovers, function in self.leftovers:
+            if leftovers:
+                function()
 
     def new_id(self):
         self.counter += 1
@@ -383,3 +389,41 @@ def test_a_reference_to_what_was_freed_says_so(three):
     assert ref.is_ready()
     with pytest.raises(ObjectLostError, match="freed by its owner"):
         raise pickle.loads(ref._entry.value[1])
+
+
+class SeenWhilePutting:
+    """An object during whose inspection another thread puts one more."""
+
+    state, needed, borrowed = INLINE, False, False
+
+    def __init__(self, objects):
+        self.objects = objects
+
+    @property
+    def details(self):
+        self.objects[b"object%d" % len(self.objects)] = Entry(b"", 1)
+
+    @property
+    def owner(self):
+        return self.details
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda ownership: ownership.drop_idle_views(),
+        lambda ownership: Worker._is_needed(
+            SimpleNamespace(_instance=None, runtime=SimpleNamespace(ownership=ownership))
+        ),
+        lambda ownership: Inspection._explain_matches(
+            SimpleNamespace(_ownership=ownership, _match=lambda entry: entry.owner), b"object"
+        ),
+    ],
+)
+def test_what_looks_at_all_objects_does_not_mind_that_others_put(three, look):
+    _, (owner, *_) = three
+    objects = owner.ownership.objects
+    for number in range(2):
+        objects[b"object%d" % number] = SeenWhilePutting(objects)
+    look(owner.ownership)
+    assert len(objects) == 4

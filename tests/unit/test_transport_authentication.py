@@ -161,3 +161,12 @@ def test_a_token_that_others_can_read_is_not_used(tmp_path):
     path.chmod(0o640)
     with pytest.raises(ProtocolError, match="can be read by others; run: chmod 600"):
         read_token(path)
+
+
+@pytest.mark.parametrize("text", [b"", b"no digits", b"\xff\xfe", b"ab" * 31, b"ab" * 33])
+def test_a_damaged_token_says_so(tmp_path, text):
+    path = tmp_path / "token"
+    path.write_bytes(text)
+    path.chmod(0o600)
+    with pytest.raises(ProtocolError, match=f"token is damaged.* kernel stop --force {tmp_path.name}$"):
+        read_token(path)

@@ -8,7 +8,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kernel.node.worker_pool import ACTOR, ENDING, IDLE, LEASED, STARTING, Assign, StartWorker, WorkerPool
+from kernel.node.worker_pool import (
+    ACTOR,
+    ENDING,
+    FAILED_STARTS,
+    IDLE,
+    LEASED,
+    STARTING,
+    Assign,
+    GiveUp,
+    StartWorker,
+    WorkerPool,
+)
 from kernel_spec.ids import LeaseId, ProcessId
 
 KEY = (b"job", "")
@@ -84,6 +95,68 @@ def test_worker_that_dies_while_it_starts_is_replaced_if_leases_wait() -> None:
     pool.validate()
 
 
+def test_lease_whose_worker_can_not_be_started_is_given_up_and_the_next_one_tries_again() -> None:
+    pool = make_pool()
+    first = started(pool, b"a")
+    second = started(pool, b"b")
+    assert pool.could_not_start(second) == [b"b"], "the first, which is on its way, will do for one of them"
+    pool.validate()
+    assert pool.registered(first, None, 0.0) == [Assign(first, LeaseId(b"a"))]
+    third = started(pool, b"c")
+    assert pool.could_not_start(third) == [b"c"]
+    started(pool, b"d")
+    pool.validate()
+
+
+def test_leases_are_given_up_after_three_workers_that_died_though_others_start_meanwhile() -> None:
+    pool = make_pool()
+    dying = [started(pool, lease) for lease in (b"a", b"b")]
+    given_up: list[LeaseId] = []
+    deaths = 0
+    while dying:
+        worker = dying.pop(0)
+        pool.workers[worker].pid = 1
+        deaths += 1
+        for step in pool.died(worker)[1]:
+            if isinstance(step, GiveUp):
+                given_up += step.leases
+            else:
+                assert isinstance(step, StartWorker)
+                dying.append(step.worker)
+        pool.validate()
+    assert deaths == FAILED_STARTS + 1
+    assert sorted(given_up) == [b"a", b"b"]
+
+
+def test_a_fork_that_fails_counts_and_one_that_its_template_died_before_does_not() -> None:
+    pool = make_pool()
+    worker = started(pool, b"a")
+    for _ in range(2 * FAILED_STARTS):
+        [step] = pool.died(worker)[1]
+        assert isinstance(step, StartWorker)
+        worker = step.worker
+    for _ in range(FAILED_STARTS - 1):
+        pool.workers[worker].cause = "no room"
+        [step] = pool.died(worker)[1]
+        assert isinstance(step, StartWorker)
+        worker = step.worker
+    pool.workers[worker].cause = "no room"
+    gone, [step] = pool.died(worker)
+    assert isinstance(step, GiveUp) and step.leases == (b"a",) and gone is step.worker
+    assert isinstance(pool.want(LeaseId(b"b"), KEY)[0], StartWorker)
+
+
+def test_a_key_is_forgotten_with_its_last_worker() -> None:
+    pool = make_pool()
+    first, second = started(pool, b"a"), started(pool, b"b")
+    pool.registered(first, None, 0.0)
+    pool.released(first, 0.0)
+    pool.unwant(LeaseId(b"b"))
+    for worker in (first, second):
+        assert pool.died(worker)[1] == []
+        pool.validate()
+
+
 def test_worker_told_to_end_before_it_came_up_is_not_used() -> None:
     pool = make_pool()
     worker = started(pool, b"a")
@@ -138,10 +211,14 @@ class PoolLife(RuleBasedStateMachine):
         self.wanted: dict[LeaseId, tuple[bytes, str]] = {}
         self.served: dict[LeaseId, ProcessId] = {}
 
-    def carry_out(self, steps: list[StartWorker | Assign]) -> None:
+    def carry_out(self, steps: list[StartWorker | Assign | GiveUp]) -> None:
         for step in steps:
             if isinstance(step, StartWorker):
                 self.starting.add(step.worker)
+            elif isinstance(step, GiveUp):
+                assert step.leases, "nobody is given up"
+                for lease in step.leases:
+                    del self.wanted[lease]
             else:
                 worker = self.pool.workers[step.worker]
                 assert worker.key == self.wanted.pop(step.lease), "a lease got a worker of another kind"
@@ -196,15 +273,24 @@ class PoolLife(RuleBasedStateMachine):
         if worker is not None:
             self.pool.ends(worker, "told to")
 
-    @rule(data=st.data())
-    def die(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), pid=st.integers(0, 1))
+    def die(self, data: st.DataObject, pid: int) -> None:
         worker = self.pick(data, STARTING, IDLE, LEASED, ACTOR, ENDING)
         if worker is not None:
+            self.pool.workers[worker].pid = pid
             self.starting.discard(worker)
             self.served = {lease: w for lease, w in self.served.items() if w != worker}
             record, steps = self.pool.died(worker)
             assert record is not None
             self.carry_out(steps)
+
+    @precondition(lambda self: self.starting)
+    @rule(data=st.data())
+    def not_start(self, data: st.DataObject) -> None:
+        worker = data.draw(st.sampled_from(sorted(self.starting)))
+        self.starting.discard(worker)
+        for lease in self.pool.could_not_start(worker):
+            del self.wanted[lease]
 
     @rule(seconds=st.sampled_from([0.0, 1.0, 20.0]), keep=st.integers(0, 2))
     def retire(self, seconds: float, keep: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from kernel_spec.observers import LifecycleEvent
+from kernel_spec.observers import WORKER, LifecycleEvent
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +21,6 @@ class Greeter:
     def observe(self, events: Sequence[LifecycleEvent]) -> None:
         """Greet the new ones. Called from the agent's loop, so it returns quickly."""
         for event in events:
-            if event.kind == "worker" and event.id not in self.greeted:
+            if event.kind == WORKER and event.id not in self.greeted:
                 self.greeted.add(event.id)
                 log.info("hello, worker %s", event.id)

@@ -13,7 +13,7 @@ from kernel_hello.observer import Greeter
 
 from kernel.testing.observer import ObserverConformance
 from kernel_spec import hooks
-from kernel_spec.observers import LifecycleEvent
+from kernel_spec.observers import ALIVE, DEAD, NODE, WORKER, LifecycleEvent
 
 
 class TestGreeter(ObserverConformance):
@@ -23,8 +23,8 @@ class TestGreeter(ObserverConformance):
 def test_a_worker_is_greeted_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     greeter = Greeter()
-    greeter.observe([LifecycleEvent("worker", state, "0a", 0.0) for state in ("starting", "idle")])
-    greeter.observe([LifecycleEvent("node", "alive", "0b", 1.0), LifecycleEvent("worker", "dead", "0a", 2.0)])
+    greeter.observe([LifecycleEvent(NODE, ALIVE, "0b", 0.0), LifecycleEvent(WORKER, ALIVE, "0a", 1.0)])
+    greeter.observe([LifecycleEvent(WORKER, DEAD, "0a", 2.0)])
     assert caplog.messages == ["hello, worker 0a"]
 
 

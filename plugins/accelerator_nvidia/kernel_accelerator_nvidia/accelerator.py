@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from kernel_accelerator_nvidia.nvml import Nvml, opened_nvml
 from kernel_accelerator_nvidia.visible import VISIBLE, visible_names
 from kernel_spec.accelerators import Device
 from kernel_spec.resources import GPU
+
+_log = logging.getLogger("kernel.accelerator_nvidia")
 
 SHARE = "KERNEL_GPU_SHARE"
 DEVICE_ORDER = "CUDA_DEVICE_ORDER"
@@ -28,14 +28,14 @@ class NvidiaAccelerator:
         """Return the GPUs that `CUDA_VISIBLE_DEVICES` allows, in its order, or none. Never raises."""
         names = visible_names(environment)
         if names == []:
-            _log().debug("CUDA_VISIBLE_DEVICES allows no GPU", value=environment[VISIBLE])
+            _log.debug("CUDA_VISIBLE_DEVICES=%r allows no GPU", environment[VISIBLE])
             return []
         try:
             with opened_nvml() as nvml:
                 return _allowed_devices(nvml, names)
         except Exception as problem:
             # A machine without GPU, driver or library is the common case, and each fails in a way of its own.
-            _log().debug("no NVIDIA GPU found", problem=f"{type(problem).__name__}: {problem}")
+            _log.debug("no NVIDIA GPU found: %s: %s", type(problem).__name__, problem)
             return []
 
     def isolate(
@@ -66,14 +66,14 @@ class NvidiaAccelerator:
 def _allowed_devices(nvml: Nvml, names: list[str] | None) -> list[Device]:
     present, problem = nvml.devices()
     if problem:
-        _log().warning("a GPU is left out, and those after it", problem=problem)
+        _log.warning("a GPU is left out, and those after it: %s", problem)
     if names is None:
         return present
     allowed: list[Device] = []
     for name in names:
         device = _find(nvml, name, present, len(allowed))
         if device is None:
-            _log().debug("CUDA_VISIBLE_DEVICES names a device that is not there", name=name)
+            _log.debug("CUDA_VISIBLE_DEVICES names a device that is not there: %s", name)
             break  # as CUDA does
         if all(device.id != other.id for other in allowed):
             allowed.append(device)
@@ -114,13 +114,3 @@ def _percentage(share: float, environment: Mapping[str, str]) -> float:
         return min(percentage, float(environment.get(MPS_PERCENTAGE, "100")))
     except ValueError:
         return percentage
-
-
-def _log() -> Any:
-    import structlog
-
-    if structlog.is_configured():
-        return structlog.get_logger("kernel.accelerator_nvidia")
-    # Unconfigured structlog would print every level to stdout, which belongs to the program.
-    warnings_only = structlog.make_filtering_bound_logger(logging.WARNING)
-    return structlog.wrap_logger(structlog.PrintLogger(sys.stderr), wrapper_class=warnings_only)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -54,6 +56,8 @@ class Nvml:
 @contextmanager
 def opened_nvml() -> Iterator[Nvml]:
     """Open NVML for a while. Raises whatever the missing or broken part raises, ImportError included."""
+    if sys.platform == "linux" and "pynvml" not in sys.modules:
+        ctypes.CDLL("libnvidia-ml.so.1")  # without a driver this fails at once; pynvml takes 20 ms to find that out
     import pynvml
 
     pynvml.nvmlInit()

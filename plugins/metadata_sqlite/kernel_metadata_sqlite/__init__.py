@@ -1,4 +1,4 @@
-"""Metadata in one SQLite file of the session directory, so that a head that is started again carries on.
+"""Metadata in one SQLite file of the session directory, which outlives the process that wrote it.
 
 `store` is the table, `plugin` offers it to the kernel.
 """

@@ -6,17 +6,18 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from kernel_spec.errors import MetadataError
+from kernel_spec.errors import HeadReplacedError, MetadataError
 
 FILE_NAME = "metadata.sqlite3"
 LOCK_SECONDS = 5.0
 """How long opening waits for another head that still holds the file."""
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entries (name TEXT, key BLOB, value BLOB NOT NULL, PRIMARY KEY (name, key))"
+_CLAIMS = "CREATE TABLE IF NOT EXISTS claims (epoch INTEGER PRIMARY KEY, owner BLOB NOT NULL)"
 _PUT = "INSERT INTO entries VALUES (?, ?, ?) ON CONFLICT (name, key) DO UPDATE SET value = excluded.value"
 _PUT_NEW = "INSERT INTO entries VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
@@ -34,7 +35,7 @@ class SqliteMetadataStore:
     name = "sqlite"
     durable = True
 
-    def __init__(self, directory: str, lock_seconds: float = LOCK_SECONDS) -> None:
+    def __init__(self, directory: str, *, lock_seconds: float = LOCK_SECONDS) -> None:
         """Open or make the file in `directory`, waiting up to `lock_seconds` for another holder.
 
         Raises MetadataError when that can't be, or when the file is not a sound database.
@@ -42,6 +43,8 @@ class SqliteMetadataStore:
         self.path = Path(directory) / FILE_NAME
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._claimed_by: bytes | None = None
+        """Who has claimed the file before it was opened here; while it is open, nobody else can."""
         try:
             _make_private(self.path)
         except OSError as problem:
@@ -53,7 +56,7 @@ class SqliteMetadataStore:
             self.path, timeout=lock_seconds, isolation_level=None, check_same_thread=False
         )
         try:
-            self._run(_prepare)
+            self._claimed_by = self._run(_prepare)
         except MetadataError:
             self.close()
             raise
@@ -70,28 +73,22 @@ class SqliteMetadataStore:
     def put(self, table: str, key: bytes, value: bytes, *, overwrite: bool = True) -> bool:
         """Store the value and return True; with `overwrite=False` and the key there, change nothing, return False."""
         statement = _PUT if overwrite else _PUT_NEW
-        return self._run(lambda database: database.execute(statement, (table, key, value)).rowcount) > 0
+        return self._change(lambda database: database.execute(statement, (table, key, value)).rowcount) > 0
 
     def put_many(self, table: str, items: Mapping[bytes, bytes]) -> None:
         """Store all of `items` or, if it raises, none."""
         rows = [(table, key, value) for key, value in items.items()]
 
         def put_all(database: sqlite3.Connection) -> None:
-            database.execute("BEGIN IMMEDIATE")
-            try:
+            with _transaction(database):
                 database.executemany(_PUT, rows)
-                database.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):  # a full disk has rolled back already
-                    database.execute("ROLLBACK")
-                raise
 
-        self._run(put_all)
+        self._change(put_all)
 
     def delete(self, table: str, key: bytes) -> bool:
         """Remove the key; return whether it was there."""
         statement = "DELETE FROM entries WHERE name = ? AND key = ?"
-        return self._run(lambda database: database.execute(statement, (table, key)).rowcount) > 0
+        return self._change(lambda database: database.execute(statement, (table, key)).rowcount) > 0
 
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield the pairs whose key starts with `prefix`, in key order, as of the call."""
@@ -103,12 +100,41 @@ class SqliteMetadataStore:
         rows = self._run(lambda database: database.execute(f"{statement} ORDER BY key", arguments).fetchall())
         return iter(rows)
 
+    def claim(self, owner: bytes) -> int:
+        """Become the only one that may write, also for those who open the file later; return the claim's epoch."""
+
+        def claim(database: sqlite3.Connection) -> int:
+            with _transaction(database):
+                database.execute("INSERT INTO claims (owner) VALUES (?)", (owner,))
+                (epoch,) = database.execute("SELECT max(epoch) FROM claims").fetchone()
+                database.execute("DELETE FROM claims WHERE epoch < ?", (epoch,))
+            return int(epoch)
+
+        epoch = self._run(claim)
+        self._claimed_by = None
+        return epoch
+
+    def discard(self) -> None:
+        """Let go and remove the file, unless another has claimed it."""
+        self.close()
+        if self._claimed_by is None:
+            for companion in ("", "-wal", "-shm"):
+                Path(f"{self.path}{companion}").unlink(missing_ok=True)
+
     def close(self) -> None:
         """Flush and let go. A second call does nothing."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+    def _change(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
+        if self._claimed_by is not None:
+            raise HeadReplacedError(
+                f"the metadata file {self.path} was claimed by {self._claimed_by.decode(errors='replace')}: "
+                "nothing was changed. A head that starts claims the file first, and one that was replaced must stop"
+            )
+        return self._run(action)
 
     def _run(self, action: Callable[[sqlite3.Connection], Result]) -> Result:
         with self._lock:
@@ -129,17 +155,32 @@ def _make_private(path: Path) -> None:
         os.close(file)
 
 
-def _prepare(database: sqlite3.Connection) -> None:
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):  # a full disk has rolled back already
+            database.execute("ROLLBACK")
+        raise
+
+
+def _prepare(database: sqlite3.Connection) -> bytes | None:
+    """Make the tables, check the file, and return who has claimed it, if anybody has."""
     database.execute("PRAGMA locking_mode = EXCLUSIVE")
     database.execute("PRAGMA journal_mode = WAL")
     # A commit is then one write to the log, which outlives this process; only a power cut needs more.
     database.execute("PRAGMA synchronous = NORMAL")
-    database.execute("BEGIN IMMEDIATE")
-    database.execute(_SCHEMA)
-    database.execute("COMMIT")
+    with _transaction(database):
+        database.execute(_SCHEMA)
+        database.execute(_CLAIMS)
     problems = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     if problems != "ok":
         raise sqlite3.DatabaseError(f"malformed: {problems}")
+    claim = database.execute("SELECT owner FROM claims ORDER BY epoch DESC").fetchone()
+    return claim[0] if claim is not None else None
 
 
 def _after(prefix: bytes) -> bytes | None:

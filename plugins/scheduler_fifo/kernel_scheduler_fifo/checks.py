@@ -2,73 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from kernel_scheduler_fifo.finding import Finder
+from kernel_scheduler_fifo.lines import Line, Lines
+from kernel_scheduler_fifo.nodes import Nodes
+from kernel_scheduler_fifo.reservations import Reservations
+from kernel_spec.choosing import allows, open_nodes
+from kernel_spec.ids import GroupId
+from kernel_spec.scheduling import LeaseRequest
 
-from kernel_scheduler_fifo.lines import Lines
-from kernel_scheduler_fifo.nodes import Lease, NodeState, allowed_nodes
-from kernel_spec.ids import LeaseId, NodeId
-from kernel_spec.resources import UNIT
 
-
-def check(nodes: Mapping[NodeId, NodeState], leases: Mapping[LeaseId, Lease], lines: Lines) -> None:
+def check(nodes: Nodes, lines: Lines, finder: Finder, reservations: Reservations) -> None:
     """Raise AssertionError, naming what is wrong, when an invariant is broken."""
-    _check_leases(nodes, leases)
-    for node in nodes.values():
-        _check_node(node)
-    _check_lines(nodes, leases, lines)
+    nodes.validate()
+    for index in (nodes.free, nodes.could):
+        index.check(nodes.nodes)
+    _check_holders(nodes)
+    _check_lines(nodes, lines, finder, reservations)
+    for kept in reservations:
+        assert lines.find(kept.id) is kept.line, f"something is kept for {kept.id.hex()}, who is gone"
+        for place in kept.wants:
+            assert reservations.at(place) is kept, f"node {place.node.hex()} is kept twice"
+            assert nodes.is_open(place), f"node {place.node.hex()} is draining, and kept for {kept.id.hex()}"
 
 
-def _check_leases(nodes: Mapping[NodeId, NodeState], leases: Mapping[LeaseId, Lease]) -> None:
-    on_nodes = {id: lease for node in nodes.values() for id, lease in node.leases.items()}
-    assert on_nodes == dict(leases), f"leases on nodes {sorted(on_nodes)}, known leases {sorted(leases)}"
-    for id, lease in leases.items():
-        assert lease.grant.node in nodes, f"lease {id.hex()} is on node {lease.grant.node.hex()}, which is not there"
+def _check_holders(nodes: Nodes) -> None:
+    counted = {id for held in nodes.holders.by_kind.values() for id in held} | nodes.holders.asked.keys()
+    askable = {id for id, lease in nodes.leases.items() if not lease.request.for_actor}
+    assert counted == askable, f"leases that can be asked back: {sorted(askable)}, counted: {sorted(counted)}"
+    assert all(nodes.holders.by_kind.values()), "an empty kind of holders is kept"
 
 
-def _check_node(node: NodeState) -> None:
-    pool, label = node.pool, f"node {node.id.hex()}"
-    pool.validate()
-    used: dict[str, int] = {}
-    stuck: dict[str, int] = {}
-    devices: dict[tuple[str, int], int] = {}
-    for lease in node.leases.values():
-        allocation = lease.grant.allocation
-        for name, units in allocation.amounts.items():
-            lent = lease.lent if name == "CPU" else 0
-            used[name] = used.get(name, 0) + units - lent
-        for name, units in lease.stuck_amounts().items():
-            stuck[name] = stuck.get(name, 0) + units
-        for name, shares in allocation.devices.items():
-            for index, units in shares.items():
-                devices[name, index] = devices.get((name, index), 0) + units
-    for name in pool.total.keys() | pool.available.keys() | used.keys():
-        expected = pool.total.get(name, 0) - used.get(name, 0)
-        free = pool.available.get(name, 0)
-        assert free == expected, f"{label}: {name} should have {expected} units free, has {free}"
-    for (name, index), units in devices.items():
-        assert units <= UNIT, f"{label}: {name} {index} is held {units} times 1/{UNIT}"
-    counted = {name: units for name, units in node.stuck.items() if units}
-    assert counted == stuck, f"{label}: stuck {counted}, should be {stuck}"
-
-
-def _check_lines(nodes: Mapping[NodeId, NodeState], leases: Mapping[LeaseId, Lease], lines: Lines) -> None:
+def _check_lines(nodes: Nodes, lines: Lines, finder: Finder, reservations: Reservations) -> None:
     count = 0
     for line in lines:
         assert line.waiting, f"an empty line is kept for {line.wanted}"
         numbers = [entry.number for entry in line.waiting.values()]
         assert numbers == sorted(numbers), f"the line for {line.wanted} is out of order: {numbers}"
         for id in line.waiting:
-            assert id not in leases, f"request {id.hex()} waits and is granted"
+            assert id not in nodes.leases, f"request {id.hex()} waits and is granted"
             assert lines.find(id) is line, f"request {id.hex()} is not found where it waits"
+            assert not line.gang or nodes.groups[GroupId(id)].waiting(), f"group {id.hex()} is placed and waits"
         count += len(numbers)
-        for node in allowed_nodes(line.placement, line.wanted, nodes.values(), nodes):
-            free = node.pool.available
-            allocation = node.acquire(line.wanted, line.front.number)
-            if allocation is not None:
-                node.pool.release(allocation)
-            assert allocation is None, f"{line.wanted} waits although node {node.id.hex()} has {free} free"
+        if not line.gang:
+            _check_front_does_not_fit(nodes, line, finder, reservations)
     assert count == len(lines), f"{count} requests in lines, {len(lines)} known to wait"
-    for node in nodes.values():
-        if node.reservation is not None:
-            kept = node.reservation
-            assert lines.find(kept.id) is kept.line, f"node {node.id.hex()} is kept for {kept.id.hex()}, who is gone"
+    gangs = {id for line in lines.gangs.values() for id in line.waiting}
+    waiting = {group.request.id for group in nodes.waiting_groups()}
+    assert gangs == waiting, f"groups in line {sorted(gangs)}, groups that wait {sorted(waiting)}"
+
+
+def _check_front_does_not_fit(nodes: Nodes, line: Line, finder: Finder, reservations: Reservations) -> None:
+    request, number = line.front.request, line.front.number
+    assert isinstance(request, LeaseRequest)
+    found = finder.find(line, line.front)
+    if found is not None:
+        found[0].pool.release(found[1])
+    assert found is None, f"{line.wanted} waits although node {found[0].node.hex() if found else ''} has room"
+    if line.group is not None:
+        return
+    for node in open_nodes(nodes):  # without the index
+        if not allows(nodes, line.placement, line.wanted, node):
+            continue
+        allocation = reservations.take(node, line.wanted, number)
+        if allocation is not None:
+            node.pool.release(allocation)
+        assert allocation is None, f"{line.wanted} waits although node {node.node.hex()} has {node.pool.available}"

@@ -1,117 +1,71 @@
-"""Why a request waits, in a code for programs and a sentence for people."""
+"""Why a request waits, with its place in line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kernel_scheduler_fifo.lines import Line, Lines
-from kernel_scheduler_fifo.nodes import Lease, NodeState, allowed_nodes
-from kernel_spec.ids import LeaseId, NodeId
-from kernel_spec.resources import Amounts, describe, from_units
-from kernel_spec.scheduling import LeaseRequest, Reason
+from kernel_scheduler_fifo.reservations import Reservation, Reservations
+from kernel_spec.choosing import bundles_for, places_for
+from kernel_spec.ids import GroupId, LeaseId
+from kernel_spec.ledger import Ledger
+from kernel_spec.reasons import best_place, explain, name_of
+from kernel_spec.resources import describe
+from kernel_spec.scheduling import GroupRequest, LeaseRequest, Reason
 
-HOLDERS_NAMED = 5
-"""How many holders of a resource are named at most."""
 
-
-def explain_lease(
-    id: LeaseId, now: float, lines: Lines, leases: Mapping[LeaseId, Lease], nodes: Mapping[NodeId, NodeState]
+def explain_waiting(
+    id: LeaseId | GroupId, now: float, lines: Lines, ledger: Ledger, reservations: Reservations
 ) -> Reason:
-    """Say why the request `id` waits."""
-    if id in leases:
-        grant = leases[id].grant
-        return Reason("granted", f"it holds {describe(grant.allocation.amounts)} on node {grant.node.hex()}")
+    """Say why the request `id` waits, or what it has."""
     line = lines.find(id)
     if line is None:
-        return Reason("unknown", f"the scheduler knows no request {id.hex()}: it ended, or never reached this node")
-    impossible = _infeasible(line, nodes)
-    if impossible:
-        return Reason("infeasible", impossible)
+        return explain(ledger, id)
+    request = line.waiting[id].request
+    reason = _reason(ledger, request)
+    if reason.code == "infeasible":
+        return reason
     front = line.front
-    if front.request.id != id:
-        place = list(line.waiting).index(id) + 1
-        _, text = _front_waits(line, nodes)
-        return Reason(
-            "behind",
-            f"it is number {place} in line for {describe(line.wanted)}, first come, first served; "
-            f"the first in line, {_name(front.request)}, has waited {now - front.since:.1f} s: {text}",
-        )
-    return Reason(*_front_waits(line, nodes))
-
-
-def _infeasible(line: Line, nodes: Mapping[NodeId, NodeState]) -> str:
-    """Return why no node could ever hold what `line` wants, or nothing when one could."""
-    if not nodes:
-        return f"it wants {describe(line.wanted)}, and there is no node yet"
-    allowed = allowed_nodes(line.placement, line.wanted, nodes.values(), nodes)
-    if not allowed:
-        wanted_node = line.placement.node or b""
-        return f"it wants node {wanted_node.hex()}, which is not there, and its node affinity is not soft"
-    if any(node.pool.fits_ever(line.wanted) for node in allowed):
-        return ""
-    lacking = [text for name, units in line.wanted.items() if (text := _lacks(name, units, allowed))]
-    if not lacking:
-        best = min(allowed, key=lambda node: sum(_short_of(node, line.wanted).values()))
-        short = describe(_short_of(best, line.wanted))
-        lacking = [f"each resource is on some node, all together on none; node {best.id.hex()} lacks {short}"]
-    only = line.placement.node is not None and not line.placement.soft
-    where = f"node {allowed[0].id.hex()}, the only one allowed, never has" if only else "no node ever has"
-    return (
-        f"{where} {describe(line.wanted)}: {'; '.join(lacking)}. "
-        "It waits until a node has that much; add one, or ask for less"
+    if front.request.id == id:
+        kept = _kept_for_others(line, ledger, reservations)
+        return _behind_kept(kept) if kept is not None else reason
+    place = list(line.waiting).index(id) + 1
+    what = "placement groups like it" if line.gang else describe(line.wanted)
+    return Reason(
+        "behind",
+        f"it is number {place} in line for {what}, first come, first served; the first in line, "
+        f"{_name(front.request)}, has waited {now - front.since:.1f} s: {_reason(ledger, front.request).text}",
     )
 
 
-def _lacks(name: str, units: int, nodes: list[NodeState]) -> str:
-    if any(node.pool.fits_ever({name: units}) for node in nodes):
-        return ""
-    most = max(nodes, key=lambda node: node.pool.total.get(name, 0))
-    quantity = most.pool.total.get(name, 0)
-    wanted = f"it wants {name}: {from_units(units):g}"
-    if quantity >= units:
-        return f"{wanted}, but {name} comes in whole devices or shares of one"
-    if not quantity:
-        return f"{wanted}, and there is none"
-    return f"{wanted}, and the most on one node is {from_units(quantity):g} (node {most.id.hex()})"
+def _reason(ledger: Ledger, request: LeaseRequest | GroupRequest) -> Reason:
+    if isinstance(request, LeaseRequest):
+        return explain(ledger, request.id, request)
+    return explain(ledger, request.id)
 
 
-def _short_of(node: NodeState, wanted: Amounts) -> Amounts:
-    total = node.pool.total
-    return {name: units - total.get(name, 0) for name, units in wanted.items() if units > total.get(name, 0)}
+def _kept_for_others(line: Line, ledger: Ledger, reservations: Reservations) -> Reservation | None:
+    """Return the reservation that keeps the front of a line of leases from a place that has room."""
+    request = line.front.request
+    if not reservations or not isinstance(request, LeaseRequest):
+        return None
+    places = bundles_for(ledger, request) if line.group is not None else places_for(ledger, request)
+    able = [place for place in places if place.pool.fits_ever(line.wanted)]
+    if not able:
+        return None
+    best = best_place(able, line.wanted)
+    return reservations.at(best) if not best.pool.missing(line.wanted) else None
 
 
-def _front_waits(line: Line, nodes: Mapping[NodeId, NodeState]) -> tuple[str, str]:
-    """Return code and sentence for the front of a line that some node could hold."""
-    allowed = allowed_nodes(line.placement, line.wanted, nodes.values(), nodes)
-    able = [node for node in allowed if node.pool.fits_ever(line.wanted)]
-    best = min(able, key=lambda node: sum(node.pool.missing(line.wanted).values()))
-    missing = best.pool.missing(line.wanted)
-    if not missing and best.reservation is not None:
-        older = best.reservation.line.waiting[best.reservation.id].request
-        return "behind", (
-            f"node {best.id.hex()} has room, but it is kept for {_name(older)}, which wants "
-            f"{describe(older.wanted)} and was passed by others too often"
-        )
-    parts = [_taken(name, best) for name in sorted(missing)]
-    others = f"; {len(able) - 1} other nodes are as full" if len(able) > 1 else ""
-    return "busy", f"it wants {describe(line.wanted)}: on node {best.id.hex()} {'; '.join(parts)}{others}"
+def _behind_kept(kept: Reservation) -> Reason:
+    older = kept.line.waiting[kept.id].request
+    places = ", ".join(dict.fromkeys(place.node.hex() for place in kept.wants))
+    return Reason(
+        "behind",
+        f"node {places} has room, but it is kept for {_name(older)}, which wants {describe(kept.line.wanted)} and was "
+        "passed by others too often",
+    )
 
 
-def _taken(name: str, node: NodeState) -> str:
-    held: dict[str, int] = {}
-    for lease in node.leases.values():
-        units = lease.grant.allocation.amounts.get(name, 0)
-        if name == "CPU":
-            units -= lease.lent
-        if units:
-            who = _name(lease.request)
-            held[who] = held.get(who, 0) + units
-    largest = sorted(held.items(), key=lambda item: -item[1])
-    names = ", ".join(f"{who} ({from_units(units):g})" for who, units in largest[:HOLDERS_NAMED])
-    more = f" and {len(held) - HOLDERS_NAMED} more" if len(held) > HOLDERS_NAMED else ""
-    free, total = node.pool.available.get(name, 0), node.pool.total.get(name, 0)
-    return f"{from_units(max(free, 0)):g} of {from_units(total):g} {name} is free, held by {names}{more}"
-
-
-def _name(request: LeaseRequest) -> str:
-    return request.name or f"lease {request.id.hex()}"
+def _name(request: LeaseRequest | GroupRequest) -> str:
+    if isinstance(request, LeaseRequest):
+        return name_of(request)
+    return f"placement group {request.name or request.id.hex()}"

@@ -2,159 +2,252 @@
 
 A holder keeps a lease while it has tasks for it, which may be hours. So when a request has waited a moment, enough
 holders of what it lacks are asked to end, the one with the most leases first. A holder is asked only while it has
-more leases than the one who waits: two that want the same end up with about half each and stay there. Actors come
-first, since what they get they keep.
+more leases than the one who waits: two that want the same end up with about half each and stay there. Actors and
+placement groups come first, since what they get they keep.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from kernel_scheduler_fifo.lines import Line, Lines, Waiting
-from kernel_scheduler_fifo.nodes import Lease, NodeState, allowed_nodes
-from kernel_spec.ids import NodeId
-from kernel_spec.resources import CPU, ResourcePool
+from kernel_scheduler_fifo.finding import Finder
+from kernel_scheduler_fifo.holders import Holders, Kind, kind_of
+from kernel_scheduler_fifo.lines import Line, Lines
+from kernel_scheduler_fifo.reservations import Reservations
+from kernel_spec.choosing import affine_node
+from kernel_spec.holdings import BundlePlace, Lease, Place
+from kernel_spec.ledger import Ledger
+from kernel_spec.resources import Amounts, ResourcePool
 from kernel_spec.scheduling import LeaseRequest
 
 PATIENCE_SECONDS = 0.1
 """How long a request waits before anybody is asked: most leases end on their own sooner."""
 LOOK_AHEAD = 64
 """How many requests of each line are considered at a time."""
-
-Group = Hashable
-
-
-def group_of(request: LeaseRequest) -> Group:
-    """Return what a lease can stand in for: the same process's requests for the same kind of worker."""
-    wanted = frozenset(request.wanted.items())
-    hints = repr(sorted(request.hints.items(), key=lambda item: str(item[0])))
-    strategy = request.strategy if isinstance(request.strategy, str) else repr(sorted(request.strategy.items()))
-    return request.requester, wanted, strategy, hints, request.environment, request.for_actor
+PLACES_COMPARED = 16
+"""Among how many places at most the one is chosen where the fewest have to be asked."""
+MOST_CHOICES = 256
+"""How many places are looked at in one go, for all who wait: what is not done now is done a tick later."""
+MOST_HOLDERS = 2000
+"""How many leases are walked through in one go to find those places."""
 
 
-def choose_leases_to_reclaim(lines: Lines, nodes: Mapping[NodeId, NodeState], now: float, episode: int) -> list[Lease]:
+def choose_leases_to_reclaim(
+    ledger: Ledger, lines: Lines, finder: Finder, reservations: Reservations, holders: Holders, now: float
+) -> list[Lease]:
     """Return the leases to ask back now, none of which was asked in this episode before."""
-    patient = [line for line in lines.oldest_first() if now - line.front.since >= PATIENCE_SECONDS]
+    patient = [line for line in lines if now - line.front.since >= PATIENCE_SECONDS]
     if not patient:
         return []
-    plan = _Plan(nodes, episode)
-    for line in patient:
-        plan.serve(line, now)
+    plan = _Plan(ledger, finder, reservations, holders)
+    for line in sorted(patient, key=lambda line: line.front.number):
+        if line.gang:
+            plan.serve_gang(line)
+        else:
+            plan.serve(line, now)
     return plan.asked
 
 
 class _Plan:
     """What would be free once everybody asked has given back, and who would then have how many leases."""
 
-    def __init__(self, nodes: Mapping[NodeId, NodeState], episode: int) -> None:
+    def __init__(self, ledger: Ledger, finder: Finder, reservations: Reservations, holders: Holders) -> None:
         self.asked: list[Lease] = []
-        self._nodes = nodes
-        self._pools = {id: node.pool.copy() for id, node in nodes.items()}
-        self._holders: dict[NodeId, list[tuple[Group, Lease]]] = {id: [] for id in nodes}
-        self._held: Counter[Group] = Counter()
-        for id, node in nodes.items():
-            for lease in node.leases.values():
-                if lease.request.for_actor:
-                    continue
-                if lease.asked_in == episode:
-                    _give_back(self._pools[id], lease)
-                    continue
-                group = group_of(lease.request)
-                self._held[group] += 1
-                self._holders[id].append((group, lease))
+        self._ledger = ledger
+        self._finder = finder
+        self._reservations = reservations
+        self._holders = holders
+        self._served: Counter[Kind] = Counter()
+        self._pools: dict[Place, ResourcePool] = {}
+        self._choices_left = MOST_CHOICES
+        self._holders_left = MOST_HOLDERS
+        for lease in holders.asked.values():
+            self._pool(lease.place)
 
     def serve(self, line: Line, now: float) -> None:
-        """Plan for the requests of one line, in its order.
+        """Plan for the requests of one line of leases, in its order.
 
         What is freed goes to the front of the line, whoever it was asked back for. So when a request deserves
         something and those before it do not, they are served on its behalf.
         """
         before = 0
-        hopeless: set[Group] = set()
+        hopeless: set[Kind] = set()
+        free = [place for place in self._pools if self._may_use(line, place)]
         for entry in islice(line.waiting.values(), LOOK_AHEAD):
             if now - entry.since < PATIENCE_SECONDS:
                 return
-            group = group_of(entry.request)
-            if not before and self._take_free(line):
-                self._held[group] += 1
+            request = entry.request
+            assert isinstance(request, LeaseRequest)
+            kind = kind_of(request)
+            if not before and self._take(line, free):
+                self._served[kind] += 1
                 continue
             before += 1
-            if group in hopeless:
+            if kind in hopeless:
                 continue
-            while before and self._free_one(line, entry, group):
+            while before and (self._take(line, free) or self._free_one(line, request, kind, free)):
                 before -= 1
             if before:
-                hopeless.add(group)
+                hopeless.add(kind)
             else:
-                self._held[group] += 1
+                self._served[kind] += 1
 
-    def _take_free(self, line: Line) -> bool:
-        for node in allowed_nodes(line.placement, line.wanted, self._nodes.values(), self._nodes):
-            if self._pools[node.id].acquire(line.wanted) is not None:
+    def serve_gang(self, line: Line) -> None:
+        """Ask back what the front of a line of groups lacks in the places that are kept for it."""
+        kept = self._reservations.of(line.front.request.id)
+        if kept is None:
+            return
+        for place, wants in kept.wants.items():
+            for lease in self._choose(place, wants, None) or ():
+                self._ask(lease)
+
+    def _count(self, kind: Kind) -> int:
+        return self._holders.count(kind) + self._served[kind]
+
+    def _pool(self, place: Place) -> ResourcePool:
+        pool = self._pools.get(place)
+        if pool is None:
+            pool = self._pools[place] = place.pool.copy()
+            for id in place.leases.keys() & self._holders.asked.keys():
+                _give_back(pool, place.leases[id])
+        return pool
+
+    def _may_use(self, line: Line, place: Place) -> bool:
+        near = place.group == line.group if isinstance(place, BundlePlace) else line.group is None
+        kept = self._reservations.at(place)
+        return (
+            near
+            and self._ledger.is_open(place)
+            and (kept is None or kept.line is line)
+            and self._finder.allowed(line, place)
+        )
+
+    def _take(self, line: Line, free: list[Place]) -> bool:
+        """Take what one request of a line wants from what others will have given back; drop places without room."""
+        while free:
+            if self._pools[free[-1]].acquire(line.wanted) is not None:
                 return True
+            free.pop()
         return False
 
-    def _free_one(self, line: Line, entry: Waiting, group: Group) -> bool:
-        """Ask as few leases as make room for one request of `line`, all on one node; return whether that is enough."""
-        if self._take_free(line):
-            return True
-        best: list[tuple[Group, Lease]] | None = None
-        for node in allowed_nodes(line.placement, line.wanted, self._nodes.values(), self._nodes):
-            if node.pool.fits_ever(line.wanted):
-                chosen = self._choose(node.id, line, entry, group)
-                if chosen is not None and (best is None or len(chosen) < len(best)):
-                    best = chosen
+    def _free_one(self, line: Line, request: LeaseRequest, kind: Kind, free: list[Place]) -> bool:
+        """Ask as few leases as make room for one request of `line`, all in one place; return whether that is done."""
+        best: list[Lease] | None = None
+        own = self._count(kind)
+        for place in islice(self._promising(line, request, kind, own), PLACES_COMPARED):
+            if not self._choices_left:
+                break
+            self._choices_left -= 1
+            chosen = self._choose(place, [line.wanted], None if request.for_actor else own, kind)
+            if chosen and (best is None or len(chosen) < len(best)):
+                best = chosen
+            if best and len(best) == 1:
+                break
         if not best:
             return False
-        for owner, lease in best:
-            self._held[owner] -= 1
-            self._holders[lease.grant.node].remove((owner, lease))
-            _give_back(self._pools[lease.grant.node], lease)
-            self.asked.append(lease)
-        return self._pools[best[0][1].grant.node].acquire(line.wanted) is not None
+        for lease in best:
+            self._ask(lease)
+        free.append(best[0].place)
+        return self._take(line, free)
 
-    def _choose(self, node: NodeId, line: Line, entry: Waiting, group: Group) -> list[tuple[Group, Lease]] | None:
-        pool = self._pools[node].copy()
-        held = Counter(self._held)
-        left = [(owner, lease) for owner, lease in self._holders[node] if owner != group]
-        chosen: list[tuple[Group, Lease]] = []
-        while missing := pool.missing(line.wanted):
+    def _promising(self, line: Line, request: LeaseRequest, kind: Kind, own: int) -> Iterator[Place]:
+        """Yield places where somebody who may be asked holds something that is wanted, the largest holders' first."""
+        seen: set[Place] = set()
+        for place in self._bound(line):
+            if place.pool.fits_ever(line.wanted) and self._may_use(line, place):
+                yield place
+        if line.group is not None or (line.placement.node is not None and not line.placement.soft):
+            return
+        by_kind = self._holders.by_kind
+        for other in sorted(by_kind, key=self._count, reverse=True):
+            if not request.for_actor and self._count(other) <= own:
+                return
+            leases = by_kind[other]
+            first = next(iter(leases.values()))
+            if other == kind or first.request.wanted.keys().isdisjoint(line.wanted):
+                continue
+            for lease in list(islice(leases.values(), self._holders_left)):
+                self._holders_left -= 1
+                place = lease.place
+                if place in seen:
+                    continue
+                seen.add(place)
+                if place.pool.fits_ever(line.wanted) and self._may_use(line, place):
+                    yield place
+                else:  # so that those behind it are looked at next time
+                    leases[lease.request.id] = leases.pop(lease.request.id)
+
+    def _bound(self, line: Line) -> Iterable[Place]:
+        if line.group is not None:
+            group = self._ledger.groups.get(line.group)
+            return group.bundles.values() if group is not None else ()
+        if line.placement.node is not None:
+            target = affine_node(self._ledger, line.placement, line.wanted)
+            return (target,) if target is not None else ()
+        return ()
+
+    def _choose(
+        self, place: Place, wants: Sequence[Amounts], own: int | None, kind: Kind | None = None
+    ) -> list[Lease] | None:
+        """Return the leases to ask in a place so that all of `wants` fit; None when that can't be.
+
+        `own` is how many leases the one who waits has: only those with more are asked. None: anybody may be asked.
+        """
+        pool = self._pool(place).copy()
+        taken: Counter[Kind] = Counter()
+        held = self._holders
+        left = [
+            lease
+            for lease in place.leases.values()
+            if not lease.request.for_actor and lease.request.id not in held.asked and held.kind(lease) != kind
+        ]
+        chosen: list[Lease] = []
+        while missing := _missing(pool, wants):
             able = [
-                (owner, lease)
-                for owner, lease in left
-                if any(_would_free(lease, name) for name in missing)
-                and (entry.request.for_actor or held[owner] > held[group])
+                lease
+                for lease in left
+                if any(lease.holds(name) > 0 for name in missing)
+                and (own is None or self._count(held.kind(lease)) - taken[held.kind(lease)] > own)
             ]
             if not able:
                 return None
-            pick = min(able, key=lambda pair: (-held[pair[0]], pair[1].number))
+            pick = min(able, key=lambda lease: (taken[held.kind(lease)] - self._count(held.kind(lease)), lease.number))
             left.remove(pick)
             chosen.append(pick)
-            held[pick[0]] -= 1
-            _give_back(pool, pick[1])
-        return self._without_needless(node, line, chosen)
+            taken[held.kind(pick)] += 1
+            _give_back(pool, pick)
+        return self._without_needless(place, wants, chosen)
 
-    def _without_needless(
-        self, node: NodeId, line: Line, chosen: list[tuple[Group, Lease]]
-    ) -> list[tuple[Group, Lease]]:
-        for pair in list(chosen):
-            pool = self._pools[node].copy()
+    def _without_needless(self, place: Place, wants: Sequence[Amounts], chosen: list[Lease]) -> list[Lease]:
+        for lease in list(chosen) if len(chosen) > 1 else ():
+            pool = self._pool(place).copy()
             for other in chosen:
-                if other is not pair:
-                    _give_back(pool, other[1])
-            if not pool.missing(line.wanted):
-                chosen.remove(pair)
+                if other is not lease:
+                    _give_back(pool, other)
+            if not _missing(pool, wants):
+                chosen.remove(lease)
         return chosen
 
+    def _ask(self, lease: Lease) -> None:
+        _give_back(self._pool(lease.place), lease)
+        self._holders.ask(lease)
+        self.asked.append(lease)
 
-def _would_free(lease: Lease, name: str) -> bool:
-    units = lease.grant.allocation.amounts.get(name, 0)
-    return units > (lease.lent if name == CPU else 0)
+
+def _missing(pool: ResourcePool, wants: Sequence[Amounts]) -> Amounts:
+    """Return what the first of `wants` that does not fit beside the others lacks; nothing when all of them fit."""
+    if len(wants) == 1:
+        return pool.missing(wants[0])
+    rest = pool.copy()
+    for wanted in wants:
+        if rest.acquire(wanted) is None:
+            return rest.missing(wanted)
+    return {}
 
 
 def _give_back(pool: ResourcePool, lease: Lease) -> None:
     if lease.lent:
-        pool.reclaim(CPU, lease.lent)
+        pool.reclaim("CPU", lease.lent)
     pool.release(lease.grant.allocation)

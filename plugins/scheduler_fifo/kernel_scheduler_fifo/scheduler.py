@@ -1,29 +1,35 @@
-"""The state machine: events in, grants and wishes out."""
+"""The state machine: events in, grants, groups and wishes out."""
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kernel_scheduler_fifo.checks import check
-from kernel_scheduler_fifo.explanation import explain_lease
-from kernel_scheduler_fifo.lines import Line, Lines, Waiting
-from kernel_scheduler_fifo.nodes import RESERVATION_SECONDS, Lease, NodeState, Reservation, allowed_nodes
-from kernel_scheduler_fifo.reclaim import choose_leases_to_reclaim
-from kernel_spec.ids import LeaseId, NodeId
-from kernel_spec.resources import ResourcePool
+from kernel_scheduler_fifo.explanation import explain_waiting
+from kernel_scheduler_fifo.finding import Finder
+from kernel_scheduler_fifo.gangs import Gangs
+from kernel_scheduler_fifo.lines import OVERTAKEN_SECONDS, Line, Lines, Waiting
+from kernel_scheduler_fifo.nodes import Nodes
+from kernel_scheduler_fifo.reclaim import PATIENCE_SECONDS, choose_leases_to_reclaim
+from kernel_scheduler_fifo.reservations import Reservation, Reservations
+from kernel_spec.holdings import Place
+from kernel_spec.ids import GroupId, LeaseId
+from kernel_spec.resources import Amounts
 from kernel_spec.scheduling import (
     Event,
-    Grant,
+    GroupHeld,
+    GroupRemoved,
+    GroupRequested,
     Instruction,
-    LeaseBlocked,
     LeaseCancelled,
-    LeaseReleased,
+    LeaseHeld,
+    LeaseRequest,
     LeaseRequested,
-    LeaseUnblocked,
     NodeAdded,
+    NodeDraining,
     NodeRemoved,
     Reason,
     Reclaim,
@@ -34,37 +40,45 @@ from kernel_spec.scheduling import (
 
 HISTORY_EVENTS = 200
 """How many of the last events a failed `validate` prints."""
+HOPELESS_SECONDS = 0.5
+"""How long to wait before a place to keep is sought again when there was none."""
+GANGS_A_TICK = 32
+"""How many waiting groups are tried at a tick; those for which something was freed are tried at once anyway."""
 
 
 class FifoScheduler:
     """First in, first out within a shape; a shape that does not fit lets others pass, but not for ever.
 
     A shape is what a request wants and where. The invariant that makes every step cheap: between two events the
-    front of no line fits anywhere. So after an event only the fronts are tried, and only on the nodes where
-    something was freed; how many wait behind them does not matter.
+    front of no line fits anywhere. So after an event only the fronts are tried, and only where something was freed;
+    how many wait behind them does not matter, and neither does how many nodes there are.
     """
 
     name = "fifo"
 
     def __init__(self) -> None:
-        self.nodes: dict[NodeId, NodeState] = {}
-        self.leases: dict[LeaseId, Lease] = {}
+        self.nodes = Nodes()
         self.lines = Lines()
+        self.reservations = Reservations()
         self.history: deque[tuple[float, Event, list[Instruction]]] = deque(maxlen=HISTORY_EVENTS)
-        self._reservations: dict[NodeId, Reservation] = {}
-        self._nodes_seen = 0
-        self._grants = 0
-        # A lease is asked back at most once while anybody waits; when nobody does, the next episode begins.
-        self._episode = 1
+        self._finder = Finder(self.nodes, self.reservations)
+        self._gangs = Gangs(self.nodes, self.reservations)
+        self._numbers: dict[GroupId, int] = {}
+        # What has not been looked at since it changed: lines, and places where others may go now. What a held lease or
+        # group changes is left for the next event, because nothing may be answered before all of them are known.
+        self._untried: dict[Line, None] = {}
+        self._news: dict[Place, None] = {}
         self._handlers: dict[type, Callable[[Any, float], list[Instruction]]] = {
-            NodeAdded: self._node_added,
+            NodeAdded: self._node_changed,
+            ResourceChanged: self._node_changed,
+            NodeDraining: self._node_draining,
             NodeRemoved: self._node_removed,
-            ResourceChanged: self._resource_changed,
             LeaseRequested: self._lease_requested,
             LeaseCancelled: self._lease_cancelled,
-            LeaseReleased: self._lease_released,
-            LeaseBlocked: self._lease_blocked,
-            LeaseUnblocked: self._lease_unblocked,
+            LeaseHeld: self._lease_held,
+            GroupRequested: self._group_requested,
+            GroupHeld: self._group_held,
+            GroupRemoved: self._group_removed,
             Tick: self._tick,
         }
 
@@ -73,203 +87,267 @@ class FifoScheduler:
     def handle(self, event: Event, now: float) -> list[Instruction]:
         """Take one event in and return what to do, in order. An event of an unknown kind changes nothing."""
         handler = self._handlers.get(type(event))
-        instructions = handler(event, now) if handler is not None else []
+        if handler is not None:
+            instructions = handler(event, now)
+        else:
+            instructions = self._serve(self.nodes.apply(event), now)
         if instructions or type(event) is not Tick:
             self.history.append((now, event, instructions))
-        if not len(self.lines):
-            self._episode += 1
+        if self.nodes.holders.asked and not len(self.lines):
+            self.nodes.holders.begin_episode()
         return instructions
 
-    def explain(self, id: LeaseId, now: float) -> Reason:
+    def explain(self, id: LeaseId | GroupId, now: float) -> Reason:
         """Say why the request `id` waits: what is missing, how much of it, where, and who holds it."""
-        return explain_lease(id, now, self.lines, self.leases, self.nodes)
+        return explain_waiting(id, now, self.lines, self.nodes, self.reservations)
 
     def snapshot(self) -> SchedulerSnapshot:
         """Return a copy of what is held."""
-        waiting = sorted((entry for line in self.lines for entry in line.waiting.values()), key=lambda e: e.number)
-        return SchedulerSnapshot(
-            total={id: dict(node.pool.total) for id, node in self.nodes.items()},
-            available={id: dict(node.pool.available) for id, node in self.nodes.items()},
-            waiting=[entry.request for entry in waiting],
-            granted={id: lease.grant for id, lease in self.leases.items()},
-        )
+        entries = [entry for line in self.lines if not line.gang for entry in line.waiting.values()]
+        entries.sort(key=lambda entry: entry.number)
+        return self.nodes.snapshot(entry.request for entry in entries if isinstance(entry.request, LeaseRequest))
 
     def validate(self) -> None:
         """Raise AssertionError, with the last events, when an invariant is broken."""
         try:
-            check(self.nodes, self.leases, self.lines)
+            check(self.nodes, self.lines, self._finder, self.reservations)
         except AssertionError as broken:
             story = "\n".join(f"  {now:.3f} {event} -> {done}" for now, event, done in self.history)
             raise AssertionError(f"{broken}\nThe last {len(self.history)} events:\n{story}") from broken
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def _node_added(self, event: NodeAdded, now: float) -> list[Instruction]:
-        node = self.nodes.get(event.node)
-        if node is None:
-            self._nodes_seen += 1
-            pool = ResourcePool(event.total, event.device_resources)
-            node = self.nodes[event.node] = NodeState(event.node, self._nodes_seen, pool, dict(event.labels))
-            return self._serve([node], now)
-        node.pool.resize(event.total)
-        node.labels = dict(event.labels)
-        return self._serve(self._news_of(node), now)
+    def _node_changed(self, event: NodeAdded | ResourceChanged, now: float) -> list[Instruction]:
+        # A node that shrank can lose a soft affinity, and who wished for it may then go anywhere.
+        return self._serve(self.nodes.apply(event), now, self.lines.soft(event.node))
+
+    def _node_draining(self, event: NodeDraining, now: float) -> list[Instruction]:
+        node = self.nodes.nodes.get(event.node)
+        if node is not None:
+            self._keep_no_longer(node, *node.bundles.values())
+        self.nodes.apply(event)
+        return self._serve((), now, self.lines.soft(event.node))
 
     def _node_removed(self, event: NodeRemoved, now: float) -> list[Instruction]:
-        node = self.nodes.pop(event.node, None)
+        node = self.nodes.nodes.get(event.node)
         if node is None:
             return []
-        self._reservations.pop(node.id, None)
-        for id in node.leases:
-            del self.leases[id]
-        # A soft affinity for the node may now go elsewhere, so every node is news to somebody.
-        return self._serve(self.nodes.values(), now)
+        self._keep_no_longer(node, *node.bundles.values())
+        lost = {group for group, _ in node.bundles}
+        self.nodes.apply(event)
+        for group in sorted(lost, key=self._numbers.__getitem__):
+            self._wait_again(group, now)
+        return self._serve((), now, self.lines.soft(event.node))
 
-    def _resource_changed(self, event: ResourceChanged, now: float) -> list[Instruction]:
-        node = self.nodes.get(event.node)
-        if node is None or event.name in node.pool.device_resources:
-            return []
-        node.pool.set_total(event.name, event.quantity)
-        return self._serve(self._news_of(node), now)
-
-    def _news_of(self, node: NodeState) -> Iterable[NodeState]:
-        """Return the nodes where somebody may fit now that `node` has other totals.
-
-        A node that shrank can lose a soft affinity, and who wished for it may then go anywhere.
-        """
-        return self.nodes.values() if any(line.placement.soft for line in self.lines) else [node]
+    def _keep_no_longer(self, *places: Place) -> None:
+        for place in places:
+            kept = self.reservations.at(place)
+            if kept is not None:
+                self._news.update(dict.fromkeys(self.reservations.end(kept)))
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
     def _lease_requested(self, event: LeaseRequested, now: float) -> list[Instruction]:
         request = event.request
-        if request.id in self.lines or request.id in self.leases:
+        if request.id in self.lines or request.id in self.nodes.leases:
             return []
         line = self.lines.join(request, now)
-        if len(line.waiting) > 1:
-            return []
-        grant = self._place(line, line.front, self.nodes.values())
-        if grant is None:
-            return []
-        for other in self.lines:
-            other.note_overtaken(request.wanted, now)
-        return [grant]
+        return self._serve((), now, [line] if len(line.waiting) == 1 else ())
 
     def _lease_cancelled(self, event: LeaseCancelled, now: float) -> list[Instruction]:
         if event.id not in self.lines:
             return []
-        self.lines.leave(event.id)
-        return self._serve([], now)
+        self._withdraw(event.id)
+        return self._serve((), now)
 
-    def _lease_released(self, event: LeaseReleased, now: float) -> list[Instruction]:
-        lease = self.leases.pop(event.id, None)
-        if lease is None:
+    def _lease_held(self, event: LeaseHeld, now: float) -> list[Instruction]:
+        if event.request.id in self.lines:
+            self._withdraw(event.request.id)
+        self.nodes.apply(event)
+        return []
+
+    def _withdraw(self, id: LeaseId | GroupId) -> None:
+        """Take a waiting request out of its line, and keep nothing for it any longer."""
+        self.lines.leave(id)
+        kept = self.reservations.of(id)
+        if kept is not None:
+            self._news.update(dict.fromkeys(self.reservations.end(kept)))
+
+    # -- groups ----------------------------------------------------------------------------------------------------
+
+    def _group_requested(self, event: GroupRequested, now: float) -> list[Instruction]:
+        id = event.request.id
+        if id in self.nodes.groups:
             return []
-        node = self.nodes[lease.grant.node]
-        node.remove(lease)
-        return self._serve([node], now)
+        self.nodes.apply(event)
+        self._numbers[id] = self.lines.arrive()
+        line = self.lines.join_gang(self.nodes.groups[id], self._numbers[id], now, again=False)
+        return self._serve((), now, [line] if len(line.waiting) == 1 else ())
 
-    def _lease_blocked(self, event: LeaseBlocked, now: float) -> list[Instruction]:
-        return self._set_blocked(event.id, True, now)
-
-    def _lease_unblocked(self, event: LeaseUnblocked, now: float) -> list[Instruction]:
-        return self._set_blocked(event.id, False, now)
-
-    def _set_blocked(self, id: LeaseId, blocked: bool, now: float) -> list[Instruction]:
-        lease = self.leases.get(id)
-        if lease is None:
+    def _group_held(self, event: GroupHeld, now: float) -> list[Instruction]:
+        id = event.request.id
+        if id in self.nodes.groups:
             return []
-        node = self.nodes[lease.grant.node]
-        node.set_blocked(lease, blocked)
-        return self._serve([node] if blocked else [], now)
+        self.nodes.apply(event)
+        self._numbers[id] = self.lines.arrive()
+        if self.nodes.groups[id].waiting():
+            self._wait_again(id, now)
+        return []
+
+    def _group_removed(self, event: GroupRemoved, now: float) -> list[Instruction]:
+        group = self.nodes.groups.get(event.id)
+        if group is None:
+            return []
+        del self._numbers[event.id]
+        self._gangs.forget(event.id)
+        self._keep_no_longer(*group.bundles.values())
+        inside = [id for line in self.lines.inside.get(event.id, {}).values() for id in line.waiting]
+        for id in (*inside, *([event.id] if event.id in self.lines else [])):
+            self._withdraw(id)
+        return self._serve(self.nodes.apply(event), now)
+
+    def _wait_again(self, id: GroupId, now: float) -> None:
+        """Put what a group has lost in line, as of when the group came."""
+        if id in self.lines:
+            self._withdraw(id)
+        self._gangs.forget(id)
+        line = self.lines.join_gang(self.nodes.groups[id], self._numbers[id], now, again=True)
+        self._untried[line] = None
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     def _tick(self, event: Tick, now: float) -> list[Instruction]:
         if not len(self.lines):
             return []
-        instructions = self._serve([], now)
-        for line in self.lines.oldest_first():
-            self._reserve(line, now)
-        for lease in choose_leases_to_reclaim(self.lines, self.nodes, now, self._episode):
-            lease.asked_in = self._episode
+        for kept in self.reservations:
+            if now >= kept.until:
+                kept.line.attempts += 1
+                self._give_up(kept, now)
+        gangs = [line for line in self.lines.gangs.values() if self._gangs.may_fit(line)]
+        oldest = heapq.nsmallest(GANGS_A_TICK, gangs, key=lambda line: line.front.number)
+        instructions = self._serve((), now, oldest)
+        for line in sorted((line for line in self.lines if self._deserves(line, now)), key=lambda x: x.front.number):
+            self._keep(line, now)
+        holders = self.nodes.holders
+        for lease in choose_leases_to_reclaim(self.nodes, self.lines, self._finder, self.reservations, holders, now):
             instructions.append(Reclaim(lease.request.id))
         return instructions
 
     # -- serving those who wait ------------------------------------------------------------------------------------
 
-    def _serve(self, freed: Iterable[NodeState], now: float) -> list[Instruction]:
-        """Grant what fits on the nodes where something was freed, oldest front first."""
-        grants: list[Instruction] = []
-        nodes = {node.id: node for node in (*freed, *self._drop_reservations(now))}
-        while nodes and len(self.lines):
-            grants += self._serve_on(list(nodes.values()), now)
-            nodes = {node.id: node for node in self._drop_reservations(now)}
-        return grants
+    def _serve(self, freed: Iterable[Place], now: float, anew: Iterable[Line] = ()) -> list[Instruction]:
+        """Grant what fits in the places where something was freed, and try the lines `anew`; oldest front first."""
+        done: list[Instruction] = []
+        self._news.update(dict.fromkeys(freed))
+        self._untried.update(dict.fromkeys(anew))
+        while self._news or self._untried:
+            for place in list(self._news) if self.reservations else ():
+                kept = self.reservations.at(place)
+                if kept is not None and kept.is_hopeless(place):
+                    self._give_up(kept, now)
+            # When nothing else has changed, there is one place where the fronts can fit.
+            only = next(iter(self._news)) if len(self._news) == 1 and not self._untried else None
+            fronts = self._fronts()
+            while fronts:
+                _, line = heapq.heappop(fronts)
+                instruction = self._serve_front(line, only, now)
+                if instruction is not None:
+                    done.append(instruction)
+                    if line.waiting:
+                        heapq.heappush(fronts, (line.front.number, line))
+        return done
 
-    def _serve_on(self, nodes: list[NodeState], now: float) -> list[Instruction]:
-        grants: list[Instruction] = []
-        passed: list[Line] = []
-        fronts = [(line.front.number, line) for line in self.lines]  # numbers are unique: lines are never compared
+    def _fronts(self) -> list[tuple[int, Line]]:
+        """Return a heap of the lines whose fronts may fit now. Numbers are unique: lines are never compared."""
+        found = {line: None for line in self._untried if line.waiting}
+        places = list(self._news)
+        self._untried.clear()
+        self._news.clear()
+        for place in places:
+            if not self.nodes.is_open(place):
+                continue
+            free = place.pool.available
+            for line in self.lines.near(place):
+                if line.gang:
+                    if self._gangs.may_fit(line, place):
+                        found[line] = None
+                    continue
+                for name, units in line.wanted.items():
+                    if units > free.get(name, 0) and units:
+                        break
+                else:
+                    if self._finder.allowed(line, place):
+                        found[line] = None
+        fronts = [(line.front.number, line) for line in found]
         heapq.heapify(fronts)
-        while fronts:
-            _, line = heapq.heappop(fronts)
-            grant = self._place(line, line.front, nodes)
-            if grant is None:
-                passed.append(line)
-                self._reserve(line, now)
-                continue
-            grants.append(grant)
-            for other in passed:
-                other.note_overtaken(line.wanted, now)
-            if line.waiting:
-                heapq.heappush(fronts, (line.front.number, line))
-        return grants
+        return fronts
 
-    def _place(self, line: Line, entry: Waiting, candidates: Iterable[NodeState]) -> Grant | None:
-        """Grant the front of a line on the first of `candidates` that can take it."""
-        for node in allowed_nodes(line.placement, line.wanted, candidates, self.nodes):
-            allocation = node.acquire(line.wanted, entry.number)
-            if allocation is None:
-                continue
-            request = entry.request
-            grant = Grant(request.id, node.id, allocation)
-            self._grants += 1
-            lease = self.leases[request.id] = Lease(request, grant, self._grants)
-            node.add(lease)
-            self.lines.leave(request.id)
-            return grant
-        return None
+    def _serve_front(self, line: Line, only: Place | None, now: float) -> Instruction | None:
+        """Give the front of a line what it waits for if it fits."""
+        entry = line.front
+        served = self._place_gang(entry) if line.gang else self._grant(line, entry, only)
+        if served is None:
+            return None
+        instruction, where = served
+        self._note_passed(where, entry.number, line.wanted, now)
+        if self.reservations:  # what is held now for long may make something hopeless that is kept there
+            self._news.update((place, None) for place in where if self.reservations.at(place) is not None)
+        return instruction
+
+    def _grant(self, line: Line, entry: Waiting, only: Place | None) -> tuple[Instruction, Sequence[Place]] | None:
+        request = entry.request
+        assert isinstance(request, LeaseRequest)
+        if only is None:
+            found = self._finder.find(line, entry)
+            if found is None:
+                return None
+            place, allocation = found
+        else:
+            taken = self.reservations.take(only, line.wanted, entry.number)
+            if taken is None:
+                return None
+            place, allocation = only, taken
+        self._withdraw(request.id)
+        return self.nodes.grant(request, place, allocation), (place,)
+
+    def _place_gang(self, entry: Waiting) -> tuple[Instruction, Sequence[Place]] | None:
+        placed = self._gangs.place(entry)
+        if placed is None:
+            return None
+        self._withdraw(entry.request.id)
+        bundles = self.nodes.groups[placed.id].bundles
+        self._news.update((bundles[bundle.index], None) for bundle in placed.bundles)
+        return placed, [self.nodes.nodes[node] for node in dict.fromkeys(bundle.node for bundle in placed.bundles)]
+
+    def _note_passed(self, places: Iterable[Place], number: int, wanted: Amounts, now: float) -> None:
+        """Tell those who came before the arrival `number` that it was served first."""
+        passed = {line: None for place in places for line in self.lines.near(place) if line.front.number < number}
+        for line in passed:
+            if line.note_overtaken(wanted, now) and self._deserves(line, now):
+                self._keep(line, now)
 
     # -- keeping resources for the oldest --------------------------------------------------------------------------
 
-    def _reserve(self, line: Line, now: float) -> None:
-        """Keep what is freed on one node for the front of a line that others passed too often."""
-        if not line.starves(now) or any(kept.line is line for kept in self._reservations.values()):
-            return
-        nodes = [
-            node
-            for node in allowed_nodes(line.placement, line.wanted, self.nodes.values(), self.nodes)
-            if node.reservation is None and node.could_free(line.wanted)
-        ]
-        if not nodes:
-            return
-        node = min(nodes, key=lambda node: sum(node.pool.missing(line.wanted).values()))
-        front = line.front
-        node.reservation = Reservation(line, front.request.id, front.number, now + RESERVATION_SECONDS)
-        self._reservations[node.id] = node.reservation
+    def _deserves(self, line: Line, now: float) -> bool:
+        """Return whether something should be kept for the front of a line. A group can't wait to be passed first."""
+        if now < line.rests_until or self.reservations.of(line.front.request.id) is not None:
+            return False
+        return line.starves(now) or (line.gang and now - line.front.since >= PATIENCE_SECONDS)
 
-    def _drop_reservations(self, now: float) -> list[NodeState]:
-        """End the reservations that are done, hopeless or too old, and return the nodes where others may now go."""
-        dropped = []
-        for id, kept in list(self._reservations.items()):
-            node = self.nodes[id]
-            waits = self.lines.find(kept.id) is kept.line
-            if waits and now < kept.until and node.could_free(kept.line.wanted):
-                continue
-            if waits:
-                kept.line.overtaken = 0
-            node.reservation = None
-            del self._reservations[id]
-            dropped.append(node)
-        return dropped
+    def _keep(self, line: Line, now: float) -> None:
+        """Keep what is freed in one place, or in one for each bundle, for the front of a line."""
+        if line.gang:
+            wants = self._gangs.to_keep(line)
+        else:
+            place = self._finder.to_keep(line)
+            wants = {place: [line.wanted]} if place is not None else None
+        if wants:
+            self.reservations.keep(line, wants, now)
+        else:
+            line.rests_until = now + HOPELESS_SECONDS
+
+    def _give_up(self, kept: Reservation, now: float) -> None:
+        """End a reservation that is hopeless or too old: others get a turn."""
+        kept.line.overtaken = 0
+        kept.line.rests_until = now + OVERTAKEN_SECONDS if kept.line.gang else 0.0
+        self._news.update(dict.fromkeys(self.reservations.end(kept)))

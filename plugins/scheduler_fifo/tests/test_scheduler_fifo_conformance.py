@@ -11,4 +11,5 @@ class TestFifo(SchedulerConformance):
     make_scheduler = staticmethod(FifoScheduler)
     starvation_free = True
     flat_cost = True
+    flat_over_nodes = True
     fuzz_seeds = range(40)

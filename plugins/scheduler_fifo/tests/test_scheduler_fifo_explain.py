@@ -86,7 +86,7 @@ def test_validate_tells_the_story() -> None:
     world = SchedulerHarness(scheduler)
     node = world.add_node({"CPU": 1})
     world.request({"CPU": 1}, name="train")
-    scheduler.nodes[node].pool.available["CPU"] = 5
+    scheduler.nodes.nodes[node].pool.available["CPU"] = 5
     with pytest.raises(AssertionError) as caught:
         scheduler.validate()
     story = str(caught.value)

@@ -7,7 +7,7 @@ import time
 import pytest
 from kernel_scheduler_fifo import FifoScheduler
 from kernel_scheduler_fifo.lines import OVERTAKEN_TIMES
-from kernel_scheduler_fifo.nodes import RESERVATION_SECONDS
+from kernel_scheduler_fifo.reservations import RESERVATION_SECONDS
 
 from kernel.testing.scheduler_harness import SchedulerHarness
 from kernel_spec.ids import JobId, LeaseId, NodeId, ProcessId
@@ -110,12 +110,6 @@ def test_a_reservation_ends_after_a_while(world: SchedulerHarness) -> None:
     assert late in world.granted
 
 
-def test_the_first_node_is_filled_before_the_next(world: SchedulerHarness) -> None:
-    nodes = [world.add_node({"CPU": 2}) for _ in range(3)]
-    ids = world.request_many(4, {"CPU": 1})
-    assert [world.granted[id].node for id in ids] == [nodes[0], nodes[0], nodes[1], nodes[1]]
-
-
 def test_a_soft_affinity_waits_for_its_node_while_that_could_hold_it(world: SchedulerHarness) -> None:
     world.add_node({"CPU": 4})
     wished = world.add_node({"CPU": 1})
@@ -124,14 +118,6 @@ def test_a_soft_affinity_waits_for_its_node_while_that_could_hold_it(world: Sche
     assert world.granted[first].node == wished and second in world.waiting
     world.add_node({"blue": 1}, node=wished)
     assert second in world.granted, "the node shrank, so the request may go elsewhere"
-
-
-@pytest.mark.parametrize(
-    "strategy", [{"type": "tomorrow"}, {"type": "node_affinity"}, {"type": "node_affinity", "node": 3}]
-)
-def test_strange_strategies_break_nothing(world: SchedulerHarness, strategy: dict[str, object]) -> None:
-    world.add_node({"CPU": 1})
-    assert world.explain(world.request({"CPU": 1}, strategy=strategy)).code in ("granted", "infeasible")
 
 
 def test_an_event_costs_the_same_with_a_hundred_thousand_waiting() -> None:

@@ -8,7 +8,7 @@ import pytest
 from kernel_scheduler_fifo import FifoScheduler
 
 from kernel.testing.scheduler_harness import SchedulerHarness
-from kernel_spec.ids import LeaseId
+from kernel_spec.ids import LeaseId, NodeId
 
 
 @pytest.fixture
@@ -68,7 +68,16 @@ def test_one_process_with_two_kinds_of_work_shares_between_them(world: Scheduler
     assert len(world.tick(0.2)) == 2
 
 
-@pytest.mark.parametrize("difference", [{"hints": {"colour": "red"}}, {"environment": "other"}])
+@pytest.mark.parametrize(
+    "difference",
+    [
+        {"hints": {"colour": "red"}},
+        {"environment": "other"},
+        {"preemptible": True},
+        {"locality": {NodeId(b"n1"): 5_000_000, NodeId(b"n2"): 1}},
+    ],
+    ids=lambda difference: next(iter(difference)),
+)
 def test_a_lease_of_another_kind_can_not_stand_in(world: SchedulerHarness, difference: dict[str, object]) -> None:
     world.add_node({"CPU": 1})
     held = world.request({"CPU": 1})

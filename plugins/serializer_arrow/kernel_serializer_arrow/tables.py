@@ -24,7 +24,7 @@ def reduce_table(table: Any) -> Reduced:
 
 def reduce_batch(batch: Any) -> Reduced:
     """Return how a `pyarrow.RecordBatch` travels."""
-    return _reduce(batch, batch.schema, _table_of_batch, _batch_of)
+    return _reduce(batch, batch.schema, _same, _batch_of)
 
 
 def reduce_chunked_array(column: Any) -> Reduced:
@@ -34,19 +34,22 @@ def reduce_chunked_array(column: Any) -> Reduced:
 
 def reduce_array(array: Any) -> Reduced:
     """Return how a `pyarrow.Array` of any type travels."""
-    return _reduce(array, (array,), _table_of_column, _array_of)
+    return _reduce(array, (array,), _batch_of_array, _array_of)
 
 
-def _reduce(value: Any, typed: Any, as_table: Callable[[Any], Any], rebuild: Callable[[Any], Any]) -> Reduced:
-    """Return Arrow's own reduction, or the IPC stream of `as_table(value)` for what is mostly unseen."""
+def _reduce(value: Any, typed: Any, as_written: Callable[[Any], Any], rebuild: Callable[[Any], Any]) -> Reduced:
+    """Return Arrow's own reduction, or an IPC stream for what is mostly unseen.
+
+    `as_written` makes the value a table, or a batch where one must be read back: of no rows, a table has no batch.
+    """
     if not _is_mostly_unseen(value) or any(_has_extension(field.type) for field in typed):
         return value.__reduce_ex__(_PROTOCOL)  # type: ignore[no-any-return]
     import pyarrow
 
-    table = as_table(value)
+    written = as_written(value)
     sink = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
+    with pyarrow.ipc.new_stream(sink, written.schema) as writer:
+        writer.write(written)
     return rebuild, (pickle.PickleBuffer(sink.getvalue()),)
 
 
@@ -72,23 +75,23 @@ def _has_extension(kind: Any) -> bool:
     return any(_has_extension(kind.field(index).type) for index in range(kind.num_fields))
 
 
-# -- to a table and back -------------------------------------------------------------------------------------------
+# -- to what is written and back -----------------------------------------------------------------------------------
 
 
-def _same(table: Any) -> Any:
-    return table
-
-
-def _table_of_batch(batch: Any) -> Any:
-    import pyarrow
-
-    return pyarrow.Table.from_batches([batch])
+def _same(value: Any) -> Any:
+    return value
 
 
 def _table_of_column(column: Any) -> Any:
     import pyarrow
 
     return pyarrow.table([column], names=[""])
+
+
+def _batch_of_array(array: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.record_batch([array], names=[""])
 
 
 def _table_of(buffer: Any) -> Any:

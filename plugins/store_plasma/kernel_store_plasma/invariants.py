@@ -44,6 +44,8 @@ def _check_entry(entry: Entry, table: ObjectTable, line: WaitingLine) -> None:
         assert not entry.readers, f"{name} has readers that wait for nothing"
     else:
         assert not entry.pin_count, f"{name} is pinned"
+    if entry.late is not None:
+        assert entry.state == RESTORING and not entry.readers, f"{name} is late, and not restored or waited for"
     if entry.weak:
         assert entry.uri is None and entry.state in (WRITING, SEALED), f"{name} is weak and was spilled"
     idle = entry.state == SEALED and not entry.pin_count and not entry.deleted

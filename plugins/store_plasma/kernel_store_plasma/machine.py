@@ -25,6 +25,7 @@ from kernel_spec.store import (
     Reply,
     RestoreDone,
     RestoreFailed,
+    RestoreLate,
     Seal,
     SpillDone,
     SpillFailed,
@@ -63,6 +64,7 @@ class StoreMachine:
             SpillFailed: self._spill_failed,
             RestoreDone: self._restore_done,
             RestoreFailed: self._restore_failed,
+            RestoreLate: self._restore_late,
         }
 
     def handle(self, event: StoreEvent) -> list[StoreInstruction]:
@@ -193,6 +195,8 @@ class StoreMachine:
         elif entry.state == SEALED or entry.state == SPILLING:
             table.pin(event.client, entry)
             out.append(Reply(event.client, event.request, (entry.location, entry.size)))
+        elif entry.late is not None:
+            out.append(Failed(event.client, event.request, entry.late))
         else:
             entry.readers.append((event.client, event.request))
             table.client(event.client).reading[entry] = None
@@ -307,6 +311,7 @@ class StoreMachine:
         if entry is None or entry.state != state:
             return None
         del self.table.disk_work[object]
+        entry.late = None
         newer = self.table.current.get(object)
         if newer is not None and newer is not entry and not self.table.is_idle(newer):
             self._settle(newer, [])
@@ -349,3 +354,9 @@ class StoreMachine:
         self.table.release_memory(entry)
         self._fail_readers(entry, messages.restore_failed(entry.object, entry.uri, event.error), out)
         self._forget_if_done(entry, out)
+
+    def _restore_late(self, event: RestoreLate, out: Out) -> None:
+        entry = self.table.disk_work.get(event.object)
+        if entry is not None and entry.state == RESTORING:
+            entry.late = event.error
+            self._fail_readers(entry, event.error, out)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel_store_plasma.arena import open_arena
 from kernel_store_plasma.client import PlasmaClient
-from kernel_store_plasma.server import PlasmaServer
+
+if TYPE_CHECKING:
+    from kernel_store_plasma.server import PlasmaServer
 
 
 class PlasmaStore:
@@ -20,6 +22,8 @@ class PlasmaStore:
 
         Raises `ObjectStoreError` when the directory is missing or too small, or the machine has less memory.
         """
+        from kernel_store_plasma.server import PlasmaServer  # the greater part of this package, for one process a node
+
         return PlasmaServer(open_arena(capacity, directory))
 
     def open_client(self, descriptors: Sequence[int], options: Mapping[str, Any]) -> PlasmaClient:

@@ -21,11 +21,15 @@ RESTORING = "restoring"
 
 
 class Entry:
-    """One object. `location` is None while it has no memory; `readers` are the pins that wait for it."""
+    """One object. `location` is None while it has no memory; `readers` are the pins that wait for it.
+
+    `late` is why nobody waits for an object that is being restored: the spill target hangs.
+    """
 
     __slots__ = (
         "create_request",
         "deleted",
+        "late",
         "location",
         "object",
         "owner",
@@ -52,6 +56,7 @@ class Entry:
         self.create_request = create_request
         self.uri: str | None = None
         self.deleted = False
+        self.late: Exception | None = None
         self.readers: list[tuple[ProcessId, int]] = []
 
 

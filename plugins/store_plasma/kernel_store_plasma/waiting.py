@@ -45,7 +45,7 @@ class WaitingLine:
 
     def hopeless(self) -> Entry | None:
         """Return the object to give up first: the largest, the latest among equals; None while disk work moves."""
-        if self._table.disk_work:
+        if any(entry.late is None for entry in self._table.disk_work.values()):
             return None
         return max(reversed(self._line), key=lambda entry: entry.size, default=None)
 
@@ -82,6 +82,8 @@ class WaitingLine:
             assert entry.uri is not None
             table.set_state(entry, RESTORING)
             table.disk_work[entry.object] = entry
+            for other in table.generations(entry.object):
+                table.not_idle(other)  # until this one's disk work is done
             out.append(ReadSpill(entry.object, entry.uri, entry.location, entry.size))
         return True
 

@@ -18,6 +18,7 @@ from kernel_spec.store import (
     Reply,
     RestoreDone,
     RestoreFailed,
+    RestoreLate,
     Seal,
     SpillDone,
     SpillFailed,
@@ -52,6 +53,27 @@ def test_several_spills_are_in_progress_together() -> None:
     assert machine.handle(SpillDone(A, "a")) == []
     assert machine.handle(SpillDone(B, "b")) == [Reply(ME, 1, 0)]
     assert machine.handle(SpillDone(C, "c")) == [Reply(ME, 2, 512)]
+    machine.validate()
+
+
+def test_a_late_restore_is_no_movement_and_its_memory_is_left_alone() -> None:
+    machine = StoreMachine(1024)
+    put(machine, A, 1024)
+    spill(machine, machine.handle(Create(ME, 1, B, 1024, ME)))
+    machine.handle(Abort(ME, B))
+    (read,) = machine.handle(Pin(ME, 2, A))
+    assert isinstance(read, ReadSpill)
+    late = SpillError("it hangs")
+    assert machine.handle(RestoreLate(A, late)) == [Failed(ME, 2, late)]
+    assert machine.handle(RestoreLate(A, late)) == [] == machine.handle(RestoreLate(B, late))
+    assert machine.handle(Pin(ME, 3, A)) == [Failed(ME, 3, late)]
+    assert machine.handle(Create(ME, 4, B, 1024, ME)) == [], "the target may still write to that memory"
+    (failed,) = machine.give_up_waiting()
+    assert isinstance(failed, Failed) and failed.request == 4
+    assert machine.handle(Delete([A])) == []
+    machine.validate()
+    assert machine.handle(RestoreDone(A)) == [DeleteSpill(read.uri)]
+    assert machine.handle(Create(ME, 5, B, 1024, ME)) == [Reply(ME, 5, 0)]
     machine.validate()
 
 
@@ -165,6 +187,21 @@ def test_pins_of_two_generations_are_undone_together() -> None:
     assert machine.usage().used == 128, "which of the two was let go can't be told"
     machine.handle(Unpin(ME, A))
     assert machine.usage().used == 64
+    machine.validate()
+
+
+def test_an_object_made_anew_stays_while_the_older_one_of_its_name_is_restored() -> None:
+    machine = StoreMachine(1024)
+    put(machine, A, 640)
+    spill(machine, machine.handle(Create(ME, 1, B, 640, ME)))
+    assert machine.handle(Pin(OTHER, 2, A)) == [], "the place of the spilled object is taken"
+    machine.handle(Create(OTHER, 3, A, 64, ME))
+    assert machine.handle(Seal(ME, B)) == [WriteSpill(B, 0, 640)]
+    machine.handle(Seal(OTHER, A))
+    assert machine.handle(SpillDone(B, "b")) == [ReadSpill(A, "disk:1", 0, 640)]
+    assert machine.handle(Create(ME, 4, C, 384, ME)) == []
+    machine.validate()
+    assert machine.handle(RestoreDone(A)) == [Reply(OTHER, 2, (0, 640)), WriteSpill(A, 640, 64)]
     machine.validate()
 
 

@@ -21,6 +21,7 @@ from kernel_spec.store import (
     Reply,
     RestoreDone,
     RestoreFailed,
+    RestoreLate,
     Seal,
     SpillDone,
     SpillFailed,
@@ -47,6 +48,7 @@ class Processes(RuleBasedStateMachine):
         self.views: list[tuple[bytes, bytes, int, bytes]] = []
         self.values: dict[bytes, set[bytes]] = {}
         self.disk_work: list = []
+        self.late: set[bytes] = set()
         self.number = 0
 
     def carry_out(self, instructions: list) -> None:
@@ -134,15 +136,42 @@ class Processes(RuleBasedStateMachine):
         for name in names:
             self.create(client, name, size, client, False)
             self.finish_disk_work()
-            if (client, name) in self.writing:
-                _, content = self.writing.pop((client, name))
-                self.values.setdefault(name, set()).add(content)
-                self.carry_out(self.machine.handle(Seal(client, name)))
+            self.complete(client, name)
+
+    @precondition(lambda self: self.spilled())
+    @rule(data=st.data(), other=objects, client=clients, large=st.integers(300, 600), small=st.integers(1, 100))
+    def make_anew(self, data: st.DataObject, other: bytes, client: bytes, large: int, small: int) -> None:
+        """Ask for a spilled object while its place is being taken, and make it again before it is back."""
+        name = data.draw(st.sampled_from(self.spilled()))
+        self.create(client, other, large, client, False)
+        self.finish_disk_work()
+        self.pin(client, name)
+        self.create(client, name, small, client, False)
+        self.complete(client, other)
+        self.complete(client, name)
+
+    def spilled(self) -> list[bytes]:
+        return sorted({row.object for row in self.machine.objects() if row.state == "spilled"})
+
+    def complete(self, client: bytes, name: bytes) -> None:
+        """Seal an object that was given memory."""
+        if (client, name) in self.writing:
+            _, content = self.writing.pop((client, name))
+            self.values.setdefault(name, set()).add(content)
+            self.carry_out(self.machine.handle(Seal(client, name)))
 
     @precondition(lambda self: self.disk_work)
     @rule(data=st.data(), works=st.sampled_from([True, True, True, False]))
     def do_disk_work(self, data: st.DataObject, works: bool) -> None:
         self.work_on(self.disk_work.pop(data.draw(st.integers(0, len(self.disk_work) - 1))), works)
+
+    @precondition(lambda self: any(isinstance(work, ReadSpill) for work in self.disk_work))
+    @rule(data=st.data())
+    def hang(self, data: st.DataObject) -> None:
+        """Have a restore take too long; it stays what it is, and ends later."""
+        name = data.draw(st.sampled_from([work.object for work in self.disk_work if isinstance(work, ReadSpill)]))
+        self.late.add(name)
+        self.carry_out(self.machine.handle(RestoreLate(name, SpillError("it hangs"))))
 
     @rule()
     def finish_disk_work(self) -> None:
@@ -150,6 +179,7 @@ class Processes(RuleBasedStateMachine):
             self.work_on(self.disk_work.pop(0), True)
 
     def work_on(self, work: WriteSpill | ReadSpill, works: bool) -> None:
+        self.late.discard(work.object)
         match work:
             case WriteSpill(name, location, size) if works:
                 self.number += 1
@@ -169,7 +199,7 @@ class Processes(RuleBasedStateMachine):
         waiting = self.machine.usage().waiting
         answers = self.machine.give_up_waiting()
         self.carry_out(answers)
-        if waiting and not self.disk_work:
+        if waiting and all(work.object in self.late for work in self.disk_work):
             assert any(isinstance(answer, Failed) for answer in answers)
 
     @invariant()

@@ -1,0 +1,192 @@
+"""Placement groups: resources on one or more nodes that are reserved together, all or none."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernel.api.operations import get
+from kernel.api.session import ensure_session
+from kernel.runtime.current import get_runtime
+from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.worker_info import current_worker
+from kernel_spec.errors import GetTimeoutError, KernelError, OptionError, PlacementGroupNotFoundError, UsageError
+from kernel_spec.ids import SHORT_ID_BYTES
+from kernel_spec.resources import Amounts, amounts
+from kernel_spec.scheduling import GROUP_STRATEGIES
+
+
+class PlacementGroup:
+    """A placement group. Pass it to tasks and actors, also of other programs: it stands for the group everywhere.
+
+    What it reserves is held until it is removed, or until the program that made it ends.
+    """
+
+    def __init__(self, id: str, bundles: Sequence[Mapping[str, float]] | None = None) -> None:
+        self._id = id
+        self._bundles = [dict(bundle) for bundle in bundles] if bundles is not None else None
+        self._awaited: ObjectRef | None = None
+
+    @property
+    def id(self) -> str:
+        """Return its id, in hexadecimal."""
+        return self._id
+
+    @property
+    def bundle_specs(self) -> list[dict[str, float]]:
+        """Return what each bundle reserves: resource to quantity."""
+        if self._bundles is None:
+            rows = get_runtime().query("placement_groups", self._id)
+            if not rows:
+                raise PlacementGroupNotFoundError(f"placement group {self._id!r} is not known (any more)")
+            self._bundles = [rows[0]["bundles"][index] for index in sorted(rows[0]["bundles"])]
+        return [dict(bundle) for bundle in self._bundles]
+
+    @property
+    def bundle_count(self) -> int:
+        """Return how many bundles it has."""
+        return len(self.bundle_specs)
+
+    def ready(self) -> ObjectRef:
+        """Return a reference that is ready, with this group as its value, when all bundles are placed.
+
+        `get` of it raises PlacementGroupRemovedError when the group is removed before.
+        """
+        return get_runtime().group_ready(self._id, self)
+
+    def wait(self, timeout_seconds: float | None = 30) -> bool:
+        """Wait until all bundles are placed; return whether they are within `timeout_seconds` (None: for ever).
+
+        Raises PlacementGroupRemovedError when the group is removed.
+        """
+        self._awaited = self._awaited or self.ready()
+        try:
+            get(self._awaited, timeout=timeout_seconds)
+        except GetTimeoutError:
+            return False
+        except KernelError:
+            self._awaited = None
+            raise
+        self._awaited = None
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlacementGroup) and self._id == other._id
+
+    def __hash__(self) -> int:
+        return hash(self._id)
+
+    def __reduce__(self) -> Any:
+        return PlacementGroup, (self._id, self._bundles)
+
+    def __repr__(self) -> str:
+        return f"PlacementGroup({self._id})"
+
+
+def placement_group(
+    bundles: Sequence[Mapping[str, float]],
+    strategy: str = "PACK",
+    name: str = "",
+    lifetime: str | None = None,
+    *,
+    scheduling_hints: Mapping[str, Any] | None = None,
+) -> PlacementGroup:
+    """Reserve bundles of resources, such as `[{"CPU": 2}, {"GPU": 1}]`, together; return the group at once.
+
+    It is placed, all of it or nothing, when there is room. `strategy` says how bundles lie: "PACK" on few nodes,
+    "SPREAD" on many, "STRICT_PACK" on just one, "STRICT_SPREAD" each on one of its own. A group with a `name` is found
+    by `get_placement_group`; with `lifetime="detached"` it outlives the program. `scheduling_hints` are for schedulers
+    that know more words. Raises OptionError for what is none of this, NameTakenError for a name that is taken.
+    """
+    wanted = _check_bundles(bundles)
+    if strategy not in GROUP_STRATEGIES:
+        raise OptionError(f"strategy must be one of {', '.join(GROUP_STRATEGIES)}, not {strategy!r}")
+    if not isinstance(name, str):
+        raise OptionError(f"name must be a string, not {name!r}")
+    if lifetime not in (None, "detached"):
+        raise OptionError(f'lifetime must be "detached" or None, not {lifetime!r}')
+    runtime = ensure_session()
+    hints = pickle.dumps(dict(scheduling_hints or {}))
+    detached = lifetime == "detached"
+    id = os.urandom(SHORT_ID_BYTES).hex()
+    runtime.query("create_placement_group", id, wanted, strategy, name, runtime.namespace, detached, hints)
+    return PlacementGroup(id, bundles)
+
+
+def remove_placement_group(placement_group: PlacementGroup) -> None:
+    """Give back what a group reserves, and end what runs in it; a group that is gone already is left alone.
+
+    Its tasks, also those that wait, fail with PlacementGroupRemovedError, and its actors are dead.
+    """
+    ensure_session().query("remove_placement_group", _check_group(placement_group).id)
+
+
+def get_placement_group(name: str) -> PlacementGroup:
+    """Return the group of that name in this namespace; raises PlacementGroupNotFoundError when there is none."""
+    runtime = ensure_session()
+    if not name:
+        raise OptionError("a placement group is found by its name, which must not be empty")
+    row = runtime.query("find_placement_group", name, runtime.namespace)
+    if row is None:
+        raise PlacementGroupNotFoundError(
+            f"no placement group named {name!r} is in namespace {runtime.namespace!r}{_nearest(name)}"
+        )
+    return PlacementGroup(row["placement_group_id"], [row["bundles"][index] for index in sorted(row["bundles"])])
+
+
+def placement_group_table(placement_group: PlacementGroup | None = None) -> dict[str, Any]:
+    """Return id to row for every group, or the row of one: name, strategy, state, bundles and the nodes they are on.
+
+    The state is PENDING, CREATED, RESCHEDULING (a node with bundles of it is gone) or REMOVED. Raises
+    PlacementGroupNotFoundError for a group that is not known any more.
+    """
+    runtime = ensure_session()
+    if placement_group is None:
+        return {row["placement_group_id"]: row for row in runtime.query("placement_groups")}
+    rows = runtime.query("placement_groups", _check_group(placement_group).id)
+    if not rows:
+        raise PlacementGroupNotFoundError(f"placement group {placement_group.id!r} is not known (any more)")
+    return dict(rows[0])
+
+
+def get_current_placement_group() -> PlacementGroup | None:
+    """Return the group that the calling task or actor runs in, or None."""
+    group = current_worker().group
+    return PlacementGroup(group["group"]) if group is not None else None
+
+
+def _check_bundles(bundles: Any) -> list[Amounts]:
+    if isinstance(bundles, (str, bytes, Mapping)) or not isinstance(bundles, Sequence) or not bundles:
+        raise OptionError(f'bundles must be a list of one or more, such as [{{"CPU": 1}}], not {bundles!r}')
+    return [_check_bundle(index, bundle) for index, bundle in enumerate(bundles)]
+
+
+def _check_bundle(index: int, bundle: Any) -> Amounts:
+    if not isinstance(bundle, Mapping) or not all(isinstance(name, str) and name for name in bundle):
+        raise OptionError(f"bundle {index} must map names of resources to quantities, not {bundle!r}")
+    try:
+        wanted = amounts(bundle)
+    except (ValueError, TypeError) as error:
+        raise OptionError(f"bundle {index} is {bundle!r}: {error}") from None
+    if not wanted:
+        raise OptionError(f"bundle {index} is {bundle!r}: it must reserve something")
+    return wanted
+
+
+def _check_group(group: Any) -> PlacementGroup:
+    if not isinstance(group, PlacementGroup):
+        raise UsageError(f"this takes a PlacementGroup, not a {type(group).__name__}")
+    return group
+
+
+def _nearest(name: str) -> str:
+    rows = [row for row in get_runtime().query("placement_groups") if row["name"] and row["state"] != "REMOVED"]
+    here = get_runtime().namespace
+    elsewhere = [row["namespace"] for row in rows if row["name"] == name]
+    if elsewhere:
+        return f"; one of that name is in namespace {elsewhere[0]!r}"
+    close = difflib.get_close_matches(name, [row["name"] for row in rows if row["namespace"] == here], 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,22 @@
+"""What a head is told when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class HeadConfig:
+    """Settings of one head. An `ephemeral` session ends with the program that started it.
+
+    `address` is where programs find it: a session's directory, or `kernel://HOST:PORT`. `node` is the node beside it,
+    which is gone when the head is started anew with the metadata of `metadata_directory` (default: `directory`).
+    """
+
+    directory: str
+    address: str
+    ephemeral: bool
+    head_services: Sequence[str] = ()
+    node: bytes = b""
+    metadata_directory: str = ""

@@ -1,0 +1,145 @@
+"""Letting nodes go: what runs there ends, what lies there is copied elsewhere, then the node leaves.
+
+A pure state machine: looks at the world in, instructions out. A node leaves when nothing runs there and every object
+that is of use to others has a copy elsewhere, or could not be copied; at the deadline it leaves whatever is left.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kernel_spec.ids import LeaseId, NodeId, ObjectId
+
+STORE_SECONDS = 0.5
+"""How often a node's store is looked at for what has no copy elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskBack:
+    """Ask who holds these leases to give them back when what was sent is done."""
+
+    leases: tuple[LeaseId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtStore:
+    """Find out what lies on the node, and call `stored`."""
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Have `target` copy these objects from the node, and call `copied`."""
+
+    node: NodeId
+    target: NodeId
+    objects: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Tell the node to leave."""
+
+    node: NodeId
+    reason: str
+
+
+Instruction = AskBack | LookAtStore | Copy | Leave
+
+DONE = "it was drained"
+LATE = "it was drained, and its deadline has come"
+
+
+@dataclass(slots=True)
+class Drain:
+    """One node that is to leave. Times are seconds on the clock of those who call."""
+
+    node: NodeId
+    deadline: float | None
+    looks_next: float
+    asked: set[LeaseId] = field(default_factory=set)
+    settled: set[ObjectId] = field(default_factory=set)
+    """What has a copy elsewhere, or could not be copied."""
+    waits_for: int = 0
+    """How many answers are awaited: of the node about its store, or of others that copy."""
+    leaving: bool = False
+
+
+class DrainTable:
+    """Every node that is to leave."""
+
+    def __init__(self) -> None:
+        self.drains: dict[NodeId, Drain] = {}
+        self._history: deque[str] = deque(maxlen=200)
+
+    def begin(self, node: NodeId, deadline: float | None, now: float) -> None:
+        """A node is to leave, at `deadline` at the latest; said again, the new deadline counts."""
+        self.drains.setdefault(node, Drain(node, deadline, now)).deadline = deadline
+        self._note(node, f"is to leave by {deadline}")
+
+    def gone(self, node: NodeId) -> None:
+        """A node has left, or died."""
+        if self.drains.pop(node, None) is not None:
+            self._note(node, "is gone")
+
+    def look(self, node: NodeId, leases: Collection[LeaseId], now: float) -> list[Instruction]:
+        """Time has passed; `leases` are those that have a worker there."""
+        drain = self.drains[node]
+        if drain.leaving:
+            return []
+        if drain.deadline is not None and now >= drain.deadline:
+            return [self._leave(drain, LATE)]
+        new = tuple(lease for lease in leases if lease not in drain.asked)
+        drain.asked.update(new)
+        instructions: list[Instruction] = [AskBack(new)] if new else []
+        if not drain.waits_for and now >= drain.looks_next:
+            drain.waits_for = 1
+            drain.looks_next = now + STORE_SECONDS
+            instructions.append(LookAtStore(node))
+        return instructions
+
+    def stored(
+        self, node: NodeId, objects: Mapping[ObjectId, NodeId], others: Sequence[NodeId], busy: bool
+    ) -> list[Instruction]:
+        """The node has these objects, each owned by a process on the node given; `busy` says that something runs there.
+
+        `others` are the nodes that stay. An object goes to that of its owner, if that stays, else to any.
+        """
+        drain = self.drains.get(node)
+        if drain is None or drain.leaving:
+            return []
+        drain.waits_for = 0
+        wanted = [(id, owner) for id, owner in objects.items() if id not in drain.settled and owner != node]
+        if not others or not wanted:
+            return [] if busy else [self._leave(drain, DONE)]
+        chosen: dict[NodeId, list[ObjectId]] = {}
+        for number, (id, owner) in enumerate(wanted):
+            chosen.setdefault(owner if owner in others else others[number % len(others)], []).append(id)
+        drain.waits_for = len(chosen)
+        self._note(node, f"has {len(wanted)} objects to copy")
+        return [Copy(node, target, tuple(ids)) for target, ids in chosen.items()]
+
+    def copied(self, node: NodeId, objects: Sequence[ObjectId]) -> None:
+        """A node has copied what it could of these, or is gone itself: they are not tried again."""
+        drain = self.drains.get(node)
+        if drain is not None:
+            drain.waits_for -= 1
+            drain.settled.update(objects)
+
+    def _leave(self, drain: Drain, reason: str) -> Leave:
+        drain.leaving = True
+        self._note(drain.node, reason)
+        return Leave(drain.node, reason)
+
+    def _note(self, node: NodeId, what: str) -> None:
+        self._history.append(f"{node.hex()[:12]} {what}")
+
+    def validate(self) -> None:
+        """Raise AssertionError, with the history, when an invariant is broken."""
+        for node, drain in self.drains.items():
+            story = "\n".join(self._history)
+            assert drain.node == node, f"a drain is listed under another node\n{story}"
+            assert drain.waits_for >= 0, f"{node.hex()} has answered more often than it was asked\n{story}"

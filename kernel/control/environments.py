@@ -1,0 +1,52 @@
+"""Runtime environments as they are described; what they are made of lies on the nodes.
+
+An environment is described by plain values: `{"env_vars": {...}, "working_dir": digest, "py_modules": [digest, ...]}`.
+Its key is the digest of that description, so equal environments share workers and unpacked files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class Environments:
+    """Every environment that was asked for in the session."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Mapping[str, Any]] = {"": {}}
+        self.on_new: Callable[[str, Mapping[str, Any]], None] = lambda key, description: None
+
+    def description(self, key: str) -> Mapping[str, Any]:
+        """Return what an environment is."""
+        return self._known[key]
+
+    def key_of(self, description: Mapping[str, Any] | None) -> str:
+        """Return the key of an environment, remembering it."""
+        if not description:
+            return ""
+        text = json.dumps(description, sort_keys=True)
+        key = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        if key not in self._known:
+            self._known[key] = description
+            self.on_new(key, description)
+        return key
+
+    def key_within(self, outer: str, description: Mapping[str, Any] | None) -> str:
+        """Return the key of an environment that is asked for inside another: it adds to that one's.
+
+        Variables of the same name and the working directory are the inner one's, its modules are found first.
+        """
+        if not description:
+            return outer
+        around = self._known[outer]
+        merged = {**around, **description}
+        for name, both in (
+            ("env_vars", {**around.get("env_vars", {}), **description.get("env_vars", {})}),
+            ("py_modules", list(dict.fromkeys([*description.get("py_modules", ()), *around.get("py_modules", ())]))),
+        ):
+            if both:
+                merged[name] = both
+        return self.key_of(merged)

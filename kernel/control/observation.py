@@ -1,0 +1,90 @@
+"""Telling observers what happens, in batches, after the fact: plugins always, others while they listen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kernel.logs import Logger
+from kernel_spec.observers import FAILED, FINISHED, TASK, LifecycleEvent, Observer
+
+
+class Observation:
+    """Collects events while there are observers; costs nothing without.
+
+    `on_active(active)` is called whenever the nodes have to begin, or to stop, telling what happens on them.
+    """
+
+    def __init__(self, observers: Sequence[Observer], clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._collected = 0.0
+        self._observers = list(observers)
+        self._passive: list[Observer] = []
+        """Observers for whom it is enough what the head sees by itself."""
+        self._events: list[LifecycleEvent] = []
+        self.on_active: Callable[[bool], None] = lambda active: None
+
+    @property
+    def active(self) -> bool:
+        """Whether the nodes have to tell what happens on them."""
+        return len(self._observers) > len(self._passive)
+
+    def attend(self, observer: Observer, passive: bool) -> None:
+        """Begin to tell `observer`. A `passive` one hears of nodes, workers and actors alone, at no cost to the nodes.
+
+        Raises ValueError when it is told already.
+        """
+        if observer in self._observers:
+            raise ValueError(f"{observer!r} is an observer already")
+        before = self.active
+        self._observers.append(observer)
+        if passive:
+            self._passive.append(observer)
+        self._tell_of_change(before)
+
+    def leave(self, observer: Observer) -> None:
+        """Tell `observer` no more; one that is not told is fine."""
+        before = self.active
+        self._observers = [one for one in self._observers if one is not observer]
+        self._passive = [one for one in self._passive if one is not observer]
+        self._tell_of_change(before)
+
+    def _tell_of_change(self, before: bool) -> None:
+        if self.active != before:
+            self.on_active(self.active)
+
+    def note(self, kind: str, state: str, id: bytes, time: float, detail: Mapping[str, Any]) -> None:
+        """Add an event."""
+        if self._observers:
+            self._events.append(LifecycleEvent(kind, state, id.hex(), time, detail))
+
+    def collect(self, seconds: float) -> bool:
+        """Return whether it is time to ask the processes for their calls (once in `seconds`, if anybody listens)."""
+        if not self._observers or self._clock() - self._collected < seconds:
+            return False
+        self._collected = self._clock()
+        return True
+
+    def note_calls(self, worker: bytes, calls: Sequence[tuple[str, str, float, float, bool]] | None) -> None:
+        """Add what `Trace.new_calls` of a worker said; None when it could not answer."""
+        if not self._observers:
+            return
+        for id, name, begun, ended, failed in calls or ():
+            detail = {"name": name, "seconds": ended - begun, "worker": worker.hex()}
+            self._events.append(LifecycleEvent(TASK, FAILED if failed else FINISHED, id, ended, detail))
+
+    def deliver(self) -> None:
+        """Hand over what was collected; an observer that raises is reported once and asked no more."""
+        if not self._events:
+            return
+        events, self._events = self._events, []
+        for observer in list(self._observers):
+            try:
+                observer.observe(events)
+            except Exception as error:
+                self.leave(observer)
+                Logger("kernel.node").warning(
+                    "an observer plugin raised and is asked no more",
+                    observer=type(observer).__qualname__,
+                    error=repr(error),
+                )

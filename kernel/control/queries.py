@@ -1,0 +1,360 @@
+"""What the head answers when asked: nodes, resources, memory, workers, jobs, key-value, explanations."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kernel.control import words
+from kernel.control.later import Later
+from kernel.control.node_rows import node_rows
+from kernel.control.nodes import Caller
+from kernel.runtime import operations as op
+from kernel.transport.connection import Message
+from kernel_spec.errors import OptionError
+from kernel_spec.ids import LeaseId, NodeId, ObjectId, ProcessId, task_of
+from kernel_spec.resources import quantities
+from kernel_spec.scheduling import ResourceChanged
+
+if TYPE_CHECKING:
+    from kernel.control.head import Head
+
+PAST_CALLS = 20_000
+"""How many calls of workers that have ended the timeline remembers."""
+PATIENCE_SECONDS = 2.0
+"""How long everybody together may take to answer; who does not is left out."""
+
+
+def install(head: Head) -> None:
+    """Let the head answer these."""
+    answers = Answers(head)
+    names = [name for name in dir(answers) if not name.startswith("_")]
+    head.methods |= {name: getattr(answers, name) for name in names}
+
+
+class Answers:
+    """Each public method is a question a process may ask; larger answers are pickled."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._past_calls: deque[dict[str, Any]] = deque(maxlen=PAST_CALLS)
+        head.handlers[op.LAST_CALLS] = self._on_last_calls
+
+    # -- the session -----------------------------------------------------------------------------------------------
+
+    def nodes(self, caller: Caller) -> bytes:
+        """Return a row per node."""
+        return pickle.dumps(node_rows(self._head))
+
+    def cluster_resources(self, caller: Caller) -> bytes:
+        """Return the totals."""
+        snapshot = self._head.desk.scheduler.snapshot()
+        return pickle.dumps(_sum(snapshot.total.values()))
+
+    def available_resources(self, caller: Caller) -> bytes:
+        """Return what is free; a resource of which nothing is free stays in the answer, as zero."""
+        snapshot = self._head.desk.scheduler.snapshot()
+        free = _sum(snapshot.available.values())
+        return pickle.dumps({name: max(0.0, free.get(name, 0.0)) for name in _sum(snapshot.total.values())})
+
+    def set_resource(self, caller: Caller, name: str, quantity: float, node_id: str = "") -> None:
+        """Create, change or (with 0) delete a custom resource of a node, the caller's own if none is named."""
+        if quantity < 0:
+            raise OptionError(f"the capacity of resource {name!r} must be zero or more, not {quantity}")
+        if name in ("CPU", "GPU", "memory", "object_store_memory"):
+            raise OptionError(f"{name} is fixed when the node starts; only custom resources can be set at run time")
+        node = self._head.node_named(node_id) if node_id else caller.node
+        if quantity:
+            node.total[name] = quantity
+        else:
+            node.total.pop(name, None)
+        node.send((words.RESOURCE, name, quantity))
+        self._head.desk.handle(ResourceChanged(node.id, name, quantity))
+
+    def status(self, caller: Caller) -> Later:
+        """Return what `kernel status` shows."""
+
+        def put_together(reports: dict[NodeId, Any]) -> bytes:
+            head = self._head
+            snapshot = head.desk.scheduler.snapshot()
+            known = [report for report in reports.values() if report is not None]
+            return pickle.dumps(
+                {
+                    "session": head.config.directory,
+                    "node": caller.node.id.hex(),
+                    "pid": caller.node.pid,
+                    "started": head.started,
+                    "scheduler": head.desk.scheduler.name,
+                    "metadata": {"name": head.metadata.name, "durable": head.journal.durable},
+                    "total": _sum(snapshot.total.values()),
+                    "available": _sum(snapshot.available.values()),
+                    "waiting": [
+                        {
+                            "name": request.name,
+                            "wanted": quantities(request.wanted),
+                            "reason": head.desk.explain(request.id),
+                        }
+                        for request in list(snapshot.waiting)[:20]
+                    ],
+                    "waiting_count": len(snapshot.waiting),
+                    "nodes": node_rows(head),
+                    "workers": [row for report in known for row in report["workers"]],
+                    "actors": head.actors.list(),
+                    "placement_groups": head.groups.list(),
+                    "jobs": self._jobs(),
+                    "services": head.services.shown,
+                    "store": _add([report["store"] for report in known]),
+                    "memory": _memory(reports),
+                    "problems": {name: str(error) for name, error in head.manager.problems.items()},
+                }
+            )
+
+        return self._ask_nodes("report", put_together, False)
+
+    def workers(self, caller: Caller) -> Later:
+        """Return a row per worker."""
+
+        def put_together(reports: dict[NodeId, Any]) -> bytes:
+            return pickle.dumps([row for report in reports.values() if report for row in report["workers"]])
+
+        return self._ask_nodes("report", put_together, False)
+
+    def jobs(self, caller: Caller) -> bytes:
+        """Return a row per job."""
+        return pickle.dumps(self._jobs())
+
+    def show_output(self, caller: Caller) -> Later:
+        """Send everything that workers have written until now to whom it concerns, before the answer."""
+        return self._ask_nodes("drain_output", lambda answers: None)
+
+    def stop(self, caller: Caller) -> None:
+        """End the session."""
+        self._head.end("it was asked to stop")
+
+    # -- why and what ----------------------------------------------------------------------------------------------
+
+    def explain_lease(self, caller: Caller, lease: LeaseId) -> str:
+        """Say why a lease request waits."""
+        return self._head.desk.explain(lease)
+
+    def explain_worker(self, caller: Caller, worker: ProcessId) -> str:
+        """Say where a worker is."""
+        found = self._head.callers.get(worker)
+        if found is None:
+            return "that worker has ended"
+        return f"pid {found.pid} on node {found.node.id.hex()[:8]} ({found.node.host})"
+
+    def explain_any(self, caller: Caller, prefix: bytes) -> Later:
+        """Say what everything whose id begins with `prefix` waits for, asking every process.
+
+        The answer has a row each: "actor", "placement group" or "object", id (hexadecimal), sentence.
+        """
+        actors, groups = self._head.actors, self._head.groups
+        named = [actor for actor in actors.table.actors if actor.startswith(prefix) or prefix.startswith(actor)]
+
+        def put_together(answers: dict[ProcessId, Any]) -> bytes:
+            known: dict[bytes, tuple[str, tuple[str, bytes] | None]] = {}
+            for rows in answers.values():
+                for id, owned, text, question in rows or ():
+                    if owned or id not in known:
+                        known[id] = (text, question)
+            found = [("actor", actor.hex(), actors.explain(actor)) for actor in named]
+            for group in groups.table.groups:
+                if group.startswith(prefix):
+                    found.append(("placement group", group.hex(), groups.explain(group)))
+            for id, (text, question) in known.items():
+                if task_of(ObjectId(id)) not in named:
+                    more = f": {self._head.methods[question[0]](caller, question[1])}" if question else ""
+                    found.append(("object", id.hex(), text + more))
+            return pickle.dumps(found)
+
+        return self._ask_processes("explain_matches", put_together, prefix)
+
+    def memory(self, caller: Caller, limit: int = 0) -> Later:
+        """Return the stores' objects and every process's references, of each process the `limit` largest (0: all)."""
+        later = Later()
+
+        def with_nodes(reports: dict[NodeId, Any]) -> None:
+            known = [report for report in reports.values() if report is not None]
+            names = {row["worker_id"]: row["name"] for report in known for row in report["workers"]}
+            held = {
+                (node, pid): size for node, report in reports.items() if report for pid, size in report["held"].items()
+            }
+
+            def with_processes(answers: dict[ProcessId, Any]) -> None:
+                processes, silent = [], []
+                for id, answer in answers.items():
+                    process = asked[id]
+                    if answer is None:
+                        silent.append(process.pid)
+                        continue
+                    count, size, rows = answer
+                    processes.append(
+                        {
+                            "process": id,
+                            "role": process.role,
+                            "pid": process.pid,
+                            "name": names.get(id.hex()) or str(process.details.get("script", "")),
+                            "held": held.get((process.node.id, process.pid), 0),
+                            "count": count,
+                            "bytes": size,
+                            "rows": rows,
+                        }
+                    )
+                usage = _add([report["store"] for report in known])
+                stored = [row for report in known for row in report["stored"]]
+                found = {"usage": usage, "stored": stored, "processes": processes, "silent": silent}
+                later.set(pickle.dumps({**found, "memory": _memory(reports)}))
+
+            asked = {process.id: process for process in self._processes()}
+            self._ask_processes("references", with_processes, limit)
+
+        self._ask_nodes("report", with_nodes, True)
+        return later
+
+    def timeline(self, caller: Caller) -> Later:
+        """Return Chrome trace events of every process."""
+
+        def put_together(answers: dict[ProcessId, Any]) -> bytes:
+            living = [event for data in answers.values() if data for event in pickle.loads(data)]
+            return pickle.dumps([*self._past_calls, *living])
+
+        return self._ask_processes("trace", put_together)
+
+    def stacks(self, caller: Caller) -> Later:
+        """Return the Python stacks of every process that answers, by pid (see `kernel.runtime.stacks`)."""
+
+        def put_together(answers: dict[ProcessId, Any]) -> bytes:
+            found = {}
+            for process, threads in answers.items():
+                there = self._head.callers.get(process)
+                if there is not None and threads:
+                    found[there.pid] = threads
+            return pickle.dumps(found)
+
+        return self._ask_processes("stacks", put_together)
+
+    # -- key-value and packages ------------------------------------------------------------------------------------
+
+    def kv_put(self, caller: Caller, namespace: str, key: bytes, value: bytes, overwrite: bool) -> bool:
+        """Store a value."""
+        return self._head.metadata.put(f"kv:{namespace}", key, value, overwrite=overwrite)  # type: ignore[no-any-return]
+
+    def kv_get(self, caller: Caller, namespace: str, key: bytes) -> bytes | None:
+        """Return a value."""
+        return self._head.metadata.get(f"kv:{namespace}", key)  # type: ignore[no-any-return]
+
+    def kv_delete(self, caller: Caller, namespace: str, key: bytes) -> bool:
+        """Remove a value."""
+        return self._head.metadata.delete(f"kv:{namespace}", key)  # type: ignore[no-any-return]
+
+    def kv_keys(self, caller: Caller, namespace: str, prefix: bytes) -> list[bytes]:
+        """Return the keys that begin with `prefix`."""
+        return [key for key, _ in self._head.metadata.scan(f"kv:{namespace}", prefix)]
+
+    def has_package(self, caller: Caller, digest: str) -> bool:
+        """Return whether the head has a package."""
+        return self._head.archives.has(digest)
+
+    def add_package(self, caller: Caller, digest: str, offset: int, total: int, piece: bytes) -> None:
+        """Take a piece of a package."""
+        self._head.archives.add(caller.id.hex(), digest, offset, total, piece)
+
+    def add_environment(self, caller: Caller, description: bytes) -> str:
+        """Make an environment the job's own; return its key."""
+        key = self._head.environments.key_of(pickle.loads(description))
+        job = self._head.jobs.get(caller.job)
+        job.environment = key
+        self._head.journal.job(job)
+        return key
+
+    def _on_last_calls(self, caller: Caller, message: Message) -> None:
+        self._past_calls.extend(pickle.loads(message[1]))
+        self._head.observation.note_calls(caller.id, message[2])
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _processes(self) -> list[Caller]:
+        """Return every process that runs user code; tools, which only ask, are none."""
+        return [caller for caller in self._head.callers.values() if caller.role in ("driver", "worker")]
+
+    def _ask_processes(self, method: str, then: Callable[[dict[ProcessId, Any]], Any], *arguments: Any) -> Later:
+        ask = self._head.ask
+        return self._gather(((one.id, one, ask) for one in self._processes()), then, method, arguments)
+
+    def _ask_nodes(self, method: str, then: Callable[[dict[NodeId, Any]], Any], *arguments: Any) -> Later:
+        ask = self._head.ask_node
+        return self._gather(((node.id, node, ask) for node in self._head.living_nodes()), then, method, arguments)
+
+    def _gather(
+        self,
+        asked: Iterable[tuple[Any, Any, Callable[..., None]]],
+        then: Callable[[dict[Any, Any]], Any],
+        method: str,
+        arguments: tuple[Any, ...],
+    ) -> Later:
+        """Ask many; the answer is `then` of what came in time, by id."""
+        later = Later()
+        chosen = list(asked)
+        answers: dict[Any, Any] = {id: None for id, _, _ in chosen}
+        missing = set(answers)
+
+        def answered(id: Any, value: Any) -> None:
+            if id not in missing:
+                return  # it was given up
+            missing.remove(id)
+            answers[id] = value
+            if not missing:
+                later.set(then(answers))
+
+        def give_up() -> None:
+            if missing:
+                missing.clear()
+                later.set(then(answers))
+
+        if not chosen:
+            later.set(then(answers))
+        for id, one, ask in chosen:
+            ask(one, method, lambda value, id=id: answered(id, value), *arguments)  # type: ignore[misc]
+        self._head.reactor.call_later(PATIENCE_SECONDS, give_up)
+        return later
+
+    def _jobs(self) -> list[dict[str, Any]]:
+        callers = self._head.callers
+        return [
+            {
+                "job_id": job.id.hex(),
+                "node_id": callers[job.driver].node.id.hex() if job.driver in callers else "",
+                "pid": job.pid,
+                "namespace": job.namespace,
+                "script": job.script,
+                "started": job.started,
+                "ended": job.ended,
+            }
+            for job in self._head.jobs.jobs.values()
+            if job.is_program
+        ]
+
+
+def _memory(reports: Mapping[NodeId, Any]) -> dict[str, Any]:
+    """Return what the nodes that answered say of their memory, by id."""
+    return {node.hex(): report["memory"] for node, report in reports.items() if report is not None}
+
+
+def _sum(amounts: Iterable[Any]) -> dict[str, float]:
+    total: dict[str, int] = {}
+    for one in amounts:
+        for name, units in one.items():
+            total[name] = total.get(name, 0) + units
+    return quantities(total)
+
+
+def _add(usages: Iterable[dict[str, int]]) -> dict[str, int]:
+    """Return the sums of what stores hold."""
+    total: dict[str, int] = {}
+    for usage in usages:
+        for name, value in usage.items():
+            total[name] = total.get(name, 0) + value
+    return total

@@ -1,0 +1,127 @@
+"""Starts the control plane when somebody comes for it: who never does pays neither time nor memory for grpc.
+
+Until then the socket is a plain one in the head's loop. The first connection waits in its queue while a thread imports
+grpc and starts the server at another path, which then takes the place of the first.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kernel.control.head import Head
+from kernel.transport.credentials import TlsFiles
+from kernel.transport.splice import Splice
+
+if TYPE_CHECKING:
+    from kernel.control_plane.server import Server
+
+SOCKET = "head.grpc"
+"""The name of the control plane's socket in the session's directory of sockets."""
+_NEW = ".new"
+_QUEUE = 128
+_AT_ONCE = 2 * _QUEUE
+START_SECONDS = 10.0
+"""How long the end of a session waits for a server that is just starting."""
+
+
+def socket_path(directory: str) -> str:
+    """Return where the control plane of the session in `directory` listens."""
+    return os.path.join(directory, "sockets", SOCKET)
+
+
+class Doorbell:
+    """Listens for the control plane of `head`, in the session's `directory`. `tls`: what comes in is in TLS."""
+
+    def __init__(self, head: Head, directory: str, token: bytes, tls: TlsFiles | None) -> None:
+        self._head = head
+        self._token = token
+        self._tls = tls
+        self._path = socket_path(directory)
+        self._server: Server | None = None
+        self._starting: threading.Thread | None = None
+        self._splices: set[Splice] = set()
+        self._closed = False
+        with suppress(FileNotFoundError):  # of a head that was killed
+            os.unlink(self._path)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self._socket.bind(self._path)
+        os.chmod(self._path, 0o600)
+        self._socket.listen(_QUEUE)
+        self._socket.setblocking(False)
+        head.reactor.register(self._socket.fileno(), self._knocked)
+
+    def close(self, turn: Callable[[float], object]) -> None:
+        """End the server, if there is one, and remove the socket.
+
+        `turn(seconds)` does for so long what is to be done in the head's loop: calls and their answers pass through it.
+        """
+        self._closed = True
+        self._stop_listening()
+        if self._starting is not None:
+            self._starting.join(START_SECONDS)
+        if self._server is not None:
+            self._server.close(turn)
+        for splice in list(self._splices):
+            splice.close()
+        for path in (self._path, self._path + _NEW):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def _knocked(self, events: int) -> None:
+        """Somebody is there, and waits in the queue until the server has started."""
+        self._head.reactor.unregister(self._socket.fileno())
+        self._starting = threading.Thread(target=self._start, name="kernel control plane starts", daemon=True)
+        self._starting.start()
+
+    def _start(self) -> None:
+        try:
+            from kernel.control_plane.server import Server
+
+            self._server = Server(self._head, self._path + _NEW, self._token, self._tls, self._started)
+            return
+        except ImportError as error:
+            problem = f'gRPC needs grpcio and protobuf ({error}); run: pip install "kernel[grpc]"'
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        self._head.reactor.call_later(0.0, lambda: self._started(problem))
+        self._head.reactor.wake()
+
+    def _started(self, problem: str) -> None:
+        """The server listens, or can't: in the head's loop."""
+        if self._closed:
+            return
+        if problem:
+            self._head.log.error("the control plane can't be served", reason=problem)
+            os.unlink(self._path)
+        else:
+            os.chmod(self._path + _NEW, 0o600)
+            os.rename(self._path + _NEW, self._path)
+            self._let_in()
+        self._stop_listening()
+
+    def _let_in(self) -> None:
+        """Connect those who came first with the server."""
+        for _ in range(_AT_ONCE):
+            try:
+                outer, _ = self._socket.accept()
+            except OSError:
+                return
+            inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+            try:
+                inner.connect(self._path)
+            except OSError as error:
+                self._head.log.warning("a connection to the control plane is lost", reason=error.strerror)
+                outer.close()
+                inner.close()
+                continue
+            self._splices.add(Splice(outer, inner, b"", self._head.reactor, self._splices.discard))
+
+    def _stop_listening(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._head.reactor.unregister(self._socket.fileno())
+            self._socket.close()

@@ -1,0 +1,62 @@
+"""Who listens to what: topics of messages, and what happens in the session. Lives in the head's loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from kernel.control.observation import Observation
+from kernel.control_plane.mailbox import Mailbox
+from kernel_spec.observers import ACTOR, NODE, PLACEMENT_GROUP, WORKER, LifecycleEvent
+
+HEAD_KINDS = frozenset({NODE, WORKER, ACTOR, PLACEMENT_GROUP})
+"""Kinds of things of which the head knows by itself; of others the nodes have to be asked to tell."""
+
+Close = Callable[[], None]
+
+
+class Topics:
+    """Messages to whoever listens at the moment."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, set[Mailbox]] = {}
+
+    def publish(self, topic: str, message: Any, size: int) -> int:
+        """Give a message to those who listen to its topic; return how many."""
+        listeners = self._listeners.get(topic, ())
+        for mailbox in listeners:
+            mailbox.put(message, size)
+        return len(listeners)
+
+    def subscribe(self, topics: Collection[str], mailbox: Mailbox) -> Close:
+        """Put messages of `topics` into `mailbox`, until what is returned is called."""
+        for topic in topics:
+            self._listeners.setdefault(topic, set()).add(mailbox)
+
+        def close() -> None:
+            for topic in topics:
+                listeners = self._listeners.get(topic, set())
+                listeners.discard(mailbox)
+                if not listeners:
+                    self._listeners.pop(topic, None)
+
+        return close
+
+
+class EventFeed:
+    """An observer for as long as its listener is there. `listener(event)` is called in the head's loop."""
+
+    def __init__(self, kinds: Collection[str], listener: Callable[[LifecycleEvent], None]) -> None:
+        self._kinds = frozenset(kinds)
+        self._listener = listener
+
+    def observe(self, events: Sequence[LifecycleEvent]) -> None:
+        """Pass on what is wanted."""
+        for event in events:
+            if not self._kinds or event.kind in self._kinds:
+                self._listener(event)
+
+    def attend(self, observation: Observation) -> Close:
+        """Begin to listen, until what is returned is called."""
+        observation.attend(self, passive=bool(self._kinds) and self._kinds <= HEAD_KINDS)
+        return lambda: observation.leave(self)

@@ -1,0 +1,60 @@
+"""From the server's thread to the head's loop and back: whatever is asked of the head runs there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from kernel.control.later import Later
+from kernel.transport.reactor import Reactor
+
+
+class HeadLine:
+    """Calls functions in the loop of `reactor`, for coroutines of another loop."""
+
+    def __init__(self, reactor: Reactor, loop: asyncio.AbstractEventLoop) -> None:
+        self._reactor = reactor
+        self._loop = loop
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Have `function` called, and go on."""
+        self._reactor.call_later(0.0, function)
+        self._reactor.wake()
+
+    async def ask(self, function: Callable[[], Any], unheard: Callable[[Any], object] = lambda answer: None) -> Any:
+        """Return what `function` returned, or will say `Later`; raise what it raised.
+
+        A function whose caller has given up meanwhile is not called; if it was already, `unheard(answer)` is.
+        """
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def settle(answer: Any) -> None:
+            if isinstance(answer, BaseException):
+                if not future.done():
+                    future.set_exception(answer)
+            elif future.done():
+                unheard(answer)
+            else:
+                future.set_result(answer)
+
+        def answered(answer: Any) -> None:
+            with suppress(RuntimeError):  # the server has ended meanwhile
+                self._loop.call_soon_threadsafe(settle, answer)
+
+        def run() -> None:
+            if future.cancelled():
+                return
+            try:
+                answer = function()
+            except Exception as error:
+                answered(error)
+                return
+            if isinstance(answer, Later):
+                answer.when_done(answered)
+            else:
+                answered(answer)
+
+        self.post(run)
+        return await future

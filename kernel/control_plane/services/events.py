@@ -1,0 +1,34 @@
+"""The service Events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel.control.later import Later
+from kernel.control_plane.feeds import EventFeed
+from kernel.control_plane.mailbox import Mailbox
+from kernel.control_plane.protocol import messages
+from kernel.control_plane.services.service import Service
+from kernel_spec.errors import OptionError
+from kernel_spec.observers import STATES
+
+
+class Events(Service):
+    """What happens in a cluster."""
+
+    def watch(self, request: Any, mailbox: Mailbox) -> Later:
+        """Send what happens, from when every node tells it."""
+        for kind in request.kinds:
+            if kind not in STATES:
+                raise OptionError(f"there are no events of {kind!r}; there are those of {', '.join(STATES)}")
+
+        def happened(event: Any) -> None:
+            detail = {name: str(value) for name, value in event.detail.items() if value is not None}
+            message = messages.Event(kind=event.kind, state=event.state, id=event.id, time=event.time, detail=detail)
+            mailbox.put(message, message.ByteSize())
+
+        close = EventFeed(request.kinds, happened).attend(self.head.observation)
+        later = Later()
+        # Whatever the nodes are asked, they answer it after they have heard that somebody listens.
+        self.ask("show_output").when_done(lambda answer: later.set(close))
+        return later

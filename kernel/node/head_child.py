@@ -1,0 +1,131 @@
+"""The head as a child of the agent of its node: started, started again when it dies, and ended with the session."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+
+from kernel.logs import Logger
+from kernel.node.config import AgentConfig
+from kernel.node.processes import command_of
+from kernel.transport.reactor import Reactor
+from kernel_spec.errors import KernelError, SessionEndedError
+
+START_SECONDS = 20.0
+END_SECONDS = 3.0
+LOOK_SECONDS = 0.05
+FAILED_STARTS = 3
+"""After so many heads in a row that died before they served, no other is started."""
+
+
+class HeadChild:
+    """One head process at a time."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+        self._log = Logger("kernel.node")
+        self._failed_starts = 0
+        self._closing = False
+        self._process, reader = self._launch()
+        self._await(reader)
+
+    @property
+    def pid(self) -> int:
+        """The process id of the head."""
+        return self._process.pid
+
+    def supervise(self, reactor: Reactor, durable: bool, on_end: Callable[[str], None]) -> None:
+        """Start the head again whenever it dies. If it keeps nothing, or can't be kept alive, call `on_end(why)`."""
+        self._reactor, self._durable, self._on_end = reactor, durable, on_end
+        reactor.call_later(LOOK_SECONDS, self._look)
+
+    def close(self) -> None:
+        """See to it that the head is gone."""
+        self._closing = True
+        self._let_go()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _let_go(self) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+
+    def _look(self) -> None:
+        if self._closing:
+            return
+        self._reactor.call_later(LOOK_SECONDS, self._look)
+        code = self._process.poll()
+        if code is None:
+            return
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        if not self._durable:
+            self._closing = True
+            self._on_end(f"the head died ({how}), and it keeps nothing that another could carry on with")
+        elif self._failed_starts == FAILED_STARTS:
+            self._closing = True
+            self._on_end(f"{FAILED_STARTS} heads in a row died before they served, the last one with {how}")
+        else:
+            self._log.warning("the head died and is started again", how=how)
+            self._let_go()
+            self._failed_starts += 1
+            self._process, reader = self._launch()
+            self._reactor.register(reader, lambda events: self._started(reader))
+
+    def _started(self, reader: int) -> None:
+        """The head that was started again says whether it serves; if not, it ends by itself, which is seen."""
+        self._reactor.unregister(reader)
+        data = os.read(reader, 1 << 16)
+        os.close(reader)
+        if not data:
+            return
+        error = pickle.loads(data)
+        if error is None:
+            self._failed_starts = 0
+        else:
+            self._log.error("the head can't start", reason=str(error))
+
+    def _launch(self) -> tuple[subprocess.Popen[bytes], int]:
+        reader, writer = os.pipe()
+        directory = self._config.directory
+        try:
+            with open(os.path.join(directory, "logs", "head.err"), "ab") as errors:
+                process = subprocess.Popen(
+                    command_of("kernel.node.head_main", str(writer)),
+                    stdin=subprocess.PIPE,
+                    stdout=errors,
+                    stderr=errors,
+                    pass_fds=[writer],
+                    start_new_session=True,
+                )
+        except OSError as error:
+            os.close(reader)
+            raise SessionEndedError(f"the head can't be started: {error.strerror}") from error
+        finally:
+            os.close(writer)
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(pickle.dumps(self._config))
+            process.stdin.flush()
+        return process, reader
+
+    def _await(self, reader: int) -> None:
+        ready, _, _ = select.select([reader], [], [], START_SECONDS)
+        data = os.read(reader, 1 << 16) if ready else b""
+        os.close(reader)
+        if not data:
+            self._process.kill()
+            code = self._process.wait()
+            log = os.path.join(self._config.directory, "logs", "head.err")
+            raise SessionEndedError(f"the head did not start (exit code {code}); look at the end of {log}")
+        error = pickle.loads(data)
+        if isinstance(error, KernelError):
+            self._process.wait()
+            raise error

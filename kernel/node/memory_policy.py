@@ -1,0 +1,301 @@
+"""Which worker ends when memory runs out, when, and why. A pure state machine: samples in, instructions out.
+
+Memory has run out when one of its limits (the machine's, a container's, the node's own) is used beyond `threshold`.
+Then idle workers go, and of the others the one that costs least to repeat: a task that can be run again, then one that
+can't, then an actor that can be restarted, then the rest. A kind that holds next to nothing is passed over, because
+its end would not help. Among what costs the same, the big ones count; of these the newest of the program that has most.
+What a worker has reserved (`memory=`) is its own: only what it holds beyond that counts as big.
+
+A worker that exceeds its own quota for a while ends for that alone, whatever the node has left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernel.runtime import operations as op
+from kernel_spec.errors import OptionError
+from kernel_spec.ids import ProcessId
+
+IDLE = "idle"
+TASK = "task"
+ACTOR = "actor"
+ENDING = "ending"
+
+ACTORS = "actors"
+ALL = "all"
+NONE = "none"
+QUOTAS = (ACTORS, ALL, NONE)
+"""Whose memory quota is a limit, and not only a reservation."""
+
+THRESHOLD = 0.95
+GRACE_SECONDS = 1.0
+"""How long a worker may exceed its quota."""
+SETTLE_SECONDS = 0.5
+"""How long memory may take to fall after a process that was ended is gone."""
+PATIENCE_SECONDS = 5.0
+"""How long a process that was ended may take to be gone; and how long an idle worker that stays is left alone."""
+LEAST_WAIT_SECONDS = 0.2
+MOST_WAIT_SECONDS = 1.0
+BYTES_PER_SECOND = 4 << 30
+"""How quickly memory is expected to fill at worst: the further the limit is, the rarer it is looked at."""
+
+_WORTHWHILE = 4
+"""A kind of worker is passed over if all of it holds less than this part of the largest worker."""
+_BIG = 2
+"""Workers count as big from this part of the largest of their kind on."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of memory and what is used of it, in bytes. `name` is what people call it."""
+
+    name: str
+    used: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """How much of it is used, 1 being all."""
+        return self.used / self.total
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerUse:
+    """What a worker holds, and what its end would cost.
+
+    `size` are bytes that it does not share, with those of the processes it started. `kind` is idle, task, actor or
+    ending. `again`: what it does can be repeated. `owner` is the process it works for, `since` when it began to
+    (seconds of any clock), `reserved` its memory quota in bytes or 0.
+    """
+
+    id: ProcessId
+    pid: int
+    name: str
+    kind: str
+    size: int
+    again: bool = False
+    owner: bytes = b""
+    since: float = 0.0
+    reserved: int = 0
+
+    @property
+    def excess(self) -> int:
+        """How much it holds beyond what it reserved."""
+        return max(0, self.size - self.reserved)
+
+    @property
+    def cost(self) -> int:
+        """How much is lost with it: the smaller, the sooner it goes."""
+        if self.kind == IDLE:
+            return 4  # one that was asked to go and stays: others need what it owns
+        return (0 if self.kind == TASK else 2) + (not self.again)
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Ask this idle worker to go, unless somebody needs what it owns."""
+
+    worker: ProcessId
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """End this worker now. `fault` says what follows for its work (see `operations`), `cause` what people are told."""
+
+    worker: ProcessId
+    fault: int
+    cause: str
+
+
+Instruction = Retire | End
+
+_KINDS = (
+    "it runs a task that can be run again",
+    "it runs a task, though one that can't be run again",
+    "it is an actor that can be restarted",
+    "it is an actor, though one that can't be restarted",
+    "it is idle, though others need what it owns",
+)
+
+
+class MemoryPolicy:
+    """Decides for one node, which people know as `node`.
+
+    `threshold` is the share of a limit from which on memory has run out (0: never), `quotas` says for whom `memory=`
+    is a limit. Where no size of a worker was asked for, 0 will do. Raises OptionError for values that can't be.
+    """
+
+    def __init__(self, node: str, threshold: float = THRESHOLD, quotas: str = ACTORS) -> None:
+        check_threshold(threshold)
+        check_quotas(quotas)
+        self.node = node
+        self.threshold = threshold
+        self.quotas = quotas
+        self._asked: dict[ProcessId, float] = {}
+        """Idle workers that were asked to go, and when."""
+        self._over: dict[ProcessId, float] = {}
+        """Workers beyond their quota, and since when."""
+        self._ended: dict[ProcessId, float] = {}
+        """Workers that were ended and may not be gone yet, and when."""
+        self._settled_at = 0.0
+        self._history: deque[str] = deque(maxlen=200)
+
+    def is_bound(self, kind: str) -> bool:
+        """Return whether the quota of a worker of this kind is a limit."""
+        return (kind == ACTOR and self.quotas != NONE) or (kind == TASK and self.quotas == ALL)
+
+    def exhausted(self, limits: Iterable[Limit]) -> Limit | None:
+        """Return the limit that is used most, if that is too much: then every worker's size must be known."""
+        fullest = max(limits, key=lambda limit: limit.share, default=None)
+        if not self.threshold or fullest is None or fullest.share <= self.threshold:
+            return None
+        return fullest
+
+    def wait(self, limits: Iterable[Limit]) -> float:
+        """Return in how many seconds to look again: soon where the room could be filled soon."""
+        if not self.threshold:
+            return MOST_WAIT_SECONDS
+        room = min((self.threshold * limit.total - limit.used for limit in limits), default=float("inf"))
+        return max(LEAST_WAIT_SECONDS, min(MOST_WAIT_SECONDS, room / BYTES_PER_SECOND))
+
+    def sample(self, now: float, limits: Sequence[Limit], workers: Sequence[WorkerUse]) -> list[Instruction]:
+        """Take in what is used at `now` (seconds of any clock that never goes back); return what to do."""
+        self._forget_gone(now, workers)
+        steps: list[Instruction] = [*self._enforce_quotas(now, workers)]
+        limit = self.exhausted(limits)
+        if limit is None:
+            return steps
+        candidates = [worker for worker in workers if worker.kind != ENDING]
+        idle = [worker for worker in candidates if worker.kind == IDLE]
+        retire = [w for w in idle if now - self._asked.get(w.id, -PATIENCE_SECONDS) >= PATIENCE_SECONDS]
+        for worker in retire:
+            self._asked[worker.id] = now
+            self._note(now, f"{worker.name or 'worker'} pid {worker.pid} is idle and asked to go")
+            steps.append(Retire(worker.id))
+        if self._ended or now < self._settled_at:
+            return steps
+        if retire and sum(worker.size for worker in retire) >= limit.used - self.threshold * limit.total:
+            self._settled_at = now + SETTLE_SECONDS
+            return steps
+        candidates = [worker for worker in candidates if worker not in retire]
+        if candidates:
+            steps.append(self._end(now, limit, candidates))
+        return steps
+
+    def story(self) -> str:
+        """Return what was decided lately, a line each."""
+        return "\n".join(self._history)
+
+    def validate(self) -> None:
+        """Raise AssertionError, with the story, when an invariant is broken."""
+        twice = self._over.keys() & self._ended.keys()
+        assert not twice, f"workers that were ended are still held to their quota: {twice}\n{self.story()}"
+        assert len(self._ended) < 2 or self.quotas != NONE, f"two were ended at a time for one limit\n{self.story()}"
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _forget_gone(self, now: float, workers: Sequence[WorkerUse]) -> None:
+        present = {worker.id for worker in workers}
+        for book in (self._asked, self._over):
+            for id in [id for id in book if id not in present]:
+                del book[id]
+        for id, when in list(self._ended.items()):
+            if id not in present or now - when >= PATIENCE_SECONDS:
+                del self._ended[id]
+                self._settled_at = now + SETTLE_SECONDS
+
+    def _enforce_quotas(self, now: float, workers: Sequence[WorkerUse]) -> list[End]:
+        steps = []
+        for worker in workers:
+            bound = worker.reserved and self.is_bound(worker.kind) and worker.id not in self._ended
+            if not bound or worker.size <= worker.reserved:
+                self._over.pop(worker.id, None)
+                continue
+            since = self._over.setdefault(worker.id, now)
+            if now - since >= GRACE_SECONDS:
+                del self._over[worker.id]
+                self._ended[worker.id] = now
+                cause = (
+                    f"it used {readable(worker.size)} of memory for {now - since:.1f} s, more than its memory quota of "
+                    f"{readable(worker.reserved)} (pid {worker.pid}, node {self.node})"
+                )
+                self._note(now, f"{worker.name} pid {worker.pid} is ended: {cause}")
+                steps.append(End(worker.id, op.OVER_QUOTA, cause))
+        return steps
+
+    def _end(self, now: float, limit: Limit, candidates: Sequence[WorkerUse]) -> End:
+        weights = {worker.id: worker.excess for worker in candidates}
+        if not any(weights.values()):
+            weights = {worker.id: worker.size for worker in candidates}
+        group = _cheapest(candidates, weights)
+        largest = max(weights[worker.id] for worker in group)
+        big = [worker for worker in group if weights[worker.id] * _BIG >= largest]
+        owners = Counter(worker.owner for worker in big)
+        victim = max(big, key=lambda worker: (owners[worker.owner], worker.since, worker.id))
+        alone = victim.size * 2 > sum(worker.size for worker in candidates)
+        cause = (
+            f"memory ran out on node {self.node}: {readable(limit.used)} of {readable(limit.total)} ({limit.name}) "
+            f"were in use, {limit.share:.1%}, and from {self.threshold:.1%} on a worker is ended. "
+            f"{_reason(victim, group, big)}{'' if len(candidates) > 1 else ', and no other worker was left to end'}. "
+            f"The largest workers: {_largest(candidates)}"
+        )
+        self._ended[victim.id] = now
+        self._note(now, f"{victim.name} pid {victim.pid} is ended: {cause}")
+        self._over.pop(victim.id, None)
+        return End(victim.id, op.OUT_OF_MEMORY if alone else op.CROWDED_OUT, cause)
+
+    def _note(self, now: float, what: str) -> None:
+        self._history.append(f"{now:.2f} {what}")
+
+
+def _cheapest(candidates: Sequence[WorkerUse], weights: Mapping[ProcessId, int]) -> list[WorkerUse]:
+    """Return the workers whose end costs least, of those kinds whose end helps."""
+    largest = max(weights.values())
+    for cost in range(len(_KINDS)):
+        group = [worker for worker in candidates if worker.cost == cost]
+        if group and sum(weights[worker.id] for worker in group) * _WORTHWHILE >= largest:
+            return group
+    raise AssertionError("the largest worker is of some kind")
+
+
+def _reason(victim: WorkerUse, group: Sequence[WorkerUse], big: Sequence[WorkerUse]) -> str:
+    """Say why it was this one."""
+    text = f"This one was chosen because {_KINDS[victim.cost]}"
+    beyond = f" beyond the {readable(victim.reserved)} that it reserved" if victim.reserved else ""
+    if len(group) == 1:
+        return f"{text} and holds {readable(victim.size)}{beyond}"
+    if len(big) == 1:
+        return f"{text} and holds most of these, {readable(victim.size)}{beyond}"
+    return f"{text} and is the newest of the {len(big)} big ones of these, with {readable(victim.size)}{beyond}"
+
+
+def _largest(workers: Iterable[WorkerUse]) -> str:
+    rows = sorted(workers, key=lambda worker: (-worker.size, worker.pid))
+    shown = [f"{worker.name or worker.kind} (pid {worker.pid}) {readable(worker.size)}" for worker in rows[:_SHOWN]]
+    more = f" and {len(rows) - _SHOWN} smaller ones" if len(rows) > _SHOWN else ""
+    return ", ".join(shown) + more
+
+
+def readable(size: float) -> str:
+    """Return bytes in the unit people think in."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def check_threshold(value: float) -> None:
+    """Raise OptionError for a share of memory that is none."""
+    if not 0 <= value <= 1:
+        raise OptionError(f"memory_threshold is a share of memory from 0 (never end a worker) to 1, not {value}")
+
+
+def check_quotas(value: str) -> None:
+    """Raise OptionError for a word that says for nobody that `memory` is a limit."""
+    if value not in QUOTAS:
+        raise OptionError(f"memory_quotas must be {', '.join(map(repr, QUOTAS[:-1]))} or {QUOTAS[-1]!r}, not {value!r}")

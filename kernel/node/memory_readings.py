@@ -1,0 +1,153 @@
+"""How much memory there is and who holds it, read from `/proc` and control groups. Cheap; empty where there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from kernel.node.memory_policy import Limit
+
+MACHINE = "this machine's memory"
+CONTAINER = "the limit of the control group {}"
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class MemoryReadings:
+    """Reads a machine whose `/proc` and control groups lie where they do here, or (for tests) elsewhere."""
+
+    def __init__(self, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> None:
+        self._proc = proc
+        self._groups = list(_groups_of(proc, groups))
+        self._total = _meminfo(proc).get("MemTotal", 0)
+
+    def limits(self) -> list[Limit]:
+        """Return every limit that this process is under, the machine's own first."""
+        found = []
+        machine = _meminfo(self._proc)
+        if "MemAvailable" in machine:
+            found.append(Limit(MACHINE, machine["MemTotal"] - machine["MemAvailable"], machine["MemTotal"]))
+        for group in self._groups:
+            total = _number(group.directory + group.limit)
+            if not total or (self._total and total >= self._total):
+                continue  # none, in a control group's words
+            used = _number(group.directory + group.usage)
+            statistics = _fields(group.directory + "/memory.stat")
+            cache = sum(statistics.get(name, 0) for name in group.cache)  # which it gives up before anything ends
+            found.append(Limit(CONTAINER.format(group.name), max(0, used - cache), total))
+        return found
+
+    def kills(self) -> int:
+        """Return how many processes the machine has killed for memory so far: in this container, if it counts them."""
+        for group in self._groups:
+            count = _fields(group.directory + group.events).get("oom_kill")
+            if count is not None:
+                return count
+        return _fields(f"{self._proc}/vmstat").get("oom_kill", 0)
+
+    def pressure(self) -> float:
+        """Return which share of the last ten seconds all processes together stood still for memory, 0 if unknown."""
+        for path in [
+            *(group.directory + "/memory.pressure" for group in self._groups),
+            f"{self._proc}/pressure/memory",
+        ]:
+            for line in _read(path).splitlines():
+                if line.startswith("full avg10="):
+                    return float(line.split()[1].partition("=")[2]) / 100
+        return 0.0
+
+    def sizes(self, pids: Iterable[int]) -> dict[int, int]:
+        """Return the bytes that each process holds and does not share, with all other processes of its session."""
+        found = {pid: self.size(pid) for pid in pids}
+        for other in self._processes():
+            leader = _session_of(other)
+            if leader in found and leader != other:
+                found[leader] += self.size(other)
+        return found
+
+    def size(self, pid: int) -> int:
+        """Return the bytes that one process holds and does not share; 0 when it is gone."""
+        fields = _read(f"{self._proc}/{pid}/statm").split()
+        return (int(fields[1]) - int(fields[2])) * _PAGE if len(fields) > 2 else 0
+
+    def _processes(self) -> Iterator[int]:
+        try:
+            names = os.listdir(self._proc)
+        except OSError:
+            return
+        for name in names:
+            if name.isdigit():
+                yield int(name)
+
+
+class _Group:
+    """One control group and what its files are called."""
+
+    limit = "/memory.max"
+    usage = "/memory.current"
+    events = "/memory.events"
+    cache: tuple[str, ...] = ("inactive_file", "active_file", "slab_reclaimable")
+
+    def __init__(self, directory: str, name: str) -> None:
+        self.directory = directory
+        self.name = name
+
+
+class _FirstGroup(_Group):
+    """One of the first version."""
+
+    limit = "/memory.limit_in_bytes"
+    usage = "/memory.usage_in_bytes"
+    events = "/memory.oom_control"
+    cache = ("total_inactive_file", "total_active_file")
+
+
+def _groups_of(proc: str, root: str) -> Iterator[_Group]:
+    """Return the control groups that this process is in, innermost first.
+
+    In a container the path may be that on its host, where it can't be seen: then the root is the container's own.
+    """
+    for line in _read(f"{proc}/self/cgroup").splitlines():
+        number, controllers, path = line.split(":", 2)
+        second = number == "0" and not controllers
+        if not second and "memory" not in controllers.split(","):
+            continue
+        kind, top = (_Group, root) if second else (_FirstGroup, f"{root}/memory")
+        inner = Path(path.strip("/"))
+        for part in [inner, *inner.parents]:
+            directory = os.path.normpath(os.path.join(top, part))
+            if os.path.exists(directory + kind.limit):
+                yield kind(directory, "/" + ("" if str(part) == "." else str(part)))
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def _meminfo(proc: str) -> dict[str, int]:
+    """Return the machine's figures in bytes."""
+    return {name.rstrip(":"): kibibytes * 1024 for name, kibibytes in _fields(f"{proc}/meminfo").items()}
+
+
+def _fields(path: str) -> dict[str, int]:
+    """Return a file of names and whole numbers; nothing when it is not there."""
+    rows = (line.split() for line in _read(path).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
+
+
+def _number(path: str) -> int:
+    """Return a file's one whole number; 0 for a word such as `max`, or when it is not there."""
+    text = _read(path).strip()
+    return int(text) if text.isdigit() else 0
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

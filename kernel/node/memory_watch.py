@@ -1,0 +1,158 @@
+"""The memory of a node: looked at a few times a second, in the agent's loop. Ends whom the policy chooses."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from kernel.node import memory_policy as policy
+from kernel.node import worker_pool as pool
+from kernel.node.memory_policy import Limit, MemoryPolicy, WorkerUse, readable
+from kernel.node.memory_readings import MemoryReadings
+from kernel.node.processes import kill
+from kernel.node.worker_pool import WorkerRecord
+from kernel.runtime import operations as op
+from kernel.runtime.memory_faults import FAULTS
+
+if TYPE_CHECKING:
+    from kernel.node.agent import Agent
+
+KEPT_ENDS = 20
+"""How many workers that were ended for memory `kernel status` remembers."""
+_NEWS_SECONDS = 5.0
+"""How long a kill by the machine may wait for the news that one of our workers is dead."""
+_KINDS = {pool.IDLE: policy.IDLE, pool.LEASED: policy.TASK, pool.ACTOR: policy.ACTOR, pool.ENDING: policy.ENDING}
+_OWN = "this node's memory_limit"
+
+
+class MemoryWatch:
+    """The shell around the policy, for the workers of one agent."""
+
+    def __init__(self, agent: Agent, readings: MemoryReadings | None = None) -> None:
+        config = agent.config
+        self._agent = agent
+        self._readings = readings or MemoryReadings()
+        self._policy = MemoryPolicy(agent.node.hex()[:8], config.memory_threshold, config.memory_quotas)
+        self._limit = config.memory_limit
+        self._limits: list[Limit] = []
+        self._ends: deque[dict[str, Any]] = deque(maxlen=KEPT_ENDS)
+        self._ended = 0
+        self._kills = self._explained = self._readings.kills()
+        self._killed_at = 0.0
+
+    def start(self) -> None:
+        """Look now, and again and again."""
+        try:
+            self._look()
+        finally:
+            self._agent.reactor.call_later(self._policy.wait(self._limits), self.start)
+
+    def status(self) -> dict[str, Any]:
+        """Return what `kernel status` shows: limits, and who was ended lately."""
+        limits = [*self._readings.limits(), *self._own_limit(self._sizes(bool(self._limit)))]
+        return {
+            "limits": [(limit.name, limit.used, limit.total) for limit in limits],
+            "threshold": self._policy.threshold,
+            "quotas": self._policy.quotas,
+            "pressure": self._readings.pressure(),
+            "ended": self._ended,
+            "ends": list(self._ends),
+        }
+
+    def sizes(self, pids: list[int]) -> dict[int, int]:
+        """Return the bytes that processes hold and do not share, by pid."""
+        return self._readings.sizes(pids)
+
+    def note_kill(self, worker: WorkerRecord) -> str:
+        """Return how the machine came to kill a worker, if it has just killed one for memory, and note that as why."""
+        self._count_kills()
+        if self._kills == self._explained:
+            return ""
+        self._explained += 1
+        used = "".join(
+            f"; {readable(limit.used)} of {readable(limit.total)} ({limit.name}) were in use"
+            for limit in sorted(self._limits, key=lambda limit: -limit.share)[:1]
+        )
+        text = (
+            f"the machine itself killed it (SIGKILL) because memory ran out faster than this node noticed{used} at the "
+            f"last look (pid {worker.pid}, node {self._agent.node.hex()[:8]})"
+        )
+        self._remember(worker, op.OUT_OF_MEMORY, text)
+        return text
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self._count_kills()
+        now = self._agent.reactor.clock()
+        limits = self._readings.limits()
+        sizes = self._sizes(bool(self._limit) or self._policy.exhausted(limits) is not None)
+        self._limits = [*limits, *self._own_limit(sizes)]
+        workers = [self._use(worker, sizes) for worker in self._workers()]
+        for step in self._policy.sample(now, self._limits, workers):
+            worker = self._agent.pool.workers[step.worker]
+            if isinstance(step, policy.Retire):
+                worker.retiring = True
+                self._agent.workers.ask_to_retire(worker)
+            else:
+                self._end(worker, step)
+
+    def _end(self, worker: WorkerRecord, step: policy.End) -> None:
+        self._agent.log.warning("a worker is ended for memory", pid=worker.pid, reason=step.cause)
+        self._agent.pool.ends(worker.id, step.cause)
+        self._remember(worker, step.fault, step.cause)
+        kill(worker.pid)
+
+    def _remember(self, worker: WorkerRecord, fault: int, cause: str) -> None:
+        worker.fault = fault
+        self._ended += 1
+        self._ends.append(
+            {"pid": worker.pid, "name": _name_of(worker), "time": time.time(), "fault": FAULTS[fault], "cause": cause}
+        )
+
+    def _workers(self) -> list[WorkerRecord]:
+        return [worker for worker in self._agent.pool.workers.values() if worker.pid and worker.state in _KINDS]
+
+    def _sizes(self, all: bool) -> dict[int, int]:
+        """Return the sizes of all workers, or only of those whose quota is a limit."""
+        workers = self._workers()
+        if not all:
+            workers = [w for w in workers if self._policy.is_bound(_KINDS[w.state]) and w.work.memory]
+        return self._readings.sizes(worker.pid for worker in workers) if workers else {}
+
+    def _own_limit(self, sizes: dict[int, int]) -> list[Limit]:
+        """Return what is used of the limit that the user set, if any; `sizes` are those of all workers."""
+        if not self._limit:
+            return []
+        template = self._agent.workers.template
+        used = sum(sizes.values()) + self._readings.size(os.getpid()) + self._agent.store.server.usage().used
+        used += self._readings.size(template.pid) if template is not None else 0
+        return [Limit(_OWN, used, self._limit)]
+
+    def _use(self, worker: WorkerRecord, sizes: dict[int, int]) -> WorkerUse:
+        return WorkerUse(
+            worker.id,
+            worker.pid,
+            _name_of(worker),
+            _KINDS[worker.state],
+            sizes.get(worker.pid, 0),
+            again=worker.restarts != 0 if worker.state == pool.ACTOR else worker.work.repeatable,
+            owner=worker.work.owner,
+            since=worker.leased_at,
+            reserved=worker.work.memory,
+        )
+
+    def _count_kills(self) -> None:
+        now = self._agent.reactor.clock()
+        kills = self._readings.kills()
+        if kills != self._kills:
+            self._kills, self._killed_at = kills, now
+        elif now - self._killed_at > _NEWS_SECONDS:
+            self._explained = kills  # it was none of ours
+
+
+def _name_of(worker: WorkerRecord) -> str:
+    """Return what people call a worker: its actor's class, or the task for which it was leased first."""
+    return worker.actor or (f"worker leased for {worker.work.name}()" if worker.work.name else "")

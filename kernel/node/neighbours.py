@@ -1,0 +1,89 @@
+"""What agents say to each other without the head: news for a process of another node, and which objects may go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kernel.transport.addresses import AGENT, SCHEME
+from kernel.transport.connecting import connect
+from kernel.transport.connection import Connection, Message, may_be_handled
+from kernel.transport.credentials import Credentials
+from kernel.transport.reactor import Reactor
+from kernel_spec.ids import ObjectId, ProcessId
+
+FORWARD = 1
+"""process id, message: hand it to that process."""
+DELETE = 2
+"""object ids: their owner counts no references."""
+
+Handlers = dict[int, Callable[..., None]]
+
+
+class Neighbours:
+    """Connections to other agents, made when they are first needed. What can't be delivered is dropped.
+
+    A *place* is the gateway ("HOST:PORT") of a node. `forward(process, message)` and `delete(objects)` do here what
+    another agent asks for. Feed `on_messages` and `on_close` to the gateway.
+    """
+
+    def __init__(
+        self,
+        token: bytes,
+        tls: Credentials | None,
+        reactor: Reactor,
+        forward: Callable[[ProcessId, Message], None],
+        delete: Callable[[Sequence[ObjectId]], None],
+    ) -> None:
+        self._token = token
+        self._tls = tls
+        self._reactor = reactor
+        self._handlers: Handlers = {FORWARD: forward, DELETE: delete}
+        self._connections: dict[str, Connection] = {}
+        self._dirty: set[Connection] = set()
+
+    def forward(self, place: str, process: ProcessId, message: Message) -> None:
+        """Have the agent at `place` hand a message to one of its processes."""
+        self._tell(place, (FORWARD, process, message))
+
+    def delete(self, place: str, objects: Sequence[ObjectId]) -> None:
+        """Have the agent at `place` delete objects."""
+        self._tell(place, (DELETE, list(objects)))
+
+    def flush(self) -> None:
+        """Write what is queued."""
+        while self._dirty:
+            self._dirty.pop().flush()
+
+    def forget(self, place: str) -> None:
+        """A node is gone."""
+        connection = self._connections.pop(place, None)
+        if connection is not None:
+            connection.close("its node is gone")
+
+    def close(self) -> None:
+        """End every connection."""
+        for place in list(self._connections):
+            self.forget(place)
+
+    def on_messages(self, connection: Connection, messages: list[Message]) -> None:
+        """Do what another agent asks for."""
+        for message in messages:
+            if not may_be_handled(message, self._handlers):
+                connection.close(f"the peer sent {message!r:.100}, which is no message of an agent")
+                return
+            self._handlers[message[0]](*message[1:])
+
+    def on_close(self, connection: Connection, reason: str) -> None:
+        """A connection ended; the next message makes another."""
+        self._dirty.discard(connection)
+        for place in [place for place, known in self._connections.items() if known is connection]:
+            del self._connections[place]
+
+    def _tell(self, place: str, message: Message) -> None:
+        connection = self._connections.get(place)
+        if connection is None:
+            address = f"{SCHEME}{place}/{AGENT}"
+            connection = connect(address, self._token, self._reactor, self.on_messages, self.on_close, self._tls)
+            self._connections[place] = connection
+        connection.send(message)
+        self._dirty.add(connection)

@@ -1,0 +1,137 @@
+"""Objects that lie on other nodes: fetched when they are wanted here, deleted where nobody needs them any more."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kernel.node.neighbours import Neighbours
+from kernel.node.store_service import StoreService
+from kernel.node.transfer.service import TransferService
+from kernel.node.transfer.store_link import StoreLink
+from kernel.runtime import operations as op
+from kernel.transport.addresses import SCHEME, TRANSFER, format_host_and_port, is_tcp, parse_tcp
+from kernel.transport.connecting import open_socket
+from kernel.transport.connection import Connection, Message
+from kernel.transport.credentials import Credentials
+from kernel.transport.reactor import Reactor
+from kernel_spec import store as contract
+from kernel_spec.errors import ObjectLostError
+from kernel_spec.ids import ObjectId, ProcessId
+
+CONNECT_SECONDS = 5.0
+_LOOKING, _FETCHING = ProcessId(b"exchange"), ProcessId(b"transfer")
+"""Under these ids the agent itself uses the store."""
+
+
+class ObjectExchange:
+    """Between the processes of this node, its store, and the stores of other nodes.
+
+    `place` is this node's own gateway ("HOST:PORT"), `send(process, message)` reaches a process here, `here(process)`
+    says whether it is one.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        token: bytes,
+        tls: Credentials | None,
+        reactor: Reactor,
+        store: StoreService,
+        neighbours: Neighbours,
+        send: Callable[[ProcessId, Message], None],
+        here: Callable[[ProcessId], bool],
+    ) -> None:
+        self._place = place
+        self._store = store
+        self._link = StoreLink(store, _LOOKING)
+        self.neighbours = neighbours
+        dial = partial(open_socket, token=token, timeout=CONNECT_SECONDS, tls=tls)
+        self.transfer = TransferService(reactor, store, _FETCHING, _address(place), dial)
+        self._send = send
+        self._here = here
+        self.handlers: dict[int, Callable[[Connection, Message], None]] = {
+            op.STORE_FETCH: self._on_fetch,
+            op.STORE_DELETE_AT: lambda connection, message: neighbours.delete(message[1], message[2]),
+        }
+
+    def close(self) -> None:
+        """Break off what is on its way. Comes before the store is closed."""
+        self.transfer.close()
+        self.neighbours.close()
+
+    def copy(
+        self,
+        objects: Sequence[tuple[ObjectId, int, ProcessId, str]],
+        place: str,
+        then: Callable[[int], None],
+    ) -> None:
+        """Copy objects (id, size, owner, its address) from the node at `place`, and tell their owners.
+
+        `then(how many came)` is called at the end. What does not come stays where it is.
+        """
+        outcomes: list[bool] = []
+
+        def done(object: ObjectId, owner: ProcessId, address: str, error: Exception | None) -> None:
+            if error is None:
+                self._tell_owner(owner, address, (op.COPIED, object, self._place))
+            outcomes.append(error is None)
+            if len(outcomes) == len(objects):
+                then(sum(outcomes))
+
+        def looked(object: ObjectId, size: int, owner: ProcessId, address: str, error: Exception | None) -> None:
+            if isinstance(error, ObjectLostError):
+                tell = partial(done, object, owner, address)
+                self.transfer.pull(object, size, owner, [_address(place)], tell, urgent=False)
+                return
+            if error is None:
+                self._link.unpin(object)
+            done(object, owner, address, error)
+
+        for row in objects:
+            self._link.pin(row[0], lambda found, error, row=row: looked(*row, error))  # type: ignore[misc]
+        if not objects:
+            then(0)
+
+    def _on_fetch(self, connection: Connection, message: Message) -> None:
+        """Pin an object for a process, after it was fetched if it is not in this node's store."""
+        _, request, object, size, places, owner, address = message
+        client = connection.info.id
+        elsewhere = [_address(place) for place in places if place != self._place]
+
+        def looked(found: object, error: Exception | None) -> None:
+            if error is None:
+                self._pin(client, request, object)
+                self._link.unpin(object)
+            elif isinstance(error, ObjectLostError) and elsewhere:
+                self.transfer.pull(object, size, owner, elsewhere, fetched)
+            else:
+                self._fail(client, request, error)
+
+        def fetched(error: Exception | None) -> None:
+            if error is not None:
+                self._fail(client, request, error)
+                return
+            self._pin(client, request, object)
+            self._tell_owner(owner, address, (op.COPIED, object, self._place))
+
+        self._link.pin(object, looked)
+
+    def _pin(self, client: ProcessId, request: int, object: ObjectId) -> None:
+        if self._here(client):
+            self._store.handle(contract.Pin(client, request, object))
+
+    def _fail(self, client: ProcessId, request: int, error: Exception) -> None:
+        self._send(client, (op.REPLY_ERROR, request, pickle.dumps(error)))
+
+    def _tell_owner(self, owner: ProcessId, address: str, message: Message) -> None:
+        if self._here(owner):
+            self._send(owner, message)
+        elif is_tcp(address):
+            place = parse_tcp(address)
+            self.neighbours.forward(format_host_and_port(place.host, place.port), owner, message)
+
+
+def _address(place: str) -> str:
+    return f"{SCHEME}{place}/{TRANSFER}"

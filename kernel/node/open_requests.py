@@ -1,0 +1,61 @@
+"""What processes of a node asked of the head and still wait for: a head that is started again must hear it too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kernel.runtime import operations as op
+from kernel.transport.connection import Message
+from kernel_spec.ids import ProcessId
+
+_NAMED = "create_named_actor"
+
+
+class OpenRequests:
+    """Wishes for leases, calls without an answer, and subscriptions, by process. Kept only if `watch` is set."""
+
+    def __init__(self) -> None:
+        self.watch = False
+        self._open: dict[ProcessId, dict[Any, Message]] = {}
+
+    def asked(self, process: ProcessId, message: Message) -> None:
+        """A process said something to the head."""
+        if not self.watch:
+            return
+        operation = message[0]
+        if operation == op.CANCEL_LEASE:
+            self._close(process, (op.REQUEST_LEASE, message[1]))
+        elif operation in (op.REQUEST_LEASE, op.CALL, op.SUBSCRIBE_ACTOR):
+            self._open.setdefault(process, {})[operation, message[1]] = message
+        actor = message[1] if operation == op.CREATE_ACTOR else None
+        if operation == op.CALL and message[2] == _NAMED:
+            actor = message[3][0]
+        if actor is not None:  # who creates an actor hears of it without asking
+            self._open.setdefault(process, {})[op.SUBSCRIBE_ACTOR, actor] = (op.SUBSCRIBE_ACTOR, actor)
+
+    def answered(self, process: ProcessId, message: Message) -> None:
+        """The head said something to a process."""
+        if not self.watch:
+            return
+        if message[0] in (op.REPLY, op.REPLY_ERROR):
+            self._close(process, (op.CALL, message[1]))
+        elif message[0] in (op.LEASE_GRANTED, op.LEASE_FAILED):
+            self._close(process, (op.REQUEST_LEASE, message[1]))
+        elif message[0] == op.ACTOR_STATE and message[2] == "DEAD":
+            self._close(process, (op.SUBSCRIBE_ACTOR, message[1]))
+
+    def forget(self, process: ProcessId) -> None:
+        """A process has ended."""
+        self._open.pop(process, None)
+
+    def messages(self) -> Iterator[tuple[ProcessId, Message]]:
+        """Yield all that is open, in the order in which each process asked."""
+        for process, messages in self._open.items():
+            for message in messages.values():
+                yield process, message
+
+    def _close(self, process: ProcessId, key: tuple[int, Any]) -> None:
+        messages = self._open.get(process)
+        if messages is not None:
+            messages.pop(key, None)

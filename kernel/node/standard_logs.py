@@ -1,0 +1,29 @@
+"""What plugins log in the node agent with `logging` goes to the agent's log, beside what the agent says itself."""
+
+from __future__ import annotations
+
+import logging
+
+from kernel.logs import Logger
+
+
+def keep_standard_logs(level: str) -> None:
+    """Send what anything in this process logs with `logging`, from `level` on, to this process's log."""
+    root = logging.getLogger()
+    root.setLevel(getattr(logging, level.upper(), logging.WARNING))
+    root.addHandler(_ToOurs())
+
+
+class _ToOurs(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        log = Logger(record.name)
+        if record.levelno >= logging.ERROR:
+            say = log.error
+        elif record.levelno >= logging.WARNING:
+            say = log.warning
+        else:
+            say = log.info if record.levelno >= logging.INFO else log.debug
+        try:
+            say(record.getMessage(), logger=record.name, exc_info=record.exc_info)
+        except Exception:
+            self.handleError(record)

@@ -1,0 +1,122 @@
+"""One chunk, from a source's socket into this node's memory. Runs in a thread."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import zlib
+
+from kernel.node.transfer import plan, protocol
+from kernel.node.transfer.connections import Connections
+from kernel.node.transfer.sockets import receive_exactly, receive_some, send_all, shut
+
+
+class Fetch:
+    """Carries out an ask. `memory` is where the bytes go, and is released at the end.
+
+    `cancel` may come from another thread; `run` returns soon after it (a connection that is being made is waited for).
+    """
+
+    def __init__(self, number: int, address: str, want: protocol.Want, memory: memoryview) -> None:
+        self.number = number
+        self.address = address
+        self._want = want
+        self._memory = memory
+        self._received = 0
+        self._answered = False
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Break the connection that it uses."""
+        with self._lock:
+            self._cancelled = True
+            if self._socket is not None:
+                shut(self._socket)
+
+    def run(self, connections: Connections) -> plan.Answer:
+        """Do it, and return what became of it. Never raises."""
+        with self._memory:
+            try:
+                return self._run(connections)
+            except TimeoutError:
+                return self._cut(f"stalled after {self._received} of {self._want.length} bytes")
+            except Exception as error:
+                return self._cut(f"failed: {str(error) or type(error).__name__}")
+
+    def _run(self, connections: Connections) -> plan.Answer:
+        kept = connections.take(self.address)
+        if kept is not None:
+            try:
+                return self._exchange(kept, connections)
+            except OSError as error:
+                connections.forget(self.address)
+                if self._answered or self._cancelled or isinstance(error, TimeoutError):
+                    raise
+                # The other side had closed it while it was idle, as a rule: that says nothing about the source.
+        return self._exchange(connections.make(self.address), connections)
+
+    def _exchange(self, sock: socket.socket, connections: Connections) -> plan.Answer:
+        """Ask, and take the answer in. What is not answered in full closes the connection."""
+        whole = False
+        try:
+            with self._lock:
+                self._socket = sock
+                if self._cancelled:
+                    raise ConnectionError("the pull ended")
+            request = connections.postponed(self.address) + protocol.encode_request(self._want)
+            send_all(sock, memoryview(request))
+            answer = self._receive(sock)
+            whole = not isinstance(answer, plan.Cut)
+            return answer
+        finally:
+            with self._lock:
+                self._socket = None
+                whole = whole and not self._cancelled
+            if whole:
+                connections.give_back(self.address, sock)
+            else:
+                sock.close()
+
+    def _receive(self, sock: socket.socket) -> plan.Answer:
+        stall_seconds = sock.gettimeout() or 0.0
+        sock.settimeout(stall_seconds + self._want.wait)
+        start = receive_exactly(sock, protocol.ANSWER_BYTES)
+        sock.settimeout(stall_seconds)
+        self._answered = True
+        head = protocol.decode_head(start, self._want.length)
+        if head.kind != protocol.BYTES:
+            return self._no_bytes(head.kind, receive_exactly(sock, head.length).decode(errors="replace"))
+        while self._received < head.length:
+            self._received = receive_some(sock, self._memory, self._received)
+        if self._want.checksum and zlib.crc32(self._memory) != head.checksum:
+            return self._cut(f"sent wrong bytes: the checksum of {head.length} from {self._want.offset} on differs")
+        return plan.Arrived(self.number)
+
+    def _no_bytes(self, kind: int, text: str) -> plan.Answer:
+        if kind == protocol.REDIRECT:
+            return plan.Redirected(self.number, tuple(text.split("\n")) if text else ())
+        if kind == protocol.BUSY:
+            return plan.Busy(self.number, text)
+        return plan.Refused(self.number, text)
+
+    def _cut(self, reason: str) -> plan.Cut:
+        """What is there counts, unless its checksum was to be compared, which needs all of it."""
+        good = 0 if self._want.checksum else self._received
+        return plan.Cut(self.number, good, reason)
+
+
+def say_end(address: str, end: protocol.End, connections: Connections) -> None:
+    """Tell a source that this node wants no more: at once if a connection is idle, else before the next request."""
+    data = protocol.encode_request(end)
+    sock = connections.take(address)
+    if sock is None:
+        connections.postpone(address, data)
+        return
+    try:
+        send_all(sock, memoryview(data))
+    except OSError:  # then it has noticed by itself
+        sock.close()
+    else:
+        connections.give_back(address, sock)

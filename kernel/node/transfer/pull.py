@@ -1,0 +1,190 @@
+"""One object on its way to this node: room is found, the plan decides what to ask for, threads fetch, the store seals.
+
+The memory is given back, or anything else is done to it, only when no thread reads or writes it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from kernel.node.transfer import plan, protocol
+from kernel.node.transfer.connections import Connections
+from kernel.node.transfer.fetching import Fetch, say_end
+from kernel.node.transfer.limits import TransferLimits
+from kernel.node.transfer.store_link import StoreLink
+from kernel.node.transfer.uploads import Uploads
+from kernel.node.transfer.work import Threads
+from kernel_spec import store as contract
+from kernel_spec.errors import ObjectLostError
+from kernel_spec.ids import ObjectId, ProcessId
+
+QUEUED, LOOKING, WAITING, RECEIVING = "waits for its turn", "asks the store", "waits for room", "is on its way"
+ENDING, OVER = "is being given up", "is over"
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What all pulls of a node use. `address` is how others reach its transfer service."""
+
+    address: str
+    limits: TransferLimits
+    clock: Callable[[], float]
+    store: StoreLink
+    uploads: Uploads
+    connections: Connections
+    threads: Threads
+
+
+class Pull:
+    """Pulls an object of `size` bytes that `owner` owns; `ended(pull, error)` is called once, from the loop."""
+
+    def __init__(
+        self,
+        object: ObjectId,
+        size: int,
+        owner: ProcessId,
+        means: Means,
+        ended: Callable[[Pull, Exception | None], None],
+    ) -> None:
+        self.object = object
+        self.size = size
+        self.owner = owner
+        self.urgent = False
+        self.state = QUEUED
+        self._means = means
+        self._ended = ended
+        self._error: Exception | None = None
+        self._sources: dict[str, None] = {}
+        self._plan: plan.Plan | None = None
+        self._memory: memoryview | None = None
+        self._fetches: dict[int, Fetch] = {}
+
+    def add_source(self, address: str) -> None:
+        """The object is there, too."""
+        self._sources[address] = None
+        self._handle(plan.SourceAdded(address))
+
+    def begin(self) -> None:
+        """Start, unless the object is here already."""
+        self.state = LOOKING
+        self._means.store.pin(self.object, self._looked)
+
+    def tick(self) -> None:
+        """Look at the clock."""
+        self._handle(plan.TimePassed())
+
+    def stop(self, error: Exception) -> None:
+        """Give up, for the reason `error`; it ends when its threads have. Nothing happens when it is ending already."""
+        if self.state in (ENDING, OVER):
+            return
+        before, self.state, self._error = self.state, ENDING, error
+        if before == RECEIVING:
+            for fetch in self._fetches.values():
+                fetch.cancel()
+            self._means.uploads.not_received(self.object, "gave up pulling it")
+            self.look_quiet()
+        else:
+            if before == WAITING:
+                self._means.store.abort(self.object)
+            self._end()
+
+    def break_off(self) -> None:
+        """End its threads' work, and let nothing follow from that."""
+        self.state = OVER
+        for fetch in self._fetches.values():
+            fetch.cancel()
+
+    def look_quiet(self) -> None:
+        """After `stop`: give the memory back if nothing is received into it, nor sent from it, any more."""
+        if self.state == ENDING and not self._fetches and not self._means.uploads.is_sending(self.object):
+            self._means.store.abort(self.object)
+            self._end()
+
+    def describe(self) -> str:
+        """Say what it waits for."""
+        return self.state if self._plan is None else f"{self.state}: {self._plan.describe()}"
+
+    def validate(self) -> None:
+        """Raise AssertionError when an invariant is broken."""
+        if self._plan is not None:
+            self._plan.validate()
+            if self.state == RECEIVING:
+                assert self._plan.asks.keys() == self._fetches.keys(), "asks and threads differ"
+
+    # -- room ------------------------------------------------------------------------------------------------------
+
+    def _looked(self, answer: tuple[contract.Location, int] | None, error: Exception | None) -> None:
+        if answer is not None:
+            self._means.store.unpin(self.object)
+        if self.state != LOOKING:
+            return
+        if answer is not None or not isinstance(error, ObjectLostError):
+            self._error = error
+            self._end()
+            return
+        self.state = WAITING
+        self._means.store.create(self.object, self.size, self.owner, self._placed)
+
+    def _placed(self, location: contract.Location, error: Exception | None) -> None:
+        if error is not None:
+            self._error = error
+            self._end()
+            return
+        means = self._means
+        self.state = RECEIVING
+        self._memory = means.store.view(location, self.size)
+        self._plan = plan.Plan(self.size, means.address, means.limits, means.clock())
+        means.uploads.receiving(self.object, self._memory, self._plan.present)
+        for address in self._sources:
+            self._handle(plan.SourceAdded(address))
+        self._handle(plan.TimePassed())
+
+    # -- bytes -----------------------------------------------------------------------------------------------------
+
+    def _handle(self, event: plan.PlanEvent) -> None:
+        if self.state != RECEIVING or self._plan is None:
+            return
+        for step in self._plan.handle(event, self._means.clock()):
+            if isinstance(step, plan.Ask):
+                self._ask(step)
+            elif isinstance(step, plan.Done):
+                self._complete()
+            else:
+                text = f"object {self.object.hex()} of {self.size} bytes can't be fetched from another node"
+                advice = "see whether these nodes live and can be reached, or make the object again"
+                self.stop(ObjectLostError(f"{text}: {step.reason}; {advice}"))
+
+    def _ask(self, step: plan.Ask) -> None:
+        assert self._memory is not None
+        means, limits = self._means, self._means.limits
+        place = (self.object, self.size, step.offset, step.length)
+        want = protocol.Want(*place, limits.wait_seconds, means.address, limits.checksums)
+        fetch = Fetch(step.number, step.source, want, self._memory[step.offset : step.offset + step.length])
+        self._fetches[step.number] = fetch
+        means.threads.do(partial(fetch.run, means.connections), self._fetched, self.urgent)
+
+    def _fetched(self, answer: plan.Answer) -> None:
+        del self._fetches[answer.ask]
+        self._handle(answer)
+        if self.state == RECEIVING:
+            self._means.uploads.progress(self.object)
+        self.look_quiet()
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _complete(self) -> None:
+        self._means.uploads.received(self.object, partial(self._means.store.seal, self.object))
+        self._end()
+
+    def _end(self) -> None:
+        self.state = OVER
+        self._memory = None
+        means = self._means
+        if self._plan is not None and self.size > means.limits.chunk_bytes:
+            end = protocol.End(self.object, means.address, self._error is None)
+            for source in self._plan.delivering():
+                means.threads.do(partial(say_end, source, end, means.connections))
+        self._ended(self, self._error)
+        means.uploads.pull_ended(self.object)

@@ -1,0 +1,57 @@
+"""Bytes between a blocking socket and memory, for as long as they keep coming. Runs in threads."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+
+PIECE_BYTES = 1 << 20
+"""What one call moves at most: few calls, and each is done while the bytes are still in the processor's cache."""
+
+
+def prepare(sock: socket.socket, stall_seconds: float) -> None:
+    """Make a socket raise TimeoutError when it stalls, and send what is small at once."""
+    sock.settimeout(stall_seconds)
+    with suppress(OSError):  # UNIX sockets have no such thing
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def send_all(sock: socket.socket, data: memoryview) -> None:
+    """Send it all. Raises OSError, among them TimeoutError when nothing could be sent for the socket's timeout."""
+    sent = 0
+    while sent < len(data):
+        with data[sent : sent + PIECE_BYTES] as piece:
+            sent += sock.send(piece)
+
+
+def receive_some(sock: socket.socket, memory: memoryview, received: int) -> int:
+    """Receive what is there into `memory` behind the `received` bytes; return how many there are now.
+
+    Raises ConnectionError at the end of the stream, TimeoutError when nothing came for the socket's timeout.
+    """
+    with memory[received : received + PIECE_BYTES] as piece:
+        count = sock.recv_into(piece)
+    if not count:
+        raise ConnectionError(f"closed the connection after {received} of {len(memory)} bytes")
+    return received + count
+
+
+def receive_exactly(sock: socket.socket, count: int) -> bytearray:
+    """Receive `count` bytes, few ones. Raises as `receive_some`."""
+    data = bytearray(count)
+    received = 0
+    while received < count:
+        with memoryview(data) as memory:
+            received = receive_some(sock, memory, received)
+    return data
+
+
+def shut(sock: socket.socket) -> None:
+    """End a connection that a thread may be using: its call returns at once."""
+    with suppress(OSError):
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)  # a TLS socket's own would go on in clear text
+
+
+def would_block(error: OSError) -> bool:
+    """Whether a socket only had nothing to read, in TLS or without."""
+    return isinstance(error, BlockingIOError) or type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")

@@ -1,0 +1,146 @@
+"""What the table of uploads hears, and what it has done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernel.node.transfer.protocol import End, Want
+from kernel.node.transfer.ranges import Ranges
+from kernel_spec.ids import ObjectId
+
+# -- events in -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request came over `connection`; `number` names it from now on."""
+
+    number: int
+    connection: int
+    want: Want
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A `Send` is over; without `complete` the connection broke."""
+
+    number: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A node said that it wants no more."""
+
+    end: End
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLost:
+    """What was asked over it needs no answer."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A `Hold` succeeded: the object of `size` bytes stays in memory until `Release`."""
+
+    object: ObjectId
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotHeld:
+    """A `Hold` failed; `kind` is what to answer."""
+
+    object: ObjectId
+    kind: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receiving:
+    """The object arrives at this node: `present` says at any time what is there."""
+
+    object: ObjectId
+    size: int
+    present: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """More of it is there."""
+
+    object: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """It is complete; `held`: and stays in memory until `Release`, which must be so where `is_wanted` says it."""
+
+    object: ObjectId
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NotReceived:
+    """It will not be complete. Sends of it that began go on."""
+
+    object: ObjectId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """Look at the clock: it should come several times a second while `busy`."""
+
+
+UploadEvent = (
+    Asked | Sent | Ended | ConnectionLost | Held | NotHeld | Receiving | Progress | Received | NotReceived | TimePassed
+)
+
+# -- instructions out ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Have the object in memory and keep it there; answered by `Held`, `NotHeld` or, if it arrives, `Receiving`."""
+
+    object: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """It need not stay in memory."""
+
+    object: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send the bytes; answered by `Sent`."""
+
+    number: int
+    connection: int
+    want: Want
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Name `addresses`."""
+
+    connection: int
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """Answer with `kind` (BUSY, ABSENT or DAMAGED) and the reason."""
+
+    connection: int
+    kind: int
+    reason: str
+
+
+UploadInstruction = Hold | Release | Send | Redirect | Deny

@@ -1,0 +1,233 @@
+"""An agent's way to the head: a queue each way when that is in the same process, a connection when it is not."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from kernel.control import words
+from kernel.control.door import PULSE_SECONDS
+from kernel.node.advice import advice_on
+from kernel.node.detection import host_name
+from kernel.runtime.process import PYTHON
+from kernel.transport.addresses import is_tcp, place_of
+from kernel.transport.connecting import connect
+from kernel.transport.connection import Connection, Message
+from kernel.transport.credentials import Credentials, TlsFiles
+from kernel.transport.reactor import Reactor
+from kernel_spec.errors import SessionEndedError
+from kernel_spec.ids import NodeId
+from kernel_spec.version import __version__
+
+JOIN_SECONDS = 10.0
+LEAVE_SECONDS = 1.0
+REDIAL_SECONDS = (0.05, 1.0)
+"""How soon the link is tried again at first, and at most; each time takes half as long again."""
+
+
+class Uplink(Protocol):
+    """What an agent needs of the link to its head."""
+
+    def send(self, message: Message) -> None:
+        """Queue a message (`kernel.control.words`) to the head."""
+
+    def exchange(self) -> bool:
+        """Let everything queued take its way; return whether there was anything. Called once in each turn."""
+
+
+class LocalUplink:
+    """Both ends of the link when head and agent share a process: nothing is packed, and nothing is handled at once.
+
+    `to_head(message)` and `to_node(message)` handle what arrives at either end, in order.
+    """
+
+    def __init__(self, to_head: Callable[[Message], None], to_node: Callable[[Message], None]) -> None:
+        self._to_head, self._to_node = to_head, to_node
+        self._up: deque[Message] = deque()
+        self._down: deque[Message] = deque()
+        self.send = self._up.append
+        self.send_down = self._down.append
+
+    def exchange(self) -> bool:
+        """Hand over messages until neither end has any left."""
+        up, down = self._up, self._down
+        if not up and not down:
+            return False
+        while up or down:
+            while up:
+                self._to_head(up.popleft())
+            while down:
+                self._to_node(down.popleft())
+        return True
+
+
+class RemoteUplink:
+    """A connection to a head in another process, perhaps on another machine.
+
+    `join` waits until the head has let this node in; `begin` hands what arrives to `to_node(message)` from then on, and
+    calls `on_lost(reason)` when the link is gone for good. A head that keeps what it knows (`settings["durable"]`) may
+    be started again: then the link is made anew for up to `head_seconds`. The new head is told everything again, first
+    by `snapshot()`, then by what the old one may not have heard: messages are kept until the head has done them.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: bytes,
+        reactor: Reactor,
+        node: NodeId,
+        tls: TlsFiles | None = None,
+        head_seconds: float = 60.0,
+    ) -> None:
+        self._address = address
+        self._place = place_of(address) if is_tcp(address) else address
+        self._token = token
+        self._credentials = Credentials(tls) if tls is not None else None
+        self._reactor = reactor
+        self._node = node
+        self._head_seconds = head_seconds
+        self.settings: dict[str, Any] = {}
+        self._description: Mapping[str, Any] = {}
+        self._refusal = ""
+        self._lost = ""
+        self._lost_at = 0.0
+        self._joined = False
+        self._waiting: list[Message] = []
+        self._to_node: Callable[[Message], None] = self._waiting.append
+        self._on_lost: Callable[[str], None] = lambda reason: None
+        self._snapshot: Callable[[], Iterable[Message]] = tuple
+        self._log: deque[Message] = deque()
+        self._done = 0
+        self._pause = REDIAL_SECONDS[0]
+        self._connection = self._dial()
+
+    def send(self, message: Message) -> None:
+        """Queue a message to the head; it is kept until the head has done what it says."""
+        self._log.append(message)
+        if self._joined:
+            self._connection.send(message)
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the head does not want this node (any more)."""
+        return bool(self._refusal)
+
+    def join(self, seconds: float = JOIN_SECONDS) -> None:
+        """Wait for the `settings` that the head gives every node. Raises SessionEndedError if it does not let us in."""
+        deadline = self._reactor.clock() + seconds
+        while not self.settings and not self._lost and self._reactor.clock() < deadline:
+            self._reactor.poll(deadline - self._reactor.clock())
+        if self.settings:
+            return
+        why = self._refusal or self._lost or f"it did not answer within {seconds:g} s"
+        raise SessionEndedError(f"this node can't join the head at {self._place}: {why}{advice_on(why)}")
+
+    def begin(
+        self,
+        description: Mapping[str, Any],
+        to_node: Callable[[Message], None],
+        snapshot: Callable[[], Iterable[Message]],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        """Describe the node, from when on the head uses it."""
+        self._description, self._to_node, self._snapshot, self._on_lost = description, to_node, snapshot, on_lost
+        self._introduce()
+        for message in self._waiting:
+            to_node(message)
+        self._reactor.call_later(PULSE_SECONDS, self._pulse)
+        if self._lost:
+            self._on_close(self._connection, self._lost)
+
+    def exchange(self) -> bool:
+        """Write what is queued."""
+        if not self._connection.outbox:
+            return False
+        self._connection.flush()
+        return True
+
+    def leave(self, reason: str) -> None:
+        """Say good-bye and close."""
+        self._on_lost = lambda reason: None
+        self._head_seconds = 0.0
+        if not self._connection.closed:
+            self._connection.send((words.LEAVE, reason))
+            self._connection.write_out(LEAVE_SECONDS)
+            self._connection.close(reason)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _dial(self) -> Connection:
+        connection = connect(
+            self._address, self._token, self._reactor, self._on_messages, self._on_close, self._credentials
+        )
+        connection.send((words.JOIN, self._node, PYTHON, __version__, host_name()))
+        connection.flush()
+        return connection
+
+    def _introduce(self) -> None:
+        """Say who we are; to a head that was started again, also all that it has to know."""
+        self._joined = True
+        self._pause = REDIAL_SECONDS[0]
+        self._done = 0
+        unheard, self._log = self._log, deque()
+        self.send((words.NODE, pickle.dumps(dict(self._description))))
+        if self.settings["tell_all"]:
+            for message in self._snapshot():
+                self.send(message)
+            for message in unheard:
+                if message[0] != words.NODE:
+                    self.send(message)
+            self.send((words.ALL_TOLD,))
+        else:
+            for message in unheard:
+                self.send(message)
+        self._connection.flush()
+
+    def _pulse(self) -> None:
+        self._reactor.call_later(PULSE_SECONDS, self._pulse)
+        if self._joined:
+            self._connection.send((words.PULSE,))
+            self._connection.flush()
+
+    def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
+        for message in messages:
+            if message[0] == words.PULSE:
+                self._forget_done(message[1])
+            elif message[0] == words.WELCOME:
+                self.settings = pickle.loads(message[1])
+                if self._description:
+                    self._lost = ""
+                    self._introduce()
+            elif message[0] == words.REFUSED:
+                self._refusal = message[1]
+                connection.close(message[1])
+            else:
+                self._to_node(message)
+
+    def _forget_done(self, done: int) -> None:
+        while self._done < done and self._log:
+            self._log.popleft()
+            self._done += 1
+
+    def _on_close(self, connection: Connection, reason: str) -> None:
+        first, self._joined = not self._lost, False
+        self._lost = self._refusal or reason.removeprefix(f"no connection to {self._address}: ")
+        if not self._description:
+            return  # `join` says so
+        if first:
+            self._lost_at = self._reactor.clock()
+        tries = bool(self.settings.get("durable")) and not self._refusal
+        if tries and self._reactor.clock() - self._lost_at < self._head_seconds:
+            self._reactor.call_later(self._pause, self._redial)
+            self._pause = min(self._pause * 1.5, REDIAL_SECONDS[1])
+        else:
+            self._on_lost(f"{self._lost}, for {self._head_seconds:g} s" if tries else self._lost)
+
+    def _redial(self) -> None:
+        if not self._joined and self._head_seconds:
+            try:
+                self._connection = self._dial()
+            except OSError as error:  # nobody listens there yet
+                self._on_close(self._connection, f"nobody answers at {self._address}: {error.strerror}")

@@ -1,0 +1,45 @@
+"""How much of the arguments of unfinished calls a process keeps itself, before the object store takes them. Pure.
+
+Calls may be made much faster than they are run. Their arguments wait here, in the caller, when they are small enough
+for messages; that they do not fill its memory, larger ones go to the store once there is much of them. The store has a
+size, and a disk to spill to.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kernel.runtime.value_forms import INLINE_BYTES
+
+BUDGET_BYTES = 256 << 20
+"""So much of arguments may wait in the memory of a process."""
+SMALL_BYTES = 4 << 10
+"""Smaller arguments always travel inside messages, and are not counted: a call itself takes half a kilobyte."""
+
+
+class Weighty(Protocol):
+    """A call. `weight` is the size of its arguments in bytes as far as they count: 0 if they are small, or stored."""
+
+    weight: int
+
+
+class ArgumentBudget:
+    """Counts the arguments that wait. `largest` is how large arguments may be now to travel inside messages."""
+
+    def __init__(self, budget: int = BUDGET_BYTES) -> None:
+        self.waiting = 0
+        self.largest = INLINE_BYTES
+        self._budget = budget
+
+    def begin(self, call: Weighty) -> None:
+        """A call waits."""
+        self._change(call.weight)
+
+    def end(self, call: Weighty) -> None:
+        """A call has ended; it weighs nothing from now on."""
+        self._change(-call.weight)
+        call.weight = 0
+
+    def _change(self, size: int) -> None:
+        self.waiting += size
+        self.largest = INLINE_BYTES if self.waiting < self._budget else SMALL_BYTES

@@ -1,0 +1,61 @@
+"""Who a process of a session is, and who is at the other end of its connections."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel.transport.addresses import process_address
+from kernel.transport.credentials import Credentials, TlsFiles
+from kernel_spec.ids import ProcessId
+
+
+@dataclass(slots=True)
+class Identity:
+    """Who this process is.
+
+    `gateway` ("HOST:PORT") is where other machines reach its node, "" if they can't; `tls` says that TCP is in TLS.
+    """
+
+    id: ProcessId
+    role: str
+    node: bytes
+    job: bytes
+    directory: str
+    token: bytes
+    gateway: str = ""
+    tls: TlsFiles | None = None
+
+    def socket_path(self, process: ProcessId) -> str:
+        """Return where `process` of this node listens."""
+        return os.path.join(self.directory, "sockets", process.hex())
+
+    def address(self) -> str:
+        """Return where this process is reached, from other machines too if there is a gateway."""
+        return process_address(self.gateway, self.id) if self.gateway else self.socket_path(self.id)
+
+    def credentials(self) -> Credentials | None:
+        """Return what TCP connections are secured with, or None where TLS is off. Raises OptionError."""
+        return Credentials(self.tls) if self.tls is not None else None
+
+    def near(self, process: ProcessId, address: str) -> str:
+        """Return the shortest way to `process` at `address`: past the gateway, if that is this node's own."""
+        own = bool(self.gateway) and address == process_address(self.gateway, process)
+        return self.socket_path(process) if own else address
+
+
+@dataclass(slots=True)
+class Peer:
+    """Who is at the other end of a connection.
+
+    `via` is the connection on which this process sends to it. There may be two, when both connected at once; always
+    sending on the same one keeps everything that one process says to another in order.
+    """
+
+    id: ProcessId
+    role: str
+    pid: int
+    address: str
+    details: dict[str, Any] = field(default_factory=dict)
+    via: Any = None

@@ -1,0 +1,161 @@
+"""Making lost objects again: which task made a stored result, what it was given, and how often it may still run.
+
+While anybody may still ask for a stored result, its task is kept: the call itself, small arguments and those that were
+passed by value. Of an argument that is the stored result of another task only the *recipe* is kept, which is that task
+in turn: its value may be freed meanwhile. So an object can be made again as long as its whole recipe leads back to
+tasks and values that are there; what was put, or came out of an actor, has no recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernel.runtime import operations as op
+from kernel.runtime.definitions import FunctionDefinition
+from kernel.runtime.objects import FAILED, FREED, LOST, PENDING, STORED, Entry
+from kernel.runtime.ownership import Ownership, failure_of
+from kernel.runtime.process import Process
+from kernel.runtime.tasks import Task
+from kernel.transport.connection import Connection, Message
+from kernel_spec.errors import ObjectLostError
+
+
+class Lineage:
+    """The recipes of a process's stored objects. `retry(task)` runs a task again. Under the process's lock."""
+
+    def __init__(self, process: Process, ownership: Ownership, retry: Callable[[Task], None]) -> None:
+        self._process = process
+        self._ownership = ownership
+        self._retry = retry
+        ownership.drop_recipe = self._drop
+        ownership.recover = self.recover
+        process.on_place_lost.append(self._on_place_lost)
+        process.handlers[op.LOST_AT] = self._on_lost_at
+
+    def keep(self, task: Task) -> bool:
+        """Keep a task that has ended as the recipe of its stored results; return whether it is one.
+
+        What it held is then held as long as the recipe is needed. Where there is one node nothing is lost, or kept.
+        """
+        if not self._process.identity.gateway or type(task.definition) is not FunctionDefinition:
+            return False
+        if task.stream is not None or task.retries == 0:
+            return False
+        stored = [entry for entry in task.all_entries() if entry.state == STORED and self._is_known(entry)]
+        if not stored:
+            return False
+        for entry in stored:
+            entry.more().recipe = task
+        task.kept = len(stored)
+        held, task.holds = task.holds or [], None
+        task.ingredients = [(entry, self._has_recipe(entry)) for entry in held]
+        for entry, by_recipe in task.ingredients:
+            if by_recipe:
+                entry.more().recipe_users += 1
+                self._ownership.release((entry,))
+        return True
+
+    def recover(self, entry: Entry) -> None:
+        """Have a lost object made again, and before it what its task needs; it fails if that can't be."""
+        lost, again = [entry], []
+        while lost:
+            one = lost.pop()
+            if one.state not in (LOST, FREED):
+                continue
+            task: Task | None = one.details.recipe if one.details is not None else None
+            reason = _why_not(one, task)
+            if reason or task is None:
+                one.resolve(FAILED, failure_of(ObjectLostError(f"object {one.id.hex()} is lost: {reason}")))
+                continue
+            self._reset(task)
+            again.append(task)
+            lost += [entry for entry, by_recipe in task.ingredients or () if by_recipe]
+        for task in again:
+            self._retry(task)
+
+    def _reset(self, task: Task) -> None:
+        """Make a task that has ended one that has not begun."""
+        for entry in task.all_entries():
+            if entry.state in (LOST, FREED) and self._is_known(entry):
+                entry.state, entry.value, entry.task = PENDING, None, task
+                entry.more().recipe = None
+            elif entry.details is not None:
+                entry.details.recipe = None
+        ingredients, task.ingredients = task.ingredients or [], None
+        task.holds = [entry for entry, _ in ingredients]
+        for entry, by_recipe in ingredients:
+            if by_recipe:
+                entry.holds += 1
+                entry.more().recipe_users -= 1
+        task.kept = 0
+        task.place = None
+        task.attempt += 1
+        if task.retries > 0:
+            task.retries -= 1
+
+    def _drop(self, entry: Entry) -> None:
+        """An object is gone for good: its recipe is needed no more on its account."""
+        assert entry.details is not None
+        task, entry.details.recipe = entry.details.recipe, None
+        if task is None:
+            return
+        task.kept -= 1
+        if task.kept > 0:
+            return
+        ingredients, task.ingredients = task.ingredients or [], None
+        for other, by_recipe in ingredients:
+            if by_recipe:
+                other.more().recipe_users -= 1
+                self._ownership.free_unneeded(other)
+            else:
+                self._ownership.release((other,))
+
+    def _is_known(self, entry: Entry) -> bool:
+        return self._ownership.objects.get(entry.id) is entry
+
+    def _has_recipe(self, entry: Entry) -> bool:
+        return entry.details is not None and (entry.details.recipe is not None or entry.state == FREED)
+
+    # -- losing ----------------------------------------------------------------------------------------------------
+
+    def _on_place_lost(self, place: str) -> None:
+        """A node is gone, and every copy that it had."""
+        for entry in list(self._ownership.objects.values()):
+            if entry.state == STORED and place in entry.value[1] and entry.owner is None:
+                self._lose(entry, (place,))
+
+    def _on_lost_at(self, connection: Connection, message: Message) -> None:
+        """A borrower could not have an object from where it was said to be."""
+        entry = self._ownership.objects.get(message[1])
+        if entry is not None and entry.state == STORED:
+            self.lost_at(entry, message[2])
+
+    def lost_at(self, entry: Entry, places: tuple[str, ...]) -> None:
+        """An own object can't be had from these places (any more): count on them no longer."""
+        for place in places:
+            if place in entry.value[1]:
+                self._ownership.delete_at(entry.id, (place,))  # if that node lives after all
+        self._lose(entry, places)
+
+    def _lose(self, entry: Entry, places: tuple[str, ...]) -> None:
+        size, known = entry.value
+        left = tuple(place for place in known if place not in places)
+        entry.value = (size, left)
+        if not left:
+            entry.state = LOST
+
+
+def _why_not(entry: Entry, task: Task | None) -> str:
+    """Return why a lost object can't be made again, or nothing."""
+    if task is None:
+        how = "freed" if entry.state == FREED else "on a node that is gone"
+        return (
+            f"it is {how}, and it was put or came from an actor or a generator, so there is no task that could make it "
+            "again; keep what must survive a node in files, or have a task make it"
+        )
+    if task.retries == 0:
+        return (
+            f"the node that had it is gone, and its task {task.name}() may not run again: its max_retries are used up "
+            "(give it more to have it made again)"
+        )
+    return ""

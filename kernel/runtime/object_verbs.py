@@ -1,0 +1,170 @@
+"""What is done with objects, the same in every runtime: put them, get their values, wait for some of several."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernel.runtime import operations as op
+from kernel.runtime.layout import unpack
+from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
+from kernel.runtime.ownership import Ownership
+from kernel.runtime.process import Process
+from kernel.runtime.serialization import ValueSerializer
+from kernel.runtime.store_access import StoreAccess
+from kernel.runtime.task_error import rebuild
+from kernel.runtime.tasks import TaskTable
+from kernel.runtime.value_forms import inline_or_stored
+from kernel.runtime.waiting import Waiter
+from kernel_spec.errors import GetTimeoutError, UsageError
+from kernel_spec.ids import object_id
+
+
+class ObjectVerbs(ABC):
+    """The verbs on objects, for any thread. How a runtime blocks, and what it may say of it, is its own."""
+
+    def __init__(
+        self, io: Process, ownership: Ownership, store: StoreAccess, tasks: TaskTable, serializer: ValueSerializer
+    ) -> None:
+        self._io = io
+        self._ownership = ownership
+        self._store = store
+        self._tasks = tasks
+        self.serializer = serializer
+
+    # -- what each runtime has of its own --------------------------------------------------------------------------
+
+    @abstractmethod
+    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None) -> bool:
+        """Block until `count` of `pending` are ready; return whether they are."""
+
+    @abstractmethod
+    def _look(self, refs: Sequence[ObjectRef]) -> None:
+        """Learn what can be learned about `refs` without waiting."""
+
+    @abstractmethod
+    def explain(self, entry: Entry) -> str:
+        """Say what an object waits for, now that there is no more time."""
+
+    # -- the verbs -------------------------------------------------------------------------------------------------
+
+    def put(self, value: Any, weak: bool = False, depth: int = 2) -> ObjectRef:
+        """See `Runtime.put`. `depth` is how many calls below the user's line this is."""
+        if type(value) is ObjectRef:
+            raise UsageError(
+                "put(ObjectRef) would store a reference to a reference; pass the reference itself, "
+                "or put it into a list if that is what you want"
+            )
+        head, buffers, refs = self.serializer.dumps(value)
+        id = object_id(self._tasks.next_id(), 0)
+        entry = Entry(id, 1)
+        entry.state, entry.value = inline_or_stored(self._store.write, id, head, buffers, self._io.id, weak)
+        ref = ObjectRef(entry)
+        if refs:
+            with self._io.lock:
+                self._ownership.contain(entry, refs)
+        self._ownership.objects[id] = entry
+        frame = sys._getframe(depth)
+        entry.more().site = (frame.f_code, frame.f_lineno)
+        return ref
+
+    def get(self, refs: Sequence[ObjectRef], timeout: float | None) -> list[Any]:
+        """See `Runtime.get`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pending = [ref._entry for ref in refs if ref._entry.state == PENDING]
+        if pending and not self._wait_ready(pending, len(pending), timeout):
+            self._raise_late(pending, timeout)
+        loads = self.serializer.loads
+        values = []
+        for ref in refs:
+            entry = ref._entry
+            if entry.state == INLINE and type(entry.value) is bytes:
+                values.append(loads(entry.value))
+            else:
+                values.append(self.load(entry, deadline))
+        return values
+
+    def get_one(self, ref: ObjectRef, timeout: float | None) -> Any:
+        """See `Runtime.get_one`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        entry = ref._entry
+        if entry.state == PENDING and not self._wait_ready([entry], 1, timeout):
+            self._raise_late([entry], timeout)
+        return self.load(entry, deadline)
+
+    def load(self, entry: Entry, deadline: float | None = None) -> Any:
+        """Return the value of a ready entry, or raise its failure. `deadline` is in monotonic seconds."""
+        if entry.state == INLINE:
+            if type(entry.value) is bytes:
+                return self.serializer.loads(entry.value)
+            return self.serializer.loads(*entry.value)
+        if entry.state != FAILED:
+            return self.serializer.loads(*self.stored_payload(entry, deadline))
+        raise failure_to_raise(*entry.value)
+
+    def stored_payload(self, entry: Entry, deadline: float | None = None) -> tuple[Any, list[memoryview]]:
+        """Return head and buffers of a value in the store, pinned while anybody looks at it."""
+        details = entry.more()
+        view = details.view
+        if view is None:
+            owner = (details.owner or self._io.id, details.address or self._io.address)
+            view = self._store.view(entry.id, entry.value, owner, deadline)
+            details.view = view
+        return unpack(view)
+
+    def wait(
+        self, refs: Sequence[ObjectRef], num_returns: int, timeout: float | None, fetch_local: bool
+    ) -> tuple[list[ObjectRef], list[ObjectRef]]:
+        """See `Runtime.wait`."""
+        pending = [ref._entry for ref in refs if ref._entry.state == PENDING]
+        missing = num_returns - (len(refs) - len(pending))
+        if missing > 0:
+            if timeout == 0:
+                self._look(refs)
+            else:
+                self._wait_ready(pending, missing, timeout)
+        done: list[ObjectRef] = []
+        others: list[ObjectRef] = []
+        for ref in refs:
+            if len(done) < num_returns and ref._entry.state != PENDING:
+                done.append(ref)
+            else:
+                others.append(ref)
+        return done, others
+
+    def when_ready(self, entry: Entry, callback: Callable[[Entry], None]) -> None:
+        """Call `callback` once when `entry` is ready, now or from the thread that learns of it."""
+        with self._io.lock:
+            if entry.state == PENDING:
+                entry.when_ready(callback)
+                if entry.owner is not None:
+                    self._ownership.fetch(entry)
+                self._io.flush_soon()
+                return
+        callback(entry)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _forget_waiter(self, waiter: Waiter, pending: list[Entry]) -> None:
+        with self._io.lock:
+            for entry in pending:
+                if entry.waiters is not None and waiter in entry.waiters:
+                    entry.waiters.remove(waiter)
+
+    def _raise_late(self, pending: list[Entry], timeout: float | None) -> None:
+        missing = [entry for entry in pending if entry.state == PENDING]
+        if missing:
+            raise GetTimeoutError(f"get() had no result within {timeout} s: {self.explain(missing[0])}")
+
+
+def failure_to_raise(kind: int, data: bytes) -> BaseException:
+    """Return the exception of a failed object, fresh for each call."""
+    if kind == op.USER_ERROR:
+        return rebuild(data)
+    error: BaseException = pickle.loads(data)
+    return error

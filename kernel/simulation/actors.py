@@ -1,0 +1,76 @@
+"""Actors: each holds one lease for its life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernel.simulation.agenda import Agenda
+from kernel.simulation.distributions import FOREVER
+from kernel.simulation.head import Head, Lease
+from kernel.simulation.measures import Tally
+from kernel_spec.scheduling import LeaseRequest
+
+
+class Actors:
+    """All actors of one class. `make_request` returns a new request for one."""
+
+    def __init__(
+        self, tally: Tally, head: Head, agenda: Agenda, make_request: Callable[[], LeaseRequest], grant_seconds: float
+    ) -> None:
+        self.tally = tally
+        self._head = head
+        self._agenda = agenda
+        self._make_request = make_request
+        self._grant_seconds = grant_seconds
+        self._piece_of: dict[Lease, int] = {}
+
+    def create(self, piece: int) -> None:
+        """Somebody creates an actor, or it is to be restarted."""
+        lease = Lease(self._make_request(), self)
+        self._piece_of[lease] = piece
+        self._head.request(lease)
+
+    # -- what the head says ----------------------------------------------------------------------------------------
+
+    def granted(self, lease: Lease) -> None:
+        """The worker of an actor starts."""
+        self.tally.held.change(self._agenda.now, 1)
+        self._agenda.after(self._grant_seconds, self._live, lease)
+
+    def asked_back(self, lease: Lease) -> None:
+        """A node is draining: actors stay to the end."""
+
+    def ended(self, lease: Lease, preempted: bool) -> None:
+        """An actor is dead, and restarts if it may."""
+        now = self._agenda.now
+        piece = self._piece_of.pop(lease)
+        self.tally.held.change(now, -1)
+        if lease.piece < 0:
+            self.create(piece)
+            return
+        self.tally.running.change(now, -1)
+        if self.tally.lose(piece, now - lease.begun, preempted):
+            self.create(piece)
+
+    # -- what the workers do ---------------------------------------------------------------------------------------
+
+    def _live(self, lease: Lease) -> None:
+        if not lease.alive:
+            return
+        now = self._agenda.now
+        lease.piece = self._piece_of[lease]
+        lease.begun = now
+        self.tally.running.change(now, 1)
+        self.tally.start(lease.piece, now)
+        seconds = self.tally.durations[lease.piece]
+        if seconds < FOREVER:
+            self._agenda.after(seconds, self._leave, lease)
+
+    def _leave(self, lease: Lease) -> None:
+        if not lease.alive:
+            return
+        now = self._agenda.now
+        self.tally.running.change(now, -1)
+        self.tally.held.change(now, -1)
+        self.tally.finish(self._piece_of.pop(lease))
+        self._head.release(lease)

@@ -1,0 +1,82 @@
+"""Sockets that came over TCP prove the token here; who does not is dropped, logged, and costs nothing else."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from kernel.transport.authentication import Handshake
+from kernel.transport.credentials import Credentials
+from kernel.transport.negotiation import Failure, Negotiation, tune
+from kernel.transport.reactor import Reactor
+
+PROOF_SECONDS = 15.0
+"""A peer that has not proved the token by then is dropped."""
+MAXIMUM_STRANGERS = 256
+"""When more are waited for at once, who has been silent longest makes room: a flood keeps nobody out."""
+
+
+class Admissions:
+    """Hands over each adopted socket when its peer has proved the token: `on_admitted(socket, rest)`.
+
+    `rest` is what came after the handshake, at least the `greeting_bytes` that are waited for.
+    """
+
+    def __init__(
+        self,
+        token: bytes,
+        tls: Credentials | None,
+        reactor: Reactor,
+        on_admitted: Callable[[socket.socket, bytes], None],
+        on_refused: Callable[[str], None],
+        greeting_bytes: int = 0,
+    ) -> None:
+        self._token = token
+        self._tls = tls
+        self._reactor = reactor
+        self._on_admitted = on_admitted
+        self._on_refused = on_refused
+        self._greeting_bytes = greeting_bytes
+        self._strangers: dict[int, Negotiation] = {}  # the oldest first
+        self._number = 0
+
+    def adopt(self, sock: socket.socket) -> None:
+        """Take a connected socket, whose preamble was read, and begin the handshake."""
+        if len(self._strangers) >= MAXIMUM_STRANGERS:
+            oldest = next(iter(self._strangers.values()))
+            oldest.fail("too many connections at once that did not prove the session token", Failure.CUT)
+        tune(sock)
+        self._number = number = self._number + 1
+        negotiation = self._strangers[number] = Negotiation(
+            sock,
+            self._reactor,
+            Handshake(self._token, server=True),
+            self._tls,
+            lambda sock, rest: self._admit(number, sock, rest),
+            lambda reason, failure: self._refuse(number, reason),
+            wanted=self._greeting_bytes,
+        )
+        self._reactor.call_later(PROOF_SECONDS, lambda: self._expire(number))
+        negotiation.begin()
+
+    def close(self) -> None:
+        """Drop everybody who has not proved the token yet."""
+        while self._strangers:
+            self._strangers.popitem()[1].cancel()
+
+    def abandon(self) -> None:
+        """Let go of the sockets in a forked child."""
+        for negotiation in self._strangers.values():
+            negotiation.abandon()
+
+    def _admit(self, number: int, sock: socket.socket, rest: bytes) -> None:
+        del self._strangers[number]
+        self._on_admitted(sock, rest)
+
+    def _refuse(self, number: int, reason: str) -> None:
+        del self._strangers[number]
+        self._on_refused(reason)
+
+    def _expire(self, number: int) -> None:
+        if (negotiation := self._strangers.get(number)) is not None:
+            negotiation.fail("the peer did not prove the session token in time", Failure.CUT)

@@ -1,0 +1,307 @@
+"""A node's one TCP port: reads who is meant, and hands the accepted socket over. It proxies nothing of ours.
+
+A connection begins with a preamble (see `preamble`). What begins otherwise is somebody else's protocol, and is spliced
+to a UNIX socket if there is one to splice to. Strangers get five seconds, and nothing of theirs is interpreted here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from kernel.transport.addresses import HEAD, format_host_and_port
+from kernel.transport.admissions import MAXIMUM_STRANGERS, Admissions
+from kernel.transport.connection import Connection, Message
+from kernel.transport.credentials import Credentials
+from kernel.transport.incoming import IncomingConnections
+from kernel.transport.inlet import SUFFIX, pass_in
+from kernel.transport.listener import HANDSHAKE_SECONDS, PAUSE_SECONDS
+from kernel.transport.preamble import LENGTH, MAGIC, NO_TLS, NOT_HERE, TLS_NEEDED, parse_preamble, refusal
+from kernel.transport.reactor import Reactor
+from kernel.transport.refusals import Refusals
+from kernel.transport.splice import Splice
+from kernel.transport.tcp_connection import RESUME_SECONDS
+from kernel_spec.errors import ProtocolError
+
+PASSING_SECONDS = 60.0
+"""How long a process that takes no sockets, because it is busy or stopped, is tried again."""
+_AGAIN_SECONDS = 0.02
+_MAXIMUM_SPLICES = 1024
+_TLS_HELLO = b"\x16"
+_SPEAKS_TLS = "a peer speaks TLS, which is off here: switch it on here too, or off there"
+_SPEAKS_PLAINLY = "a peer speaks no TLS, which is on here: switch it on there too, or off here"
+_PROCESS = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(slots=True)
+class _Arrival:
+    """A socket of which not enough was read to know whom it is for."""
+
+    socket: socket.socket
+    read: bytes = b""
+    refused: bool = False
+    """Whether it was told so, and only has to hear it."""
+
+
+class Gateway:
+    """Listens on `host` and `port` (0: any that is free), in the loop of `reactor`.
+
+    `sockets` is the directory in which the processes of this node have their inlets. `on_refused(reason)` hears of
+    every connection that was not handed over. With `tls`, who speaks none is refused.
+    Raises OSError when nobody may listen there.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        token: bytes,
+        reactor: Reactor,
+        sockets: str,
+        on_refused: Callable[[str], None],
+        splice_to: str = "",
+        tls: Credentials | None = None,
+    ) -> None:
+        self._token = token
+        self._reactor = reactor
+        self._sockets = sockets
+        self._on_refused = Refusals(reactor, on_refused)
+        self.splice_to = splice_to
+        self._tls = tls
+        self._targets: dict[str, IncomingConnections | Admissions] = {}
+        self._arrivals: dict[int, _Arrival] = {}  # by descriptor, the oldest first
+        self._passing = 0
+        self._splices: set[Splice] = set()
+        self._failing = False
+        self._courier = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self._courier.setblocking(False)
+        self._socket = _listen(host, port)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+        reactor.register(self._socket.fileno(), self._accept)
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as "HOST:PORT"."""
+        return format_host_and_port(self.host, self.port)
+
+    def serve_connections(
+        self,
+        target: str,
+        on_messages: Callable[[Connection, list[Message]], None],
+        on_close: Callable[[Connection, str], None],
+        resume_seconds: float = RESUME_SECONDS,
+    ) -> None:
+        """Serve `target` in this loop: who is sent there and proves the token is heard by `on_messages`.
+
+        A connection that is cut is lost after `resume_seconds`, unless its peer comes back before.
+        """
+        self._targets[target] = IncomingConnections(
+            self._token, self._tls, self._reactor, on_messages, on_close, self._on_refused, resume_seconds
+        )
+
+    def serve_sockets(self, target: str, on_socket: Callable[[socket.socket], None]) -> None:
+        """Hand who is sent to `target` and has proved the token over as a blocking socket, from the loop."""
+
+        def admitted(sock: socket.socket, rest: bytes) -> None:
+            if rest:
+                sock.close()
+                self._on_refused(f"a peer of {target!r} did not wait for the end of the handshake")
+            else:
+                sock.setblocking(True)
+                on_socket(sock)
+
+        self._targets[target] = Admissions(self._token, self._tls, self._reactor, admitted, self._on_refused)
+
+    def close(self) -> None:
+        """Stop listening, and drop whoever has not been handed over yet. What was, stays."""
+        self._reactor.unregister(self._socket.fileno())
+        self._socket.close()
+        for arrival in list(self._arrivals.values()):
+            self._forget(arrival)
+            arrival.socket.close()
+        for target in self._targets.values():
+            target.close()
+        for splice in list(self._splices):
+            splice.close()
+        self._courier.close()
+
+    def abandon(self) -> None:
+        """Let go of the sockets in a forked child; the parent goes on listening."""
+        self._socket.close()
+        self._courier.close()
+        for arrival in self._arrivals.values():
+            arrival.socket.close()
+        for target in self._targets.values():
+            target.abandon()
+        for splice in self._splices:
+            splice.abandon()
+
+    # -- arriving --------------------------------------------------------------------------------------------------
+
+    def _accept(self, events: int) -> None:
+        for _ in range(64):
+            try:
+                sock, _ = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._pause(error)
+                return
+            self._failing = False
+            if len(self._arrivals) >= MAXIMUM_STRANGERS:
+                oldest = next(iter(self._arrivals.values()))
+                self._refuse(oldest, "too many connections at once that did not say whom they are for")
+            self._expect(sock)
+
+    def _expect(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        arrival = _Arrival(sock)
+        self._arrivals[sock.fileno()] = arrival
+        self._reactor.register(sock.fileno(), lambda events: self._on_first_bytes(arrival))
+        self._reactor.call_later(HANDSHAKE_SECONDS, lambda: self._expire(arrival))
+
+    def _pause(self, error: OSError) -> None:
+        """Leave who knocks waiting for a moment: the socket stays ready, so that the loop would spin."""
+        if not self._failing:
+            self._failing = True
+            self._on_refused(f"connections can't be accepted, and wait: {error.strerror}")
+        self._reactor.unregister(self._socket.fileno())
+        self._reactor.call_later(PAUSE_SECONDS, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._reactor.register(self._socket.fileno(), self._accept)
+
+    def _on_first_bytes(self, arrival: _Arrival) -> None:
+        try:
+            data = arrival.socket.recv(LENGTH - len(arrival.read))
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        arrival.read += data
+        if not MAGIC.startswith(arrival.read[: len(MAGIC)]):
+            self._forget(arrival)
+            self._splice(arrival)
+        elif not data:
+            self._refuse(arrival, "a peer closed the connection before it said whom it is for")
+        elif len(arrival.read) == LENGTH:
+            self._forget(arrival)
+            self._dispatch(arrival)
+
+    def _expire(self, arrival: _Arrival) -> None:
+        if self._arrivals.get(arrival.socket.fileno()) is arrival:
+            self._refuse(arrival, "a peer did not say in time whom it is for")
+
+    def _refuse(self, arrival: _Arrival, reason: str) -> None:
+        self._forget(arrival)
+        arrival.socket.close()
+        if not arrival.refused:
+            self._on_refused(reason)
+
+    def _forget(self, arrival: _Arrival) -> None:
+        fd = arrival.socket.fileno()
+        if self._arrivals.get(fd) is arrival:
+            del self._arrivals[fd]
+            self._reactor.unregister(fd)
+
+    # -- handing over ----------------------------------------------------------------------------------------------
+
+    def _dispatch(self, arrival: _Arrival) -> None:
+        try:
+            target, secured = parse_preamble(arrival.read)
+        except ProtocolError as error:
+            self._refuse(arrival, str(error))
+            return
+        if secured and self._tls is None:
+            self._answer(arrival, NO_TLS)
+            self._on_refused(_SPEAKS_TLS)
+        elif self._tls is not None and not secured:
+            self._answer(arrival, TLS_NEEDED)
+            self._on_refused(_SPEAKS_PLAINLY)
+        elif target in self._targets:
+            self._targets[target].adopt(arrival.socket)
+        elif _PROCESS.fullmatch(target) or target == HEAD:
+            self._pass(arrival, target, self._reactor.clock() + PASSING_SECONDS)
+        else:
+            self._answer(arrival, NOT_HERE)
+            self._on_refused(f"a peer asked for {target!r}, which is not here")
+
+    def _pass(self, arrival: _Arrival, target: str, deadline: float) -> None:
+        try:
+            pass_in(self._courier, arrival.socket, os.path.join(self._sockets, target + SUFFIX))
+        except (FileNotFoundError, ConnectionRefusedError):
+            self._answer(arrival, NOT_HERE)
+            self._on_refused(f"a peer asked for process {target}, which is not here")
+        except OSError as error:
+            late = self._reactor.clock() >= deadline or self._passing >= MAXIMUM_STRANGERS
+            if late or self._courier.fileno() < 0:
+                self._refuse(arrival, f"a connection can't be passed to process {target}: {error.strerror}")
+                return
+            self._passing += 1
+            self._reactor.call_later(_AGAIN_SECONDS, lambda: self._pass_again(arrival, target, deadline))
+        else:
+            arrival.socket.close()
+
+    def _pass_again(self, arrival: _Arrival, target: str, deadline: float) -> None:
+        self._passing -= 1
+        self._pass(arrival, target, deadline)
+
+    def _answer(self, arrival: _Arrival, reason: int) -> None:
+        """Say why it is refused, and read on until the peer has heard it: closing at once could take it back."""
+        with suppress(OSError):
+            arrival.socket.send(refusal(reason))
+            arrival.socket.shutdown(socket.SHUT_WR)
+        arrival.refused = True
+        self._arrivals[arrival.socket.fileno()] = arrival
+        self._reactor.register(arrival.socket.fileno(), lambda events: self._drain(arrival))
+
+    def _drain(self, arrival: _Arrival) -> None:
+        try:
+            data = arrival.socket.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._refuse(arrival, "")
+
+    def _splice(self, arrival: _Arrival) -> None:
+        if not self.splice_to:
+            self._refuse(arrival, "a peer does not speak this protocol")
+        elif arrival.read.startswith(_TLS_HELLO) and self._tls is None:
+            self._refuse(arrival, _SPEAKS_TLS)
+        elif self._tls is not None and not arrival.read.startswith(_TLS_HELLO):
+            self._refuse(arrival, _SPEAKS_PLAINLY)
+        elif len(self._splices) >= _MAXIMUM_SPLICES:
+            self._refuse(arrival, "too many connections at once to the control plane")
+        else:
+            inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+            inner.setblocking(False)
+            try:
+                inner.connect(self.splice_to)
+            except OSError as error:
+                inner.close()
+                self._refuse(arrival, f"the control plane does not answer: {error.strerror}")
+                return
+            splice = Splice(arrival.socket, inner, arrival.read, self._reactor, self._splices.discard)
+            self._splices.add(splice)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    sock = socket.socket(family, kind | socket.SOCK_CLOEXEC)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(place)
+        sock.listen(1024)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,112 @@
+"""Passing bytes both ways between two sockets, in the loop, in bounded memory."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from kernel.transport.poller import READ, WRITE
+from kernel.transport.reactor import Reactor
+
+_CHUNK = 64 * 1024
+_FULL = 256 * 1024
+"""A side that has so much still to be written is not read for more."""
+
+
+class _Side:
+    """One socket: what is to be written to it, and whether it still has something to say."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        self.to_write = bytearray()
+        self.ended = False
+        """Whether it has said its last byte."""
+        self.shut = False
+        """Whether it was told that there will be no more for it."""
+        self.watched = 0
+
+
+class Splice:
+    """Connects `left` and `right` until both have ended, or one breaks; `first` was read from `left` already.
+
+    Owns both sockets. `on_end(splice)` is called once, when they are closed.
+    """
+
+    def __init__(
+        self,
+        left: socket.socket,
+        right: socket.socket,
+        first: bytes,
+        reactor: Reactor,
+        on_end: Callable[[Splice], None],
+    ) -> None:
+        self._reactor = reactor
+        self._on_end = on_end
+        self._left, self._right = _Side(left), _Side(right)
+        self._right.to_write += first
+        self._closed = False
+        left.setblocking(False)
+        right.setblocking(False)
+        self._watch()
+
+    def close(self) -> None:
+        """Close both sockets, whatever is on its way."""
+        if self._closed:
+            return
+        self._closed = True
+        for side in (self._left, self._right):
+            self._reactor.unregister(side.socket.fileno())
+            side.socket.close()
+        self._on_end(self)
+
+    def abandon(self) -> None:
+        """Let go of the sockets in a forked child."""
+        for side in (self._left, self._right):
+            side.socket.close()
+
+    def _on_ready(self, side: _Side, other: _Side, events: int) -> None:
+        try:
+            if events & WRITE:
+                self._write(side)
+            if events & ~WRITE and not side.ended and len(other.to_write) < _FULL:
+                self._read(side, other)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+            return
+        if self._left.shut and self._right.shut:
+            self.close()
+        else:
+            self._watch()
+
+    def _read(self, side: _Side, other: _Side) -> None:
+        data = side.socket.recv(_CHUNK)
+        side.ended = not data
+        other.to_write += data
+        self._write(other)
+
+    def _write(self, side: _Side) -> None:
+        other = self._left if side is self._right else self._right
+        if side.to_write:
+            sent = side.socket.send(side.to_write[: 4 * _CHUNK])
+            del side.to_write[:sent]
+        if other.ended and not side.to_write and not side.shut:
+            side.shut = True
+            side.socket.shutdown(socket.SHUT_WR)
+
+    def _watch(self) -> None:
+        """Watch each socket for what can be done with it: one that is only full or ended would be ready for ever."""
+        for side, other in ((self._left, self._right), (self._right, self._left)):
+            wanted = WRITE if side.to_write else 0
+            if not side.ended and len(other.to_write) < _FULL:
+                wanted |= READ
+            if wanted != side.watched:
+                self._reactor.unregister(side.socket.fileno())
+                if wanted:
+                    handler = self._handler(side, other)
+                    self._reactor.register(side.socket.fileno(), handler, wanted)
+                side.watched = wanted
+
+    def _handler(self, side: _Side, other: _Side) -> Callable[[int], None]:
+        return lambda events: self._on_ready(side, other, events)

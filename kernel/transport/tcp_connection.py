@@ -1,0 +1,243 @@
+"""A connection over TCP outlives its sockets: after a cut it goes on over another, and loses and doubles nothing."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from struct import Struct
+
+from kernel.transport import frame_words as words
+from kernel.transport.connection import MAXIMUM_FRAME, Connection, Message, pack_batch, unpack_frame
+from kernel.transport.frame_log import FrameLog
+from kernel.transport.poller import WRITE
+from kernel.transport.reactor import Reactor
+from kernel_spec.errors import ProtocolError
+
+RESUME_SECONDS = 10.0
+"""How long after a cut both sides try to go on before the peer counts as lost."""
+ENDED_SECONDS = 1.0
+"""The same where the other side closed its socket in good order, or nobody listens there: it has ended, most likely."""
+_CHUNK = 64 * 1024
+_LENGTH = Struct("<I")
+
+
+class TcpConnection(Connection):
+    """Begins without a socket; `attach` gives it one over which both sides have proved the token.
+
+    When that breaks, the connection is cut: `on_cut` is called (a client dials again), messages wait, and after
+    `resume_seconds` without another socket it closes. `on_end` is called when it closes for whatever reason.
+    """
+
+    __slots__ = (
+        "_cut_at", "_cuts", "_ending", "_log", "ended_seconds", "fresh", "incoming", "on_cut", "on_end",
+        "resume_seconds",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        on_messages: Callable[[Connection, list[Message]], None],
+        on_close: Callable[[Connection, str], None],
+        resume_seconds: float = RESUME_SECONDS,
+        incoming: bool = False,
+    ) -> None:
+        super().__init__(None, reactor, None, on_messages, on_close)
+        self.incoming = incoming
+        self.resume_seconds = resume_seconds
+        self.ended_seconds = ENDED_SECONDS
+        self.on_cut: Callable[[], None] = lambda: None
+        self.on_end: Callable[[], None] = lambda: None
+        self.fresh = True
+        """Whether the server may never have heard of it."""
+        self._log = FrameLog()
+        self._cuts = 0
+        self._cut_at = 0.0
+        self._ending = ""
+
+    @property
+    def heard(self) -> int:
+        """How many frames of the peer have arrived."""
+        return self._log.heard
+
+    # -- sockets ---------------------------------------------------------------------------------------------------
+
+    def attach(self, sock: socket.socket, heard: int, rest: bytes = b"") -> None:
+        """Go on over `sock`, from which `rest` was read already, with a peer that has heard `heard` frames.
+
+        From the loop. Closes the connection when the peer can't have heard so many.
+        """
+        self._detach()
+        with self._flushing:
+            try:
+                self._log.acknowledged(heard)
+            except ProtocolError as error:
+                sock.close()
+                self.close(str(error))
+                return
+            if self.incoming:
+                self._pending += words.CONTROL.pack(words.WELCOME, self._log.say())
+            self._pending += b"".join(self._log.kept)
+            self._use(sock)
+        if self._pending:
+            self.reactor.watch_writes(self.fd, True)
+            self._drain()
+        self.flush()
+        if rest:
+            self._take_in(rest)
+
+    def _detach(self) -> None:
+        """Drop the socket, and what was on its way in either direction."""
+        with self._flushing:
+            fd, self.fd = self.fd, -1
+            if fd >= 0:
+                self.reactor.unregister(fd)
+                self._socket.close()
+            self._pending.clear()
+            self._incoming.clear()
+
+    def _cut(self, reason: str, seconds: float) -> None:
+        """The socket broke."""
+        self._detach()
+        self._cuts += 1
+        self._cut_at = self.reactor.clock()
+        if self.resume_seconds <= 0:
+            self.close(reason)
+            return
+        self._wait_no_longer(reason, min(seconds, self.resume_seconds))
+        self.on_cut()
+
+    def hasten(self, reason: str) -> None:
+        """Wait no longer than for a peer that has ended, because of what was learnt while it is cut."""
+        self._wait_no_longer(reason, min(self.ended_seconds, self.resume_seconds))
+
+    def _wait_no_longer(self, reason: str, seconds: float) -> None:
+        number, left = self._cuts, self._cut_at + seconds - self.reactor.clock()
+        why = f"{reason}, and it was not resumed within {seconds:g} s"
+        self.reactor.call_later(left, lambda: self._expire(number, why))
+
+    def _expire(self, number: int, reason: str) -> None:
+        if number == self._cuts and self.fd < 0:
+            self.close(reason)
+
+    def close(self, reason: str = "closed") -> None:
+        """Close at once, also while it is cut; what was not sent stays in `outbox`."""
+        if self.closed:
+            return
+        if self.fd >= 0 and not self._pending and not self._ending:
+            with suppress(OSError):  # the peer finds out anyway, only later
+                self._socket.send(words.CONTROL.pack(words.GOODBYE, 0))
+        super().close(reason)
+        self.on_end()
+
+    def give_up(self, reason: str) -> None:
+        """Close because the peer is known to be dead: nothing of it is waited for."""
+        self._detach()
+        self.close(reason)
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write queued messages, as far as the socket takes them and the peer has heard the ones before."""
+        if self.fd < 0 or self.closed:
+            return
+        log = self._log
+        with self._flushing:
+            while self.outbox and not self._pending and not log.full:
+                frame = pack_batch(self.outbox)
+                log.keep(frame)
+                if not self._write(frame):
+                    return
+
+    def _say(self, word: int, number: int) -> None:
+        data = words.CONTROL.pack(word, number)
+        with self._flushing:
+            if self._pending:
+                self._pending += data
+            else:
+                self._write(data)
+
+    # -- receiving -------------------------------------------------------------------------------------------------
+
+    def _on_ready(self, events: int) -> None:
+        if events & WRITE:
+            self._drain()
+            if events == WRITE:
+                return
+        try:
+            data = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._cut(f"the connection broke: {error.strerror}", self.resume_seconds)
+            return
+        if data:
+            self._take_in(data)
+        else:
+            self._cut("the peer closed the connection", self.ended_seconds)
+
+    def _take_in(self, data: bytes) -> None:
+        try:
+            messages = self._split(data)
+        except ProtocolError as error:
+            self.close(str(error))
+            return
+        if messages:
+            self.on_messages(self, messages)
+        if self._ending:
+            self.close(self._ending)
+        elif self._log.due and self.fd >= 0:
+            self._say(words.HEARD, self._log.say())
+
+    def _split(self, data: bytes) -> list[Message]:
+        """Return the messages of every complete frame, keep the rest; obey words of control on the way."""
+        if self._incoming:
+            self._incoming += data
+            if len(self._incoming) < 4 or len(self._incoming) < _needed(_LENGTH.unpack_from(self._incoming)[0]):
+                return []
+            data = bytes(self._incoming)
+            self._incoming.clear()
+        messages: list[Message] = []
+        view = memoryview(data)
+        position, end = 0, len(data)
+        while end - position >= 4 and not self._ending:
+            length = _LENGTH.unpack_from(data, position)[0]
+            needed = _needed(length)
+            if end - position < needed:
+                break
+            if length >= words.LOWEST:
+                self._obey(*words.CONTROL.unpack_from(data, position))
+            else:
+                messages += unpack_frame(view[position + 4 : position + needed])
+                self._log.hear(needed)
+            position += needed
+        if position < end:
+            self._incoming += view[position:]
+        return messages
+
+    def _obey(self, word: int, number: int) -> None:
+        if word == words.HEARD:
+            with self._flushing:
+                was_full = self._log.full
+                self._log.acknowledged(number)
+            if was_full:
+                self.flush()
+        elif word == words.WELCOME:
+            self.fresh = False
+        elif word == words.GOODBYE:
+            self._ending = "the peer closed the connection"
+        elif word == words.FORGOTTEN:
+            self._ending = "the peer has given up this connection"
+        else:
+            raise ProtocolError(f"the peer says {word:#x}, which means nothing")
+
+
+def _needed(length: int) -> int:
+    """Return how many bytes what begins with `length` takes. Raises ProtocolError when it is no frame and no word."""
+    if length >= words.LOWEST:
+        return words.CONTROL.size
+    if length > MAXIMUM_FRAME:
+        raise ProtocolError(f"a frame of {length} bytes is longer than the {MAXIMUM_FRAME} allowed")
+    if length == 0:
+        raise ProtocolError("an empty frame asks for file descriptors, which don't travel between machines")
+    return 4 + length

@@ -1,0 +1,269 @@
+"""Finding the leases whose end would make room: the fewest on one node, the least important and youngest first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kernel_scheduler_fair.accounts import Account, Accounts
+from kernel_scheduler_fair.books import Books
+from kernel_scheduler_fair.holders import Holders, Kind, kind_key
+from kernel_scheduler_fair.lines import Line
+from kernel_scheduler_fair.order import Order
+from kernel_spec.choosing import allows, bundles_for
+from kernel_spec.holdings import Group, Lease, NodePlace, Place
+from kernel_spec.ids import LeaseId, NodeId, ProcessId
+from kernel_spec.packing import Misfit, pack, total_of
+from kernel_spec.resources import CPU, Amounts, ResourcePool
+from kernel_spec.scheduling import LeaseRequest
+
+if TYPE_CHECKING:
+    from kernel_scheduler_fair.plans import Plans
+
+MOST_LOOKED_AT = 64
+"""How many leases of a kind are looked at, the youngest first, to find a node where few must end."""
+LEAST_NODES = 64
+"""On how many nodes at least room for a placement group is looked for, if there are so many."""
+
+Claims = dict[NodeId, list[Amounts]]
+"""What is to be taken on which node."""
+Found = tuple[Claims, dict[LeaseId, Lease]]
+
+
+class Search:
+    """One look around at one moment. It counts what plans will change as if that had happened."""
+
+    def __init__(
+        self, plans: Plans, books: Books, accounts: Accounts, holders: Holders, order: Order, now: float
+    ) -> None:
+        self._plans = plans
+        self._books = books
+        self._accounts = accounts
+        self._holders = holders
+        self._order = order
+        self._now = now
+        # What accounts and processes will have gained or lost when every plan has come true.
+        self._gains: dict[Account, Counter[str]] = {}
+        self._leases_gained: Counter[tuple[Account, ProcessId]] = Counter()
+        # For the line that is looked for: its priority, and which kinds come after it, roughly.
+        self._mine = 0.0
+        self._willing: dict[Kind, bool] = {}
+        for plan in plans:
+            self._count_waiting(plan.line, 1)
+            for lease in plan.leases.values():
+                self._count_lease(lease, -1)
+
+    def room_for(self, line: Line, starving: bool) -> Found | None:
+        """Return what to claim and which leases to end for the next request of a line, or None; count it as done."""
+        if not line.terms.account.allows(_sum(line.costs, self._gains.get(line.terms.account, {}))):
+            return None
+        self._mine = self._order.priority(line, self._now)
+        self._willing.clear()
+        found = self._for_group(line, starving) if line.group is not None else self._for_lease(line, starving)
+        if found is not None:
+            self._count_waiting(line, 1)
+            for lease in found[1].values():
+                self._count_lease(lease, -1)
+        return found
+
+    # -- for a lease, for a group ----------------------------------------------------------------------------------
+
+    def _for_lease(self, line: Line, starving: bool) -> Found | None:
+        best: list[Lease] | None = None
+        where: Place | None = None
+        for place in self._places(line, starving):
+            chosen = self._victims(line, place, line.wanted, starving)
+            if chosen and (best is None or len(chosen) < len(best)):
+                best, where = chosen, place
+                if len(chosen) == 1:
+                    break
+        if best is None or where is None:
+            return None
+        claims = {where.node: [line.wanted]} if isinstance(where, NodePlace) else {}
+        return claims, {lease.request.id: lease for lease in best}
+
+    def _for_group(self, line: Line, starving: bool) -> Found | None:
+        group = line.group
+        assert group is not None
+        nodes = self._nodes_for(line, group, starving)
+        pools = {}
+        for node in nodes:
+            pool = self._pool_after_plans(node)
+            if pool is not None:
+                for lease in self._able(line, node, starving):
+                    _give_back(pool, lease)
+                pools[node.node] = pool
+        beside = [place.node for place in group.bundles.values()]
+        packed = pack(group.waiting(), group.request.strategy, pools, beside)
+        if isinstance(packed, Misfit):
+            return None
+        claims: Claims = {}
+        for bundle in packed:
+            claims.setdefault(bundle.node, []).append(bundle.allocation.amounts)
+        leases: dict[LeaseId, Lease] = {}
+        for id, wanted in claims.items():
+            chosen = self._victims(line, self._books.nodes[id], total_of(wanted), starving)
+            if chosen is None:
+                return None
+            leases |= {lease.request.id: lease for lease in chosen}
+        return (claims, leases) if leases else None
+
+    # -- where -----------------------------------------------------------------------------------------------------
+
+    def _places(self, line: Line, starving: bool) -> Iterator[Place]:
+        request = line.front.request
+        assert isinstance(request, LeaseRequest) and line.terms.placement is not None
+        if request.group is not None:
+            yield from islice(bundles_for(self._books, request), MOST_LOOKED_AT)
+            return
+        for node in self._nodes_of_holders(line, starving):
+            if allows(self._books, line.terms.placement, line.wanted, node) and node.pool.fits_ever(line.wanted):
+                yield node
+
+    def _nodes_for(self, line: Line, group: Group, starving: bool) -> list[NodePlace]:
+        """Return nodes of those who would make room for a group, and others that could hold some of it."""
+        most = max(LEAST_NODES, 4 * len(group.request.bundles))
+        found = dict.fromkeys(islice(self._nodes_of_holders(line, starving), most))
+        for wanted in (line.wanted, *line.pieces):
+            found |= dict.fromkeys(islice(self._books.could.search(wanted, (), 0.0, False), most))
+        return list(found)
+
+    def _nodes_of_holders(self, line: Line, starving: bool) -> Iterator[NodePlace]:
+        seen: set[NodeId] = set()
+        kinds = [kind for kind in self._holders if self._deserves(line, kind, starving)]
+        for kind in sorted(kinds, key=self._worth):
+            for lease in islice(reversed(kind.leases.values()), MOST_LOOKED_AT):
+                place = lease.place
+                if isinstance(place, NodePlace) and place.node not in seen and not place.draining:
+                    seen.add(place.node)
+                    yield place
+
+    # -- who -------------------------------------------------------------------------------------------------------
+
+    def _victims(self, line: Line, place: Place, wanted: Amounts, starving: bool) -> list[Lease] | None:
+        """Return the leases whose end makes room for `wanted` in a place; None when nothing does."""
+        pool = self._pool_after_plans(place)
+        if pool is None:
+            return None
+        chosen: list[Lease] = []
+        for lease in sorted(self._able(line, place, starving), key=self._worth_of_lease):
+            missing = pool.missing(wanted)
+            if not missing:
+                break
+            # Those chosen so far count as gone: a process that has given enough is left alone.
+            if _frees(lease, missing) and self._deserves(line, self._holders.kind_of(lease), starving):
+                chosen.append(lease)
+                self._count_lease(lease, -1)
+                _give_back(pool, lease)
+        for lease in chosen:
+            self._count_lease(lease, 1)
+        return None if pool.missing(wanted) else self._needed(place, wanted, chosen)
+
+    def _needed(self, place: Place, wanted: Amounts, chosen: list[Lease]) -> list[Lease]:
+        """Return those of the chosen without whom there is not room."""
+        for lease in list(chosen):
+            pool = self._pool_after_plans(place)
+            assert pool is not None
+            for other in chosen:
+                if other is not lease:
+                    _give_back(pool, other)
+            if not pool.missing(wanted):
+                chosen.remove(lease)
+        return chosen
+
+    def _able(self, line: Line, place: Place, starving: bool) -> list[Lease]:
+        """Return the leases in a place that might be asked for a line."""
+        able = []
+        for id, lease in place.leases.items():
+            kind = self._holders.kind_of(lease)
+            willing = self._willing.get(kind)
+            if willing is None:
+                willing = self._willing[kind] = self._deserves(line, kind, starving)
+            if willing and id not in self._plans.of_lease:
+                able.append(lease)
+        return able
+
+    def _deserves(self, line: Line, kind: Kind, starving: bool) -> bool:
+        """Return whether the next request of a line comes before a lease of that kind."""
+        request = line.front.request
+        if kind.for_actor and not (kind.preemptible and kind.priority < line.terms.priority):
+            return False
+        if isinstance(request, LeaseRequest) and kind.key == kind_key(line.terms, request):
+            return False
+        if self._mine != kind.priority or starving:
+            return self._mine >= kind.priority
+        if kind.account is not line.terms.account:
+            loses = {name: -units for name, units in _amounts_of(kind).items()}
+            return self._share(kind.account, loses) >= self._share(line.terms.account, line.costs)
+        if not isinstance(request, LeaseRequest) or request.for_actor:
+            return True
+        return self._held(kind.account, kind.requester) > self._held(line.terms.account, request.requester)
+
+    def _worth(self, kind: Kind) -> tuple[float, bool, float]:
+        return kind.priority, not kind.preemptible, -self._share(kind.account, {})
+
+    def _worth_of_lease(self, lease: Lease) -> tuple[bool, float, bool, float, int]:
+        return lease.request.id not in self._plans.asked, *self._worth(self._holders.kind_of(lease)), -lease.number
+
+    # -- as if plans had come true ---------------------------------------------------------------------------------
+
+    def _pool_after_plans(self, place: Place) -> ResourcePool | None:
+        """Return what is free in a place when its plans have come true; None when something has come between."""
+        pool = place.pool.copy()
+        if not isinstance(place, NodePlace):
+            return pool
+        plans = self._plans.on_node.get(place.node, ())
+        for plan in plans:
+            for lease in plan.leases.values():
+                if lease.place is place:
+                    _give_back(pool, lease)
+        for plan in plans:
+            for wanted in plan.claims[place.node]:
+                if pool.acquire(wanted) is None:
+                    return None
+        return pool
+
+    def _share(self, account: Account, more: Mapping[str, int]) -> float:
+        return self._accounts.share(account, _sum(more, self._gains.get(account, {})))
+
+    def _held(self, account: Account, process: ProcessId) -> int:
+        return self._holders.held_by(account, process) + self._leases_gained[account, process]
+
+    def _count_waiting(self, line: Line, sign: int) -> None:
+        self._gain(line.terms.account, line.costs, sign)
+        request = line.front.request
+        if isinstance(request, LeaseRequest):
+            self._leases_gained[line.terms.account, request.requester] += sign
+
+    def _count_lease(self, lease: Lease, sign: int) -> None:
+        kind = self._holders.kind_of(lease)
+        if lease.request.group is None:
+            self._gain(kind.account, lease.grant.allocation.amounts, sign)
+        self._leases_gained[kind.account, kind.requester] += sign
+
+    def _gain(self, account: Account, held: Mapping[str, int], sign: int) -> None:
+        gained = self._gains.setdefault(account, Counter())
+        for name, units in held.items():
+            gained[name] += sign * units
+
+
+def _sum(some: Mapping[str, int], others: Mapping[str, int]) -> Amounts:
+    return {name: some.get(name, 0) + others.get(name, 0) for name in {*some, *others}}
+
+
+def _amounts_of(kind: Kind) -> Amounts:
+    lease = next(iter(kind.leases.values()))
+    return {} if lease.request.group is not None else lease.grant.allocation.amounts
+
+
+def _frees(lease: Lease, missing: Amounts) -> bool:
+    held = lease.grant.allocation.amounts
+    return any(held.get(name, 0) > (lease.lent if name == CPU else 0) for name in missing)
+
+
+def _give_back(pool: ResourcePool, lease: Lease) -> None:
+    if lease.lent:
+        pool.reclaim(CPU, lease.lent)
+    pool.release(lease.grant.allocation)

@@ -1,0 +1,60 @@
+"""Where the front of a line goes: the best place that has room, and those that could make room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from kernel_scheduler_fifo.lines import Line, Waiting
+from kernel_scheduler_fifo.nodes import Nodes
+from kernel_scheduler_fifo.reservations import Reservations
+from kernel_spec.choosing import allows
+from kernel_spec.finding import bound_places, places_with_room
+from kernel_spec.holdings import BundlePlace, NodePlace, Place
+from kernel_spec.resources import Allocation
+from kernel_spec.scheduling import LeaseRequest
+
+PLACES_COMPARED = 64
+"""Among how many places at most the one is chosen that lacks least of what is to be kept for somebody."""
+
+
+class Finder:
+    """Finds places for the fronts of lines of leases, without looking at all nodes."""
+
+    def __init__(self, nodes: Nodes, reservations: Reservations) -> None:
+        self._nodes = nodes
+        self._reservations = reservations
+
+    def find(self, line: Line, entry: Waiting) -> tuple[Place, Allocation] | None:
+        """Take what the front of a line wants in the best place that has it."""
+        request = entry.request
+        assert isinstance(request, LeaseRequest)
+        for place in places_with_room(self._nodes, request, line.placement):
+            allocation = self._reservations.take(place, line.wanted, entry.number)
+            if allocation is not None:
+                return place, allocation
+        return None
+
+    def allowed(self, line: Line, place: Place) -> bool:
+        """Return whether leases of a line may go to an open place that is `near` it."""
+        if isinstance(place, BundlePlace):
+            request = line.front.request
+            return isinstance(request, LeaseRequest) and request.bundle in (-1, place.bundle.index)
+        assert isinstance(place, NodePlace)
+        return allows(self._nodes, line.placement, line.wanted, place)
+
+    def to_keep(self, line: Line) -> Place | None:
+        """Return the place to keep for the front of a line: the one that lacks least, kept for nobody else."""
+        request = line.front.request
+        assert isinstance(request, LeaseRequest)
+        places = (
+            place
+            for place in self._that_could(line, request)
+            if self._reservations.at(place) is None and place.could_free(line.wanted)
+        )
+        some = list(islice(places, PLACES_COMPARED))
+        return min(some, key=lambda place: sum(place.pool.missing(line.wanted).values()), default=None)
+
+    def _that_could(self, line: Line, request: LeaseRequest) -> Iterable[Place]:
+        bound = bound_places(self._nodes, request, line.placement)
+        return self._nodes.could.search(line.wanted, line.placement.hard, 0.0, False) if bound is None else bound

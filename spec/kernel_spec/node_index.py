@@ -1,0 +1,148 @@
+"""The ledger with two indexes: which nodes have something free, and which could free it once leases have ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from kernel_spec.holdings import NodePlace
+from kernel_spec.ids import NodeId
+from kernel_spec.ledger import Ledger
+from kernel_spec.node_tree import Needs, NodeTree
+from kernel_spec.placement import Condition, all_hold, has_devices
+from kernel_spec.resources import Amounts
+
+MOST_ALTERNATIVES = 16
+"""In how many ways conditions on labels are looked up; with more, nodes are looked at one by one."""
+
+_PLAIN = "\0plain"
+
+
+class NodeIndex:
+    """Finds nodes by `amounts_of` them. What is taken and given back is noted, and written down at the next search."""
+
+    def __init__(self, amounts_of: Callable[[NodePlace], Mapping[str, int]]) -> None:
+        self._amounts_of = amounts_of
+        self._tree = NodeTree()
+        self._changed: dict[NodePlace, None] = {}
+
+    def put(self, node: NodePlace) -> None:
+        """Write down a node that came, is draining, or has other totals or labels."""
+        if node.draining:
+            self.forget(node)
+        else:
+            self._tree.put(node, _with_labels(node, self._amounts_of(node)), node.load())
+
+    def note(self, node: NodePlace) -> None:
+        """Note that a node has more or less of something."""
+        self._changed[node] = None
+
+    def forget(self, node: NodePlace) -> None:
+        """Drop a node where nothing new may go."""
+        self._changed.pop(node, None)
+        self._tree.remove(node.node)
+
+    def search(
+        self, wanted: Amounts, conditions: Sequence[Condition], floor: float, plain: bool
+    ) -> Iterator[NodePlace]:
+        """Yield open nodes that have `wanted` and where the conditions hold, the best first.
+
+        Best is the least loaded; below the load `floor` all are equal. `plain`: those without devices only.
+        """
+        self._catch_up()
+        needs = tuple((name, units) for name, units in wanted.items() if units)
+        if plain:
+            needs = (*needs, (_PLAIN, 1))
+        if not conditions:
+            return self._tree.search((needs,), floor)
+        found = self._tree.search([(*needs, *labels) for labels in _label_needs(conditions)], floor)
+        return (node for node in found if all_hold(conditions, node.labels))
+
+    def sums(self) -> Amounts:
+        """Return how much all nodes have together."""
+        self._catch_up()
+        return self._tree.sums
+
+    def check(self, nodes: Mapping[NodeId, NodePlace]) -> None:
+        """Raise AssertionError when the tree does not know the nodes as they are."""
+        self._catch_up()
+        for id, node in nodes.items():
+            known = self._tree.amounts_of(id)
+            there = {} if node.draining else _with_labels(node, self._amounts_of(node))
+            right = {name: units for name, units in there.items() if units > 0}
+            assert known == right, f"the index believes that node {id.hex()} has {known}, it has {right}"
+
+    def _catch_up(self) -> None:
+        for node in self._changed:
+            self._tree.update(node.node, self._amounts_of(node), node.load())
+        self._changed.clear()
+
+
+class IndexedLedger(Ledger):
+    """A ledger that finds nodes without looking at all: by what is `free`, or `could` be once leases have ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = NodeIndex(lambda node: node.pool.available)
+        self.could = NodeIndex(could_free_amounts)
+        self._devices: dict[NodeId, frozenset[str]] = {}
+        self._device_kinds: Counter[frozenset[str]] = Counter()
+
+    def on_node(self, node: NodePlace) -> None:
+        """Write down anew what a node has."""
+        here = self.nodes.get(node.node) is node
+        self._device_kinds -= Counter([self._devices.pop(node.node)] if node.node in self._devices else ())
+        if here and has_devices(node.pool):
+            kind = self._devices[node.node] = node.pool.device_resources
+            self._device_kinds[kind] += 1
+        for index in (self.free, self.could):
+            if here:
+                index.put(node)
+            else:
+                index.forget(node)
+
+    def on_free(self, node: NodePlace) -> None:
+        """Note that something was taken or given back."""
+        if not node.draining:
+            self.free.note(node)
+            self.could.note(node)
+
+    def search(self, wanted: Amounts, conditions: Sequence[Condition] = (), floor: float = 0.0) -> Iterator[NodePlace]:
+        """Yield open nodes that have `wanted` free, best first; nodes with devices that it does not want come last."""
+        if self.spares_devices(wanted):
+            yield from self.free.search(wanted, conditions, floor, True)
+        yield from self.free.search(wanted, conditions, floor, False)
+
+    def spares_devices(self, wanted: Amounts) -> bool:
+        """Return whether some node has devices, and nothing of them is wanted."""
+        kinds = self._device_kinds
+        return bool(kinds) and all(kind.isdisjoint(wanted) for kind in kinds)
+
+
+def could_free_amounts(node: NodePlace) -> Amounts:
+    """Return what a node would have free once every lease that may end on its own has ended."""
+    stuck = node.stuck
+    return {name: units - stuck.get(name, 0) for name, units in node.pool.total.items()}
+
+
+def _with_labels(node: NodePlace, amounts: Mapping[str, int]) -> Amounts:
+    """Return amounts to which a node's labels are added, as if each were a resource."""
+    there = dict(amounts)
+    for label, value in node.labels.items():
+        there[f"\0{label}"] = there[f"\0{label}={value}"] = 1
+    if not has_devices(node.pool):
+        there[_PLAIN] = 1
+    return there
+
+
+def _label_needs(conditions: Sequence[Condition]) -> list[Needs]:
+    """Return what of labels must be there, in every way in which it can; some conditions are left to be checked."""
+    ways: list[Needs] = [()]
+    for condition in conditions:
+        label = f"\0{condition.label}"
+        if condition.among is not None and len(ways) * len(condition.among) <= MOST_ALTERNATIVES:
+            values = sorted(condition.among)
+            ways = [(*way, (f"{label}={value}", 1)) for way in ways for value in values]
+        elif condition.among is not None or condition.exists:
+            ways = [(*way, (label, 1)) for way in ways]
+    return ways

@@ -1,0 +1,148 @@
+"""A tree over all nodes that knows the most there is of each resource below every branch.
+
+So the best node for a request is found by walking down only where something could fit, however many nodes there are.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+
+from kernel_spec.holdings import NodePlace
+from kernel_spec.ids import NodeId
+from kernel_spec.resources import Amounts
+
+Needs = tuple[tuple[str, int], ...]
+"""What must be there, as pairs of name and units."""
+
+
+class NodeTree:
+    """Nodes in the order they came, each with amounts and a load. Putting, changing and finding one is logarithmic.
+
+    It is a binary heap's layout: branch `n` has the branches `2n` and `2n + 1`, and the leaves are the last half.
+    `sums` adds up what all nodes have.
+    """
+
+    def __init__(self) -> None:
+        self.sums: Amounts = {}
+        self._leaves: dict[NodeId, int] = {}
+        self._nodes: list[NodePlace | None] = []
+        self._reset(1)
+
+    def put(self, node: NodePlace, amounts: Mapping[str, int], load: float) -> None:
+        """Add a node, or say anew what it has, all of it."""
+        leaf = self._leaves.get(node.node)
+        if leaf is None:
+            leaf = self._new_leaf(node)
+        for name in self._most[leaf].keys() - amounts.keys():
+            self._set_amount(leaf, name, 0)
+        self._update(leaf, amounts, load)
+
+    def update(self, id: NodeId, amounts: Mapping[str, int], load: float) -> None:
+        """Say anew how much of some resources a node has."""
+        self._update(self._leaves[id], amounts, load)
+
+    def remove(self, id: NodeId) -> None:
+        """Forget a node; unknown ones are ignored."""
+        leaf = self._leaves.pop(id, None)
+        if leaf is None:
+            return
+        for name in list(self._most[leaf]):
+            self._set_amount(leaf, name, 0)
+        self._set_load(leaf, inf)
+        self._nodes[leaf - self._size] = None
+
+    def search(self, alternatives: Sequence[Needs], floor: float) -> Iterator[NodePlace]:
+        """Yield the nodes that have all that one of `alternatives` needs, the least loaded first.
+
+        Nodes with a load below `floor` count as equal; equals come in the order in which they were put. The tree must
+        not change meanwhile.
+        """
+        most, least, size = self._most, self._least, self._size
+        # By load, then by the first leaf below: so equals are walked from the left, one after the other.
+        branches = [
+            (max(least[1], floor), 0, 1, needs)
+            for needs in alternatives
+            if least[1] < inf and all(most[1].get(name, 0) >= units for name, units in needs)
+        ]
+        heapq.heapify(branches)
+        while branches:
+            load, first, at, needs = heapq.heappop(branches)
+            if at >= size:
+                node = self._nodes[at - size]
+                assert node is not None
+                yield node
+                continue
+            for branch in (at + at, at + at + 1):
+                if branch & 1:
+                    first += size >> at.bit_length()
+                load = least[branch]
+                if load == inf:
+                    continue
+                there = most[branch]
+                for name, units in needs:
+                    if there.get(name, 0) < units:
+                        break
+                else:
+                    heapq.heappush(branches, (load if load > floor else floor, first, branch, needs))
+
+    def amounts_of(self, id: NodeId) -> Mapping[str, int]:
+        """Return what the tree believes that a node has; nothing when it does not know it."""
+        leaf = self._leaves.get(id)
+        return {} if leaf is None else self._most[leaf]
+
+    def _update(self, leaf: int, amounts: Mapping[str, int], load: float) -> None:
+        known = self._most[leaf]
+        for name, units in amounts.items():
+            if known.get(name, 0) != units and (units > 0 or name in known):
+                self._set_amount(leaf, name, max(units, 0))
+        if self._least[leaf] != load:
+            self._set_load(leaf, load)
+
+    def _set_amount(self, at: int, name: str, units: int) -> None:
+        most = self._most
+        self.sums[name] = self.sums.get(name, 0) + units - most[at].get(name, 0)
+        while most[at].get(name, 0) != units:
+            if units:
+                most[at][name] = units
+            else:
+                del most[at][name]
+            if at == 1:
+                return
+            units = max(units, most[at ^ 1].get(name, 0))
+            at >>= 1
+
+    def _set_load(self, at: int, load: float) -> None:
+        least = self._least
+        while least[at] != load:
+            least[at] = load
+            if at == 1:
+                return
+            load = min(load, least[at ^ 1])
+            at >>= 1
+
+    def _new_leaf(self, node: NodePlace) -> int:
+        if len(self._nodes) == self._size:
+            self._grow()
+        self._nodes.append(node)
+        leaf = self._leaves[node.node] = self._size + len(self._nodes) - 1
+        return leaf
+
+    def _grow(self) -> None:
+        """Make room for twice as many nodes as there are, without the leaves of those that went."""
+        old = [(node, self._most[self._leaves[node.node]], self._least[self._leaves[node.node]]) for node in self]
+        self._reset(max(4, 1 << (2 * len(old)).bit_length()))
+        for node, amounts, load in old:
+            self.put(node, amounts, load)
+
+    def __iter__(self) -> Iterator[NodePlace]:
+        return (node for node in self._nodes if node is not None)
+
+    def _reset(self, size: int) -> None:
+        self._size = size
+        self._most: list[Amounts] = [{} for _ in range(2 * size)]
+        self._least: list[float] = [inf] * (2 * size)
+        self._leaves.clear()
+        self._nodes = []
+        self.sums.clear()

@@ -1,0 +1,272 @@
+"""Where the bundles of a placement group go: all of them at once, or none and the reason why.
+
+`pack` works on the pools it is given and leaves what it takes taken, so that nobody can come between. STRICT_SPREAD is
+decided exactly. How bundles of many sizes share a few nodes, or shares of devices a few devices, is a hard question:
+there the answer is the best of a quick try, and for small groups of a longer one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernel_spec.ids import NodeId
+from kernel_spec.resources import Allocation, Amounts, ResourcePool, describe
+from kernel_spec.scheduling import SPREAD, STRICT_PACK, STRICT_SPREAD, Bundle
+
+MOST_STEPS = 500
+"""How many bundles are tried in some place at most when the quick ways have failed."""
+SMALL_GROUP = 8
+"""With how many bundles a group is tried in every way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why a group does not fit: a sentence, and the number of the bundle that found no place (-1: all together)."""
+
+    bundle: int
+    text: str
+
+
+def pack(
+    bundles: Mapping[int, Amounts],
+    strategy: str,
+    pools: Mapping[NodeId, ResourcePool],
+    beside: Collection[NodeId] = (),
+) -> tuple[Bundle, ...] | Misfit:
+    """Take all `bundles` (by number) from `pools` and return where they are, or take nothing and return why not.
+
+    The nodes come in the order in which they are liked. `beside` are those that hold other bundles of the same group.
+    A strategy that is not known means PACK.
+    """
+    tries = _Tries(pools)
+    kinds = _kinds(bundles, pools)
+    if strategy == STRICT_PACK:
+        done = _on_one(tries, kinds, beside)
+    elif strategy == STRICT_SPREAD:
+        done = _each_alone(tries, kinds, beside)
+    elif strategy == SPREAD:
+        done = _each_alone(tries, kinds, beside) or _evenly(tries, kinds, beside) or _in_any_way(tries, kinds)
+    else:
+        done = _on_few(tries, kinds, beside) or _in_any_way(tries, kinds)
+    if not done:
+        return _why_not(kinds, strategy, pools, beside)
+    return tuple(Bundle(index, *tries.taken[index]) for index in sorted(tries.taken))
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Bundles that want the same, by number."""
+
+    wanted: Amounts
+    numbers: list[int]
+
+
+class _Tries:
+    """Bundles that are in some place for now."""
+
+    def __init__(self, pools: Mapping[NodeId, ResourcePool]) -> None:
+        self.pools = pools
+        self.taken: dict[int, tuple[NodeId, Allocation]] = {}
+
+    def put(self, number: int, wanted: Amounts, node: NodeId) -> bool:
+        allocation = self.pools[node].acquire(wanted)
+        if allocation is not None:
+            self.taken[number] = node, allocation
+        return allocation is not None
+
+    def undo(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            node, allocation = self.taken.pop(number)
+            self.pools[node].release(allocation)
+
+    def fill(self, node: NodeId, kinds: Sequence[_Kind]) -> list[int]:
+        """Put as many bundles that have no place yet on `node` as it takes, and return their numbers."""
+        done = []
+        for kind in kinds:
+            for number in kind.numbers:
+                if number in self.taken:
+                    continue
+                if not self.put(number, kind.wanted, node):
+                    break
+                done.append(number)
+        return done
+
+
+def _kinds(bundles: Mapping[int, Amounts], pools: Mapping[NodeId, ResourcePool]) -> list[_Kind]:
+    """Return the bundles by what they want, the kind that is hardest to place first."""
+    kinds: dict[frozenset[tuple[str, int]], _Kind] = {}
+    for number in sorted(bundles):
+        wanted = bundles[number]
+        kinds.setdefault(frozenset(wanted.items()), _Kind(wanted, [])).numbers.append(number)
+    if len(kinds) == 1:
+        return list(kinds.values())
+    most: Amounts = {}
+    for pool in pools.values():
+        for name, units in pool.total.items():
+            most[name] = max(most.get(name, 0), units)
+
+    def size(kind: _Kind) -> tuple[int, float, float]:
+        shares = [units / (most.get(name) or 1) for name, units in kind.wanted.items()]
+        rare = sum(not pool.total.get(name) for name in kind.wanted for pool in pools.values())
+        return rare, max(shares, default=0.0), sum(shares)
+
+    return sorted(kinds.values(), key=size, reverse=True)
+
+
+def _on_one(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -> bool:
+    count = sum(len(kind.numbers) for kind in kinds)
+    for node in [node for node in tries.pools if not beside or node in beside]:
+        done = tries.fill(node, kinds)
+        if len(done) == count:
+            return True
+        tries.undo(done)
+    return False
+
+
+def _each_alone(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -> bool:
+    """Give each bundle a node of its own: those that have one move on when that makes room for another."""
+    free = [node for node in tries.pools if node not in beside]
+    if sum(len(kind.numbers) for kind in kinds) > len(free):
+        return False
+    holder: dict[NodeId, tuple[int, _Kind]] = {}
+    fitting = [[node for node in free if not tries.pools[node].missing(kind.wanted)] for kind in kinds]
+    able = {id(kind): nodes for kind, nodes in zip(kinds, fitting, strict=True)}
+    for kind, nodes in zip(kinds, fitting, strict=True):
+        unused = iter(nodes)
+        for number in kind.numbers:
+            node = next((node for node in unused if node not in holder), None)
+            if node is not None:
+                holder[node] = number, kind
+            elif not _move_on(number, kind, holder, able):
+                return False
+    for node, (number, kind) in holder.items():
+        tries.put(number, kind.wanted, node)
+    return True
+
+
+def _move_on(
+    number: int, kind: _Kind, holder: dict[NodeId, tuple[int, _Kind]], able: Mapping[int, Sequence[NodeId]]
+) -> bool:
+    """Find a chain of bundles of which each takes the next one's node and the last a free one; walk it backwards."""
+    came_from: dict[NodeId, NodeId | None] = {}
+    waiting: list[tuple[NodeId | None, _Kind]] = [(None, kind)]
+    for source, mover in waiting:
+        for node in able[id(mover)]:
+            if node in came_from:
+                continue
+            came_from[node] = source
+            if node in holder:
+                waiting.append((node, holder[node][1]))
+                continue
+            at: NodeId = node
+            while (before := came_from[at]) is not None:
+                holder[at] = holder[before]
+                at = before
+            holder[at] = number, kind
+            return True
+    return False
+
+
+def _evenly(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -> bool:
+    """Put each bundle where the fewest of the group are."""
+    counts = [(sum(node == other for other in beside), place, node) for place, node in enumerate(tries.pools)]
+    heapq.heapify(counts)
+    for kind in kinds:
+        full = []
+        for number in kind.numbers:
+            while counts and not tries.put(number, kind.wanted, counts[0][2]):
+                full.append(heapq.heappop(counts))
+            if not counts:
+                tries.undo(list(tries.taken))
+                return False
+            heapq.heapreplace(counts, (counts[0][0] + 1, *counts[0][1:]))
+        for entry in full:
+            heapq.heappush(counts, entry)
+    return True
+
+
+def _on_few(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -> bool:
+    """Fill the node that takes most of what is left, again and again; those that hold some of the group first."""
+
+    def takes(node: NodeId) -> int:
+        done = tries.fill(node, kinds)
+        tries.undo(done)
+        return len(done)
+
+    left = sum(len(kind.numbers) for kind in kinds)
+    for node in tries.pools:
+        if node in beside:
+            left -= len(tries.fill(node, kinds))
+    # What a node takes shrinks while others are filled: only the one with the best count from before is asked again.
+    counts = [(-left, place, node) for place, node in enumerate(tries.pools)]
+    while left and counts:
+        before, place, node = heapq.heappop(counts)
+        count = takes(node)
+        if count >= min(-before, left):
+            left -= len(tries.fill(node, kinds))
+        elif count:
+            heapq.heappush(counts, (-count, place, node))
+    if left:
+        tries.undo(list(tries.taken))
+    return not left
+
+
+def _in_any_way(tries: _Tries, kinds: Sequence[_Kind]) -> bool:
+    """Try small groups in every way, up to a number of steps."""
+    order = [(number, kind.wanted) for kind in kinds for number in kind.numbers]
+    if len(order) > SMALL_GROUP:
+        return False
+    steps = iter(range(MOST_STEPS))
+
+    def place(at: int) -> bool:
+        if at == len(order):
+            return True
+        number, wanted = order[at]
+        for node in tries.pools:
+            if next(steps, None) is None:
+                return False
+            if tries.put(number, wanted, node):
+                if place(at + 1):
+                    return True
+                tries.undo([number])
+        return False
+
+    return place(0)
+
+
+def _why_not(
+    kinds: Sequence[_Kind], strategy: str, pools: Mapping[NodeId, ResourcePool], beside: Collection[NodeId]
+) -> Misfit:
+    for number, wanted, able in _able(kinds, pools):
+        if not able:
+            return Misfit(number, f"no node has room for bundle {number} ({describe(wanted)})")
+    count = sum(len(kind.numbers) for kind in kinds)
+    if strategy == STRICT_PACK:
+        total = describe(total_of([kind.wanted for kind in kinds for _ in kind.numbers]))
+        where = "the node that holds the rest of the group has not" if beside else "no node has"
+        return Misfit(-1, f"{where} room for all {count} bundles together ({total}), as STRICT_PACK wants")
+    if strategy == STRICT_SPREAD:
+        some = {node for _, _, nodes in _able(kinds, pools) for node in nodes if node not in beside}
+        text = f"STRICT_SPREAD wants a node of its own for each of {count} bundles"
+        other = "other " if beside else ""
+        if len(some) < count:
+            have = f"{other}node has" if len(some) == 1 else f"{other}nodes have"
+            return Misfit(-1, f"{text}, and {len(some)} {have} room for any of them")
+        return Misfit(-1, f"{text}, and too few {other}nodes have room for the larger ones")
+    return Misfit(-1, f"each of the {count} bundles has room somewhere, but all of them together have not")
+
+
+def _able(kinds: Sequence[_Kind], pools: Mapping[NodeId, ResourcePool]) -> Iterator[tuple[int, Amounts, list[NodeId]]]:
+    for kind in kinds:
+        yield kind.numbers[0], kind.wanted, [node for node in pools if not pools[node].missing(kind.wanted)]
+
+
+def total_of(bundles: Iterable[Amounts]) -> Amounts:
+    """Return the sum of what bundles want."""
+    total: Amounts = {}
+    for wanted in bundles:
+        for name, units in wanted.items():
+            total[name] = total.get(name, 0) + units
+    return total

@@ -1,0 +1,420 @@
+"""A cluster from the command line: a head and nodes that join it, drained, stopped, refused. All on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.node.processes import descendants_of, is_alive
+from kernel.testing.command_line import COMMAND, SECONDS, CommandLine
+from kernel.testing.faults import kill, title_of, wait_until
+from kernel.testing.session import temporary_root
+from kernel.transport import certificates
+
+
+@pytest.fixture
+def machines() -> Iterator[tuple[CommandLine, CommandLine]]:
+    """Two command lines that know nothing of each other's sessions, as on two machines of one address."""
+    with temporary_root() as first, temporary_root() as second:
+        lines = CommandLine(first), CommandLine(second)
+        yield lines
+        for line in lines:
+            line.end()
+
+
+@pytest.fixture
+def head(machines: tuple[CommandLine, CommandLine]) -> CommandLine:
+    """The machine of the head."""
+    return machines[0]
+
+
+@pytest.fixture
+def other(machines: tuple[CommandLine, CommandLine]) -> CommandLine:
+    """Another machine."""
+    return machines[1]
+
+
+def token_of(line: CommandLine) -> str:
+    return line.run("token").stdout.strip()
+
+
+def states(line: CommandLine) -> dict[str, str]:
+    """Return node to state, as `kernel status` says."""
+    return {row["NodeID"]: row["State"] for row in line.json("status")["nodes"]}
+
+
+def end_of(agent: int) -> None:
+    wait_until(lambda: not is_alive(agent), SECONDS, "the end of the agent")
+
+
+def kill_machine(agent: int) -> None:
+    """End an agent and all that it started at once, as a power cut would."""
+    family = [agent, *descendants_of(agent)]
+    for pid in family:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in {*family, *descendants_of(agent)}:
+        kill(pid)
+    for pid in family:
+        wait_until(lambda pid=pid: not is_alive(pid), SECONDS, "the end of the machine")  # type: ignore[misc]
+
+
+WHERE = """
+import json, sys
+import kernel
+
+@kernel.remote(resources={"there": 1})
+def where():
+    return kernel.get_runtime_context().get_node_id()
+
+with kernel.init(address=sys.argv[1], log_to_driver=False):
+    print(kernel.get(where.remote(), timeout=20), flush=True)
+"""
+
+
+def test_two_commands_make_a_cluster_and_programs_of_both_machines_use_it(
+    head: CommandLine, other: CommandLine, tmp_path: Path
+) -> None:
+    done = head.run("start", "--head", "--num-cpus", "1", "--port", "0")
+    assert done.returncode == 0, done.stderr
+    place = re.search(r"the head listens at (\S+)", done.stdout)
+    assert place is not None and f"kernel start --address={place[1]}   (this machine only; " in done.stdout
+    (tmp_path / "token").touch(mode=0o600)
+    (tmp_path / "token").write_text(token_of(head))
+    joined = other.join(place[1], "--token-file", str(tmp_path / "token"), "--resources", '{"there": 1}')
+    assert joined["head"] == place[1] and joined["address"].startswith("127.0.0.1:")
+    for line in (head, other):
+        for address in ("auto", place[1]):
+            program = line.program(WHERE, address)
+            shown, errors = program.communicate(timeout=SECONDS)
+            assert shown == joined["node_id"] + "\n", errors
+    status = other.run("status").stdout
+    assert "NODES  2 alive" in status and "CPU 0/1, there 0/1" in status and "metadata sqlite" in status
+
+
+def test_the_token_is_on_no_command_line_and_in_no_environment(head: CommandLine, other: CommandLine) -> None:
+    place = head.start("--port", "0")["address"]
+    token = token_of(head)
+    joined = other.join(place, "--resources", '{"there": 1}', KERNEL_TOKEN=token)
+    program = other.program(WHERE + "    print(sys.stdin.readline())", "auto")
+    assert program.stdout is not None and program.stdout.readline() == joined["node_id"] + "\n"
+    family = descendants_of(joined["agent_pid"])
+    assert [pid for pid in family if title_of(pid) == "kernel: worker"]
+    for pid in (joined["agent_pid"], *family):
+        for name in ("cmdline", "environ"):
+            assert token.encode() not in Path(f"/proc/{pid}/{name}").read_bytes(), (pid, name)
+    for line in (head, other):
+        for path in Path(line.root).rglob("*"):
+            if path.is_file() and token.encode() in path.read_bytes():
+                assert path.name == "token" and path.stat().st_mode & 0o777 == 0o600, path
+    program.communicate("", timeout=SECONDS)
+
+
+def test_kernel_token_writes_files_that_nobody_else_reads(head: CommandLine, tmp_path: Path) -> None:
+    head.start("--port", "0")
+    file = tmp_path / "token"
+    assert head.run("token", "--output", str(file)).returncode == 0
+    assert file.stat().st_mode & 0o777 == 0o600 and file.read_text() == token_of(head)
+    assert head.refused("token", "--output", str(file)) == (
+        f"kernel: {file} is there already; choose another file, or remove it"
+    )
+
+
+def test_a_node_that_stops_leaves_and_a_head_that_stops_ends_all(head: CommandLine, other: CommandLine) -> None:
+    place = head.start("--port", "0")["address"]
+    token = token_of(head)
+    first = other.join(place, KERNEL_TOKEN=token)
+    done = other.run("stop")
+    assert done.stdout == (
+        f"Ended {first['session']}, a node of the cluster at {place}: 0 workers, 0 actors; the cluster goes on\n"
+    )
+    assert states(head)[first["node_id"]] == "DEAD" and list(states(head).values()).count("ALIVE") == 1
+    second = other.join(place, KERNEL_TOKEN=token)
+    done = head.run("stop")
+    assert "2 nodes, 0 workers" in done.stdout, done
+    end_of(second["agent_pid"])
+    line = other.refused("status", code=1)
+    assert f"(the last, {second['session']}, has ended: it was asked to stop)" in line
+    assert sorted(os.listdir(second["directory"])) == ["logs", "session.json"]
+
+
+def test_both_kinds_on_one_machine_are_stopped_together(head: CommandLine) -> None:
+    started = head.start("--port", "0")
+    joined = head.join(started["address"])  # needs no token: it is that of a session here
+    assert [row["session"] for row in head.json("stop")["ended"]] == [joined["session"], started["session"]]
+
+
+def test_a_node_ends_though_its_head_is_away(head: CommandLine, other: CommandLine) -> None:
+    place = head.start("--port", "0")["address"]
+    joined = other.join(place, KERNEL_TOKEN=token_of(head))
+    head.end()
+    assert [row["session"] for row in other.json("stop")["ended"]] == [joined["session"]]
+    assert not is_alive(joined["agent_pid"])
+
+
+def test_a_machine_without_a_node_asks_and_ends_the_cluster(head: CommandLine, other: CommandLine) -> None:
+    started = head.start("--port", "0")
+    place, known = started["address"], {"KERNEL_TOKEN": token_of(head)}
+    found = other.json("status", "--address", place, **known)
+    assert found["name"] == place and [row["NodeID"] for row in found["nodes"]] == [started["node_id"]]
+    for command in ("memory", "status"):
+        assert other.run(command, "--address", place, **known).returncode == 0
+    line = other.refused("logs", "--address", place, **known)
+    assert line == f"kernel: this needs a node of the cluster at {place} on this machine, and there is none"
+    assert other.run("stop", "--address", place, **known).stdout == f"Ended the cluster at {place}.\n"
+    end_of(started["agent_pid"])
+
+
+WORK = """
+import sys, time
+import kernel
+
+@kernel.remote(resources={"there": 1}, max_retries=0)
+def work(path):
+    open(path, "w").close()
+    time.sleep(1.5)
+    return bytes(2_000_000)
+
+@kernel.remote(num_cpus=1)
+def anywhere():
+    return kernel.get_runtime_context().get_node_id()
+
+with kernel.init(address="auto", log_to_driver=False):
+    ref = work.remote(sys.argv[1])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(len(kernel.get(ref, timeout=20)), kernel.get(anywhere.remote(), timeout=20), flush=True)
+"""
+
+
+def test_a_node_is_drained_of_its_work_and_its_objects(head: CommandLine, other: CommandLine, tmp_path: Path) -> None:
+    started = head.start("--port", "0")
+    joined = other.join(started["address"], "--resources", '{"there": 1}', KERNEL_TOKEN=token_of(head))
+    program = head.program(WORK, str(tmp_path / "begun"))
+    assert program.stdout is not None and program.stdout.readline() == "ready\n"
+    wait_until((tmp_path / "begun").exists, SECONDS, "the task to begin")
+    done = head.run("drain", joined["node_id"][:6])
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(rf"node {joined['node_id'][:8]} \(.*\) has left\n", done.stdout)
+    assert states(head)[joined["node_id"]] == "DRAINED"
+    end_of(joined["agent_pid"])
+    shown, errors = program.communicate("\n", timeout=SECONDS)
+    assert shown == f"2000000 {started['node_id']}\n", errors
+    assert "has ended: it was drained)" in other.refused("status", code=1)
+
+
+def test_a_deadline_cuts_off_what_still_runs(head: CommandLine, other: CommandLine, tmp_path: Path) -> None:
+    started = head.start("--port", "0")
+    joined = other.join(started["address"], "--resources", '{"there": 1}', KERNEL_TOKEN=token_of(head))
+    text = WORK.replace("time.sleep(1.5)", "time.sleep(600)")
+    program = head.program(text, str(tmp_path / "begun"))
+    assert program.stdout is not None and program.stdout.readline() == "ready\n"
+    wait_until((tmp_path / "begun").exists, SECONDS, "the task to begin")
+    assert head.run("drain", joined["node_id"], "--no-wait").returncode == 0
+    assert states(head)[joined["node_id"]] == "DRAINING"
+    assert head.run("drain", joined["node_id"], "--deadline", "0.3").returncode == 0
+    _, errors = program.communicate("\n", timeout=SECONDS)
+    assert "it was drained, and its deadline has come" in errors
+
+
+def test_what_can_not_be_drained_is_refused(head: CommandLine) -> None:
+    started = head.start("--port", "0")
+    assert "is beside the head, which can't do without it" in head.refused("drain", started["node_id"])
+    line = head.refused("drain", "nowhere")
+    assert line.startswith("kernel: there is no living node 'nowhere'; there are " + started["node_id"][:8])
+
+
+# -- refusals ------------------------------------------------------------------------------------------------------
+
+
+def test_a_head_that_is_not_there(head: CommandLine) -> None:
+    line = head.refused("start", "--address", "127.0.0.1:1", code=1, KERNEL_TOKEN="ab" * 32)
+    assert line.startswith("kernel: this node can't join the head at 127.0.0.1:1: it can't be reached: Connection ref")
+    assert "`kernel status` on its machine says whether it runs" in line
+
+
+def test_a_wrong_token(head: CommandLine, other: CommandLine, tmp_path: Path) -> None:
+    place = head.start("--port", "0")["address"]
+    said = "it has another session token; `kernel token` on its machine shows the one that is needed"
+    line = other.refused("start", "--address", place, code=1, KERNEL_TOKEN="ab" * 32)
+    assert line.startswith(f"kernel: this node can't join the head at {place}: {said}")
+    line = other.refused("status", "--address", place, code=1, KERNEL_TOKEN="ab" * 32)
+    assert line.startswith(f"kernel: the head at {place} can't be asked: {said}")
+    assert "what KERNEL_TOKEN holds is no token: a token has 64" in other.refused("start", "--head", KERNEL_TOKEN="ab")
+    file = tmp_path / "token"
+    file.write_text("ab" * 32)
+    file.chmod(0o644)
+    line = other.refused("start", "--address", place, "--token-file", str(file))
+    assert line == f"kernel: the token file {file} can be read by others; run: chmod 600 {file}"
+    file.chmod(0o600)
+    file.write_text("nonsense")
+    assert "holds no token: a token has 64 hexadecimal" in other.refused("start", "--head", "--token-file", str(file))
+
+
+@pytest.mark.parametrize(
+    ("patch", "said"),
+    [
+        ("import kernel_spec.version as v; v.__version__ = '1999.1'", "has kernel 1999.1, the head "),
+        ("import sys; sys.version_info = type('V', (tuple,), dict(major=3, minor=7))((3, 7))", "runs Python 3.7, the "),
+    ],
+    ids=["version", "python"],
+)
+def test_other_versions(head: CommandLine, other: CommandLine, tmp_path: Path, patch: str, said: str) -> None:
+    place = head.start("--port", "0")["address"]
+    only_in_agents = "import sys, os\nif 'kernel.node.boot' in str(sys.orig_argv):\n"
+    (tmp_path / "sitecustomize.py").write_text(only_in_agents + f"    {patch}\n")
+    path = f"{tmp_path}{os.pathsep}{other.environment['PYTHONPATH']}"
+    line = other.refused("start", "--address", place, code=1, KERNEL_TOKEN=token_of(head), PYTHONPATH=path)
+    assert said in line and line.startswith(f"kernel: this node can't join the head at {place}: ")
+
+
+def test_a_port_that_is_taken(head: CommandLine, other: CommandLine) -> None:
+    place = head.start("--port", "0")["address"]
+    line = other.refused("start", "--head", "--port", place.rpartition(":")[2])
+    assert line == f"kernel: nobody can listen at {place}: Address already in use; choose another port"
+
+
+def test_tls_on_one_side_only_and_of_another_authority(head: CommandLine, other: CommandLine, tmp_path: Path) -> None:
+    for name in ("good", "stranger"):
+        certificates.create(tmp_path / name)
+    plain = head.start("--port", "0")["address"]
+    known = {"KERNEL_TOKEN": token_of(head)}
+    line = other.refused("start", "--address", plain, "--tls", str(tmp_path / "good"), code=1, **known)
+    assert "its gateway speaks no TLS: switch TLS on there too, or off here (--tls DIR or KERNEL_TLS, on every" in line
+    head.run("stop")
+    secured = head.start("--port", "0", "--tls", str(tmp_path / "good"))["address"]
+    known = {"KERNEL_TOKEN": token_of(head)}
+    assert "speaks TLS only" in other.refused("start", "--address", secured, code=1, **known)
+    assert "speaks TLS only" in other.refused("status", "--address", secured, code=1, **known)
+    known["KERNEL_TLS"] = str(tmp_path / "stranger")
+    assert "of another authority" in other.refused("start", "--address", secured, code=1, **known)
+    known["KERNEL_TLS"] = str(tmp_path / "good")
+    assert other.json("status", "--address", secured, **known)["name"] == secured
+    assert other.join(secured, **known)["head"] == secured
+
+
+def test_a_node_that_was_declared_dead_ends_and_says_so(head: CommandLine, other: CommandLine) -> None:
+    place = head.start("--port", "0", "--node-death-seconds", "1")["address"]
+    blocked = subprocess.Popen(
+        [*COMMAND, "start", "--address", place, "--num-cpus", "1", "--block"],
+        env={**other.environment, "KERNEL_TOKEN": token_of(head)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: len(states(head)) == 2, SECONDS, "the node to join")
+    agent = other.json("status")["pid"]
+    family = [agent, *descendants_of(agent)]
+    for pid in family:
+        os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: "DEAD" in states(head).values(), SECONDS, "the node to be declared dead")
+    for pid in family:
+        os.kill(pid, signal.SIGCONT)
+    _, errors = blocked.communicate(timeout=SECONDS)
+    assert blocked.returncode == 1 and errors.count("\n") == 1, errors
+    assert "has ended: the head is gone: this node was declared dead: nothing was heard of it for" in errors
+    assert "this node was declared dead" in other.refused("status", code=1)
+
+
+# -- the death of the head -----------------------------------------------------------------------------------------
+
+
+COUNTER = """
+import sys, time
+import kernel
+
+@kernel.remote(resources={"there": 1})
+class Counter:
+    def __init__(self):
+        self.count = 0
+
+    def up(self):
+        self.count += 1
+        return self.count
+
+kernel.init(address="auto", namespace="tests", log_to_driver=False)
+counter = Counter.options(name="counter", lifetime="detached", get_if_exists=True).remote()
+for line in sys.stdin:
+    print(kernel.get(counter.up.remote(), timeout=40), flush=True)
+"""
+
+
+def count(program: subprocess.Popen[str]) -> int:
+    assert program.stdin is not None and program.stdout is not None
+    program.stdin.write("\n")
+    program.stdin.flush()
+    line = program.stdout.readline()
+    assert line, program.communicate()[1]
+    return int(line)
+
+
+def test_the_head_is_killed_while_an_actor_counts(head: CommandLine, other: CommandLine) -> None:
+    started = head.start("--port", "0")
+    other.join(started["address"], "--resources", '{"there": 1}', KERNEL_TOKEN=token_of(head))
+    program = head.program(COUNTER)
+    assert count(program) == 1
+    for expected in (2, 3):
+        (old,) = [pid for pid in descendants_of(started["agent_pid"]) if title_of(pid) == "kernel: head"]
+        kill(old)
+        assert count(program) == expected
+    program.communicate(timeout=SECONDS)
+
+
+def test_who_asks_before_a_node_has_come_back_is_answered_when_it_has(head: CommandLine, other: CommandLine) -> None:
+    started = head.start("--port", "0")
+    joined = other.join(started["address"], "--resources", '{"there": 1}', KERNEL_TOKEN=token_of(head))
+    first = head.program(COUNTER)
+    assert count(first) == 1
+    first.communicate(timeout=SECONDS)
+    os.kill(joined["agent_pid"], signal.SIGSTOP)
+    try:
+        (old,) = [pid for pid in descendants_of(started["agent_pid"]) if title_of(pid) == "kernel: head"]
+        kill(old)
+        second = head.program(COUNTER)
+        running = lambda: [job for job in head.json("status")["jobs"] if job["pid"] == second.pid]
+        wait_until(running, SECONDS, "the program to join")
+    finally:
+        os.kill(joined["agent_pid"], signal.SIGCONT)
+    assert count(second) == 2
+    second.communicate(timeout=SECONDS)
+
+
+def test_a_head_is_started_again_on_a_machine_that_died(head: CommandLine, other: CommandLine, tmp_path: Path) -> None:
+    metadata = tmp_path / "metadata"
+    first = head.start("--port", "0", "--metadata-path", str(metadata))
+    place, token = first["address"], token_of(head)
+    port = place.rpartition(":")[2]
+    joined = other.join(place, "--resources", '{"there": 1}', KERNEL_TOKEN=token)
+    program = other.program(COUNTER)
+    assert count(program) == 1
+    kill_machine(first["agent_pid"])
+    second: Any = head.start("--port", port, "--metadata-path", str(metadata))
+    assert token_of(head) == token and second["node_id"] != first["node_id"]
+    assert count(program) == 2
+    assert states(head) == {first["node_id"]: "DEAD", joined["node_id"]: "ALIVE", second["node_id"]: "ALIVE"}
+    (dead,) = [row for row in head.json("status")["nodes"] if row["State"] == "DEAD"]
+    assert dead["Cause"] == "it was beside a head that was killed with it"
+    again = head.program(COUNTER)
+    assert count(again) == 3
+    for one in (program, again):
+        one.communicate(timeout=SECONDS)
+    head.run("stop")
+    end_of(joined["agent_pid"])
+    assert sorted(os.listdir(metadata)) == ["token"], "a cluster that was ended is not carried on"
+
+
+def test_the_directory_for_metadata_is_private(head: CommandLine, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    line = head.refused("start", "--head", "--metadata-path", str(tmp_path))
+    assert line == f"kernel: --metadata-path {tmp_path} must belong to you alone; run: chmod 700 {tmp_path}"
+
+
+def test_a_head_that_keeps_nothing_says_so(head: CommandLine) -> None:
+    done = head.run("start", "--head", "--num-cpus", "1", "--port", "0", "--metadata-store", "memory")
+    assert done.returncode == 0 and "if the head dies, the cluster ends with it" in done.stderr

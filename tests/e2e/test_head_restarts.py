@@ -1,0 +1,180 @@
+"""A head that is a process of its own dies, another takes its place, and nothing else notices but by waiting."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kernel
+from kernel.testing.cluster import Cluster
+from kernel.testing.faults import wait_until
+from kernel_spec.errors import SessionEndedError
+
+PLUGINS = {"metadata_store": "sqlite"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Two nodes, the far one with all the room for what the tests do."""
+    kernel.shutdown()
+    with Cluster(num_cpus=1, head_apart=True, plugins=PLUGINS) as cluster:
+        cluster.add_node(num_cpus=4, resources={"far": 8})
+        cluster.connect()
+        yield cluster
+
+
+@pytest.fixture
+def restart(cluster: Cluster) -> Any:
+    """Kill the head, and return when another is there (which may not have heard from everybody yet)."""
+
+    def restart() -> int:
+        old = cluster.kill_head()
+
+        def another() -> bool:
+            try:
+                return cluster.head_process() != old
+            except AssertionError:
+                return False
+
+        wait_until(another, 10, "another head")
+        return cluster.head_process()
+
+    return restart
+
+
+@kernel.remote(num_cpus=0, resources={"far": 1})
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def up(self) -> tuple[int, int]:
+        self.count += 1
+        return self.count, os.getpid()
+
+    def end(self) -> None:
+        os._exit(1)
+
+
+@kernel.remote(num_cpus=0, resources={"far": 1})
+def far(value: Any) -> Any:
+    return value
+
+
+@kernel.remote(num_cpus=0, resources={"far": 1}, max_retries=0)
+def note(path: str, seconds: float) -> str:
+    with open(path, "a") as file:
+        file.write("ran\n")
+    time.sleep(seconds)
+    return path
+
+
+def test_actors_and_tasks_go_on_and_nothing_runs_twice(restart: Any, tmp_path: Path) -> None:
+    counter = Counter.remote()
+    before, pid = kernel.get(counter.up.remote(), timeout=20)
+    running = note.remote(str(tmp_path / "notes"), 1.5)
+    wait_until((tmp_path / "notes").exists, 10, "the task to begin")
+    restart()
+    assert kernel.get(counter.up.remote(), timeout=20) == (before + 1, pid)
+    assert kernel.get(running, timeout=20) == str(tmp_path / "notes")
+    assert (tmp_path / "notes").read_text() == "ran\n"
+    assert kernel.get(far.remote(1), timeout=20) == 1
+    assert [row["Alive"] for row in kernel.nodes()] == [True, True]
+
+
+def test_what_is_asked_while_there_is_no_head_waits(cluster: Cluster) -> None:
+    cluster.kill_head()
+    refs = [far.remote(number) for number in range(20)]
+    actor = Counter.remote()
+    named = Counter.options(name="made meanwhile").remote()
+    assert kernel.get(refs, timeout=30) == list(range(20))
+    assert kernel.get(actor.up.remote(), timeout=30)[0] == 1
+    assert kernel.get(kernel.get_actor("made meanwhile").up.remote(), timeout=30)[0] == 1
+    del named
+
+
+def test_names_and_detached_actors_are_there(restart: Any) -> None:
+    detached = Counter.options(name="stays", lifetime="detached").remote()
+    kernel.get(detached.up.remote(), timeout=20)
+    restart()
+    again = kernel.get_actor("stays")
+    assert kernel.get(again.up.remote(), timeout=20)[0] == 2
+    with pytest.raises(ValueError, match="stays"):
+        Counter.options(name="stays").remote()
+    kernel.kill(again)
+    wait_until(lambda: not any(row["name"] == "stays" for row in kernel.list_named_actors(True)), 10, "its end")
+
+
+def test_an_actor_restarts_under_the_next_head(restart: Any) -> None:
+    counter = Counter.options(max_restarts=1, max_task_retries=1).remote()
+    _, pid = kernel.get(counter.up.remote(), timeout=20)
+    restart()
+    counter.end.options(max_task_retries=0).remote()
+    count, other = kernel.get(counter.up.remote(), timeout=30)
+    assert (count, other != pid) == (1, True)
+
+
+def test_resources_are_counted_once_and_given_back(restart: Any) -> None:
+    holders = [Counter.remote() for _ in range(3)]
+    kernel.get([holder.up.remote() for holder in holders], timeout=20)
+    restart()
+    wait_until(lambda: kernel.available_resources().get("far") == 5, 20, "three of eight to be held")
+    del holders
+    wait_until(lambda: kernel.available_resources().get("far") == 8, 20, "all eight to be free")
+
+
+def test_heads_that_die_one_after_another(restart: Any) -> None:
+    counter = Counter.remote()
+    for expected in range(1, 4):
+        assert kernel.get(counter.up.remote(), timeout=20)[0] == expected
+        restart()
+    assert kernel.get(counter.up.remote(), timeout=20)[0] == 4
+
+
+def test_a_node_that_is_lost_while_there_is_no_head_is_mourned_by_the_next(cluster: Cluster) -> None:
+    node = cluster.add_node(num_cpus=1, resources={"doomed": 1})
+    cluster.wait_for_nodes(3)
+    actor = Counter.options(resources={"doomed": 1}).remote()
+    kernel.get(actor.up.remote(), timeout=20)
+    cluster.kill_head()
+    cluster.kill_node(node)
+    with pytest.raises(kernel.exceptions.ActorDiedError):
+        kernel.get(actor.up.remote(), timeout=30)
+    wait_until(lambda: [row["Alive"] for row in kernel.nodes()].count(True) == 2, 20, "two living nodes")
+
+
+def test_a_program_that_ends_while_there_is_no_head_leaves_nothing(cluster: Cluster) -> None:
+    script = f"""
+import kernel
+kernel.init(address={cluster.head.directory!r})
+@kernel.remote(num_cpus=0, resources={{"far": 1}})
+class Held:
+    def there(self): return 1
+held = Held.remote()
+assert kernel.get(held.there.remote(), timeout=20) == 1
+print("ready", flush=True)
+input()
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None and program.stdout.readline() == b"ready\n"
+        wait_until(lambda: kernel.available_resources().get("far") == 7, 20, "one of eight to be held")
+        cluster.kill_head()
+        program.kill()
+    wait_until(lambda: kernel.available_resources().get("far") == 8, 30, "all eight to be free")
+
+
+def test_a_head_that_keeps_nothing_ends_the_session_when_it_dies() -> None:
+    kernel.shutdown()
+    with Cluster(num_cpus=1, head_apart=True, plugins={"metadata_store": "memory"}) as other:
+        other.connect()
+        other.kill_head()
+        with pytest.raises(
+            SessionEndedError, match="the head died .signal 9., and it keeps nothing that another could"
+        ):
+            kernel.get(Counter.remote().up.remote(), timeout=20)

@@ -1,0 +1,441 @@
+"""The server over a UNIX socket: who may call, what becomes of errors, deadlines and slow readers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import pytest
+
+from kernel.control.later import Later
+from kernel.control.observation import Observation
+from kernel.control_plane import server as server_module
+from kernel.control_plane.client import ControlPlane, error_of
+from kernel.control_plane.doorbell import Doorbell, socket_path
+from kernel.control_plane.errors import NotAllowedError, NotKnownError, NotServedError
+from kernel.control_plane.protocol import METHODS, messages
+from kernel.testing.faults import wait_until
+from kernel.transport import certificates
+from kernel.transport.credentials import TlsFiles
+from kernel.transport.reactor import Reactor
+from kernel_spec.errors import (
+    GetTimeoutError,
+    InternalError,
+    OptionError,
+    ProtocolError,
+    SessionEndedError,
+)
+from kernel_spec.observers import ACTOR, ALIVE
+
+TOKEN = bytes(range(32))
+
+
+class FakeHead:
+    """What the control plane needs of a head, in a thread of its own; `stuck` is held while it may do nothing."""
+
+    def __init__(self) -> None:
+        self.reactor = Reactor()
+        self.observation = Observation([], self.reactor.clock)
+        self.logged: list[str] = []
+        say = lambda text, **fields: self.logged.append(f"{text}: {fields.get('reason')}")
+        self.log = SimpleNamespace(warning=say, error=say)
+        self.ending = None
+        self.stuck = threading.Lock()
+        job = {"namespace": "", "script": "", "started": 1.0, "ended": 0}
+        self.rows = [{"job_id": f"{number:04x}", "pid": number, **job} for number in range(2500)]
+        self.later = Later()
+        self.barrier = Later()
+        self.barrier.set(None)
+        self.methods: dict[str, Any] = {
+            "jobs": lambda caller: pickle.dumps(self.rows),
+            "kv_get": lambda caller, namespace, key: {b"there": b"\x80pickled?"}.get(key),
+            "kv_keys": lambda caller, namespace, prefix: [b"", b"\x00", b"a", b"\xff"],
+            "kv_delete": self._fail,
+            "show_output": lambda caller: self.barrier,
+            "explain_any": lambda caller, prefix: self.later,
+        }
+        self._running = True
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def living_nodes(self) -> list[Any]:
+        return [SimpleNamespace(id=b"node")]
+
+    def _fail(self, caller: Any, namespace: str, key: bytes) -> None:
+        raise ZeroDivisionError("of the head's own")
+
+    def _run(self) -> None:
+        while self._running:
+            self.reactor.poll(60.0)
+            with self.stuck:
+                self.observation.deliver()
+
+    def do(self, function: Any) -> Any:
+        """Run something in the loop and return what it returns."""
+        done: list[Any] = []
+        self.reactor.call_later(0.0, lambda: done.append(function()))
+        self.reactor.wake()
+        wait_until(lambda: done, 5, "the head's loop")
+        return done[0]
+
+    def close(self) -> None:
+        self._running = False
+        self.reactor.wake()
+        self._thread.join()
+
+
+class Place:
+    """A head with a control plane, and ways to it."""
+
+    def __init__(self, directory: Path, tls: TlsFiles | None = None) -> None:
+        (directory / "sockets").mkdir(exist_ok=True)
+        self.head = FakeHead()
+        self.address = f"unix:{socket_path(str(directory))}"
+        self.path = socket_path(str(directory))
+        self.tls = tls
+        self.bell: Any = self.head.do(lambda: Doorbell(self.head, str(directory), TOKEN, tls))  # type: ignore[arg-type]
+
+    def client(self, token: bytes = TOKEN, tls: TlsFiles | None = None, **options: Any) -> ControlPlane:
+        return ControlPlane(self.address, token, tls or self.tls, **options)
+
+    def close(self) -> None:
+        self.head.close()
+        self.bell.close(self.head.reactor.poll)
+        self.head.reactor.close()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    place = Place(tmp_path_factory.mktemp("place"))
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def cluster(place: Place) -> Iterator[ControlPlane]:
+    with place.client() as client:
+        yield client
+
+
+def test_the_first_who_comes_starts_the_server_and_is_served(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    try:
+        assert place.bell._server is None
+        assert stat.S_IMODE(os.stat(place.path).st_mode) == 0o600
+        with place.client() as first, place.client() as second:
+            assert first.session.versions().protocols == ["v1"]
+            assert second.session.versions().protocols == ["v1"]
+            assert stat.S_IMODE(os.stat(place.path).st_mode) == 0o600
+            assert os.listdir(os.path.dirname(place.path)) == ["head.grpc"]
+    finally:
+        place.close()
+    assert os.listdir(os.path.dirname(place.path)) == []
+
+
+def test_one_whom_nobody_asks_ends_as_well_and_what_another_left_is_no_hindrance(tmp_path: Path) -> None:
+    Place(tmp_path).close()
+    (tmp_path / "sockets" / "head.grpc").touch()
+    place = Place(tmp_path)
+    place.close()
+    assert os.listdir(tmp_path / "sockets") == []
+
+
+def test_a_server_that_can_not_start_says_why_once_and_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: Any) -> None:
+        raise OSError("no more threads")
+
+    monkeypatch.setattr(server_module, "Server", fails)
+    place = Place(tmp_path)
+    try:
+        with place.client() as client, pytest.raises(SessionEndedError, match="the head can't be reached"):
+            client.session.versions()
+        assert place.head.logged == ["the control plane can't be served: OSError: no more threads"]
+        assert not os.path.exists(place.path)
+    finally:
+        place.close()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ([], "came without the session's token"),
+        ([("authorization", f"Bearer {bytes(32).hex()}")], "came with a wrong token"),
+        ([("authorization", f"Bearer {TOKEN.hex()} ")], "came with a wrong token"),
+        ([("authorization", TOKEN.hex())], "came with a wrong token"),
+        ([("authorization", "Bearer ")], "came with a wrong token"),
+        ([("authorization", f"Bearer {TOKEN.hex()}")] * 2, "came with a wrong token"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/kernel.v1.Session/Versions", "/kernel.v1.PubSub/Subscribe", "/nobody/Knows"])
+def test_no_call_is_answered_without_the_token(place: Place, metadata: Any, said: str, path: str) -> None:
+    place.head.logged.clear()
+    with grpc.insecure_channel(place.address) as channel:
+        call = channel.stream_stream(path)(iter([b""]), metadata=metadata, timeout=10)
+        with pytest.raises(grpc.RpcError) as failure:
+            list(call)
+    assert failure.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert failure.value.details() == f"the call {said}"
+    assert type(error_of(failure.value)) is NotAllowedError
+    wait_until(lambda: place.head.logged, 5, "a line in the log")
+    assert place.head.logged == [f"call refused: a call of {path!r} {said}"] or "more within" in place.head.logged[0]
+
+
+def test_the_client_raises_what_the_head_raises(cluster: ControlPlane, place: Place) -> None:
+    with pytest.raises(NotKnownError, match="no job 'ffff' is known"):
+        cluster.jobs.get(id="ffff")
+    with pytest.raises(OptionError, match="'xyz' is no id of a job: expected hexadecimal digits"):
+        cluster.jobs.get(id="xyz")
+    with pytest.raises(NotServedError, match="does not offer 'placement_groups'; a newer version of kernel may"):
+        cluster.placement_groups.list()
+    with pytest.raises(InternalError, match=r"KeyValue.Delete failed in the head: ZeroDivisionError: of the head's"):
+        cluster.key_value.delete(namespace="n", key=b"k")
+    line = "a call failed: KeyValue.Delete failed in the head: ZeroDivisionError: of the head's own"
+    wait_until(lambda: line in place.head.logged, 5, "a line in the log")
+
+
+def test_the_client_refuses_what_the_protocol_has_not(cluster: ControlPlane) -> None:
+    with pytest.raises(OptionError, match="its fields are page_size, page_token, running_only"):
+        cluster.jobs.list(all=True)
+    with pytest.raises(OptionError, match="its fields are namespace, key"):
+        cluster.key_value.get(namespace=5)
+    with pytest.raises(AttributeError, match="the service has no call 'remove'; it has list, get"):
+        cluster.jobs.remove()
+
+
+def test_bytes_that_are_no_request_and_methods_that_are_none(place: Place) -> None:
+    metadata = [("authorization", f"Bearer {TOKEN.hex()}")]
+    with grpc.insecure_channel(place.address) as channel:
+        with pytest.raises(grpc.RpcError) as failure:
+            channel.unary_unary("/kernel.v1.Jobs/Get")(b"\xff\xff\xff", metadata=metadata, timeout=10)
+        assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        said = "3 bytes were sent to /kernel.v1.Jobs/Get, which are no kernel.v1.GetJobRequest"
+        assert failure.value.details() == said and type(error_of(failure.value)) is ProtocolError
+        with pytest.raises(grpc.RpcError) as failure:
+            channel.unary_unary("/kernel.v1.Jobs/Gt")(b"", metadata=metadata, timeout=10)
+        assert failure.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert "there is no method '/kernel.v1.Jobs/Gt' here; there are /kernel.v1." in failure.value.details()
+        with pytest.raises(grpc.RpcError) as failure:
+            huge = messages.PutValueRequest(key=b"k", value=bytes(17 << 20)).SerializeToString()
+            channel.unary_unary("/kernel.v1.KeyValue/Put")(huge, metadata=metadata, timeout=10)
+        assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_a_value_is_given_as_it_was_put(cluster: ControlPlane) -> None:
+    assert cluster.key_value.get(namespace="n", key=b"there").value == b"\x80pickled?"
+    assert not cluster.key_value.get(namespace="n", key=b"gone").HasField("value")
+
+
+def test_lists_come_in_pages(cluster: ControlPlane) -> None:
+    first = cluster.jobs.list(page_size=10)
+    assert [job.id for job in first.jobs] == [f"{number:04x}" for number in range(10)]
+    second = cluster.jobs.list(page_size=10, page_token=first.next_page_token)
+    assert second.jobs[0].id == "000a"
+    assert len(cluster.jobs.list().jobs) == 1000, "no page is larger"
+    assert [job.id for job in cluster.jobs.each()] == [f"{number:04x}" for number in range(2500)]
+    assert list(cluster.key_value.each(page_size=1)) == [b"", b"\x00", b"a", b"\xff"]
+
+
+def test_a_deadline_ends_the_waiting_and_what_was_not_begun_is_not_done(place: Place, cluster: ControlPlane) -> None:
+    begun = time.monotonic()
+    with place.head.stuck:
+        place.head.reactor.wake()
+        with pytest.raises(GetTimeoutError):
+            cluster.key_value.put(namespace="n", key=b"late", value=b"", seconds=0.3)
+        assert time.monotonic() - begun < 5
+    assert cluster.session.versions().protocols == ["v1"]
+
+
+def test_an_answer_that_comes_later_is_awaited_and_may_be_an_error(place: Place, cluster: ControlPlane) -> None:
+    for answer in (pickle.dumps([("actor", "ab", "it waits")]), b"broken"):
+        place.head.later = later = Later()
+        threading.Timer(0.05, lambda later=later, answer=answer: place.head.do(lambda: later.set(answer))).start()
+        if answer == b"broken":
+            with pytest.raises(InternalError, match=r"Session.Explain failed in the head: UnpicklingError"):
+                cluster.session.explain(id="ab")
+        else:
+            assert cluster.session.explain(id="ab").explanations[0].text == "it waits"
+
+
+def test_messages_go_to_subscribers_and_a_large_one_is_refused(cluster: ControlPlane) -> None:
+    assert cluster.pub_sub.publish(topic="t", data=b"nobody listens").subscribers == 0
+    one, other = cluster.pub_sub.subscribe(topics=["t"]), cluster.pub_sub.subscribe(topics=["t", "u"])
+    assert cluster.pub_sub.publish(topic="t", data=b"1").subscribers == 2
+    assert cluster.pub_sub.publish(topic="u", data=b"2").subscribers == 1
+    assert next(one).messages[0].data == b"1"
+    assert [message.data for _ in range(2) for message in next(other).messages] == [b"1", b"2"]
+    one.cancel()
+    assert list(one) == []
+    wait_until(lambda: cluster.pub_sub.publish(topic="t", data=b"3").subscribers == 1, 5, "the end of a subscription")
+    other.cancel()
+    with pytest.raises(OptionError, match=r"a message has at most 1,048,576 bytes, this one 1,048,577"):
+        cluster.pub_sub.publish(topic="t", data=bytes((1 << 20) + 1))
+    for topics in ([], [""]):
+        with pytest.raises(OptionError, match="a topic is missing"):
+            cluster.pub_sub.subscribe(topics=topics)
+
+
+def test_a_slow_reader_is_told_what_it_missed_and_holds_nobody_up(cluster: ControlPlane) -> None:
+    slow = cluster.pub_sub.subscribe(topics=["flood"])
+    data = bytes(200_000)
+    for number in range(200):
+        cluster.pub_sub.publish(topic="flood", data=number.to_bytes(4, "big") + data)
+    cluster.pub_sub.publish(topic="flood", data=b"last")
+    numbers, missed, last = [], 0, b""
+    while last != b"last":
+        response = next(slow)
+        missed += response.missed
+        numbers += [message.data[:4] for message in response.messages]
+        last = response.messages[-1].data
+    slow.cancel()
+    assert missed > 100 and len(numbers) + missed == 201
+    assert numbers == [*sorted(numbers[:-1]), b"last"]
+
+
+def test_events_come_while_somebody_listens(place: Place, cluster: ControlPlane) -> None:
+    head = place.head
+    with pytest.raises(OptionError, match="there are no events of 'weather'; there are those of node,"):
+        cluster.events.watch(kinds=["weather"])
+    stream = cluster.events.watch(kinds=[ACTOR])
+    head.do(lambda: head.observation.note(ACTOR, ALIVE, b"\xab", 12.5, {"name": "A", "pid": 3, "cause": None}))
+    (event,) = next(stream).events
+    assert (event.kind, event.state, event.id, event.time) == (ACTOR, ALIVE, "ab", 12.5)
+    assert dict(event.detail) == {"name": "A", "pid": "3"}
+    stream.cancel()
+    wait_until(lambda: not head.observation._observers, 5, "the end of the feed")
+
+
+def test_who_listens_waits_until_the_nodes_have_heard_of_it(place: Place) -> None:
+    head = place.head
+    head.barrier, heard = Later(), Later()
+    heard.set(None)
+    with place.client(seconds=0.3) as client:
+        with pytest.raises(GetTimeoutError, match="did not begin to answer"):
+            client.events.watch()
+        assert head.observation._observers
+        head.do(lambda: head.barrier.set(None))
+        wait_until(lambda: not head.observation._observers, 5, "the end of the feed")
+        head.barrier = heard
+        client.events.watch().cancel()
+
+
+ROW = {
+    "placement_group_id": "00ff",
+    "name": "gang",
+    "namespace": "n",
+    "strategy": "PACK",
+    "state": "RESCHEDULING",
+    "bundles": {1: {"GPU": 1.0}, 0: {"CPU": 2.0}},
+    "bundles_to_node_id": {0: "abcd"},
+    "is_detached": True,
+    "job_id": "01",
+    "cause": "node cdef is gone",
+}
+
+
+def test_placement_groups_where_the_head_has_them(place: Place, cluster: ControlPlane) -> None:
+    removed: list[str] = []
+    place.head.methods |= {
+        "placement_groups": lambda caller: pickle.dumps([ROW, {**ROW, "placement_group_id": "00aa", "state": "NEW"}]),
+        "remove_placement_group": lambda caller, id: removed.append(id),
+    }
+    try:
+        assert [group.id for group in cluster.placement_groups.each()] == ["00aa", "00ff"]
+        again = messages.PlacementGroupState["PLACEMENT_GROUP_STATE_RESCHEDULING"]
+        (group,) = cluster.placement_groups.each(state=again)
+        assert group == cluster.placement_groups.get(id="00FF").placement_group
+        assert (group.name, group.namespace, group.strategy, group.detached) == ("gang", "n", "PACK", True)
+        assert [(b.index, dict(b.resources), b.node_id) for b in group.bundles] == [
+            (0, {"CPU": 2.0}, "abcd"),
+            (1, {"GPU": 1.0}, ""),
+        ]
+        assert cluster.placement_groups.get(id="00aa").placement_group.state == 0, "a state of a newer head"
+        cluster.placement_groups.remove(id="00ff")
+        assert removed == ["00ff"]
+        with pytest.raises(NotKnownError, match="no placement group 'beef' is known"):
+            cluster.placement_groups.remove(id="beef")
+    finally:
+        del place.head.methods["placement_groups"], place.head.methods["remove_placement_group"]
+
+
+def test_a_subscriber_that_gives_up_while_the_head_is_stuck_leaves_nothing_behind(place: Place) -> None:
+    head = place.head
+    with place.client() as client:
+        client.session.versions()
+        with head.stuck:
+            head.reactor.wake()
+            with pytest.raises(GetTimeoutError):
+                client.events.watch(seconds=0.2)
+            impatient = place.client(seconds=0.2)
+            with pytest.raises(GetTimeoutError, match="did not begin to answer within 0.2 s"):
+                impatient.events.watch()
+            impatient.close()
+        client.session.versions()
+        wait_until(lambda: not head.observation._observers, 5, "the end of the feed")
+
+
+def test_streams_end_with_the_session(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with place.client() as client:
+        stream = client.events.watch()
+        place.head.ending = "it was asked to stop"
+        place.close()
+        with pytest.raises(SessionEndedError, match="the session has ended: it was asked to stop"):
+            next(stream)
+
+
+def test_tls_ends_in_the_server_which_wants_a_certificate_and_takes_new_ones(tmp_path: Path) -> None:
+    for name in ("good", "stranger"):
+        certificates.create(tmp_path / name)
+    good, stranger = (TlsFiles.of_directory(str(tmp_path / name)) for name in ("good", "stranger"))
+    place = Place(tmp_path, good)
+    try:
+        with place.client() as client:
+            assert client.session.versions().protocols == ["v1"]
+        for wrong in (stranger, TlsFiles(stranger.certificate, stranger.key, good.authority)):
+            with place.client(tls=wrong) as client, pytest.raises(SessionEndedError, match="the head can't be reached"):
+                client.session.versions()
+        with grpc.secure_channel(
+            place.address,
+            grpc.ssl_channel_credentials(Path(good.authority).read_bytes()),
+            [("grpc.ssl_target_name_override", certificates.NODE_NAME)],
+        ) as channel:
+            with pytest.raises(grpc.RpcError) as failure:
+                channel.unary_unary("/kernel.v1.Session/Versions")(b"", timeout=5)
+            assert failure.value.code() is grpc.StatusCode.UNAVAILABLE, "no certificate, no call"
+        with place.client(token=bytes(32)) as client, pytest.raises(NotAllowedError, match="a wrong token"):
+            client.session.versions()
+        for name in (certificates.AUTHORITY, certificates.AUTHORITY_KEY):
+            (tmp_path / "good" / name).unlink()
+        certificates.create(tmp_path / "good")
+        with place.client() as client:
+            assert client.session.versions().protocols == ["v1"], "of the new authority"
+    finally:
+        place.close()
+
+
+def test_a_client_without_its_files_says_which(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="The TLS file .*ca.pem can't be read".replace("The", "the")):
+        certificates.create(tmp_path)
+        (tmp_path / "ca.pem").unlink()
+        ControlPlane("unix:/nowhere", TOKEN, TlsFiles.of_directory(str(tmp_path)))
+
+
+def test_every_method_can_be_called_by_its_python_name() -> None:
+    with ControlPlane("unix:/nowhere", TOKEN) as client:
+        for method in METHODS.values():
+            service = getattr(client, "".join(f"_{c.lower()}" if c.isupper() else c for c in method.service).strip("_"))
+            assert callable(getattr(service, method.word))
+
+
+def test_one_who_is_not_there_is_named(tmp_path: Path) -> None:
+    with ControlPlane(f"unix:{tmp_path}/nobody", TOKEN) as client:
+        with pytest.raises(SessionEndedError, match=r"No such file or directory.*; are its address, the token and TLS"):
+            client.session.versions()

@@ -1,0 +1,374 @@
+"""Placement groups on the head, with a scheduler that does what the test says: who is told what, and in which order."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernel.control import words
+from kernel.control.config import HeadConfig
+from kernel.control.head import Head
+from kernel.control.nodes import Node
+from kernel.local.metadata import LocalMetadataStore
+from kernel.runtime import operations as op
+from kernel_spec.errors import KernelError, NameTakenError, PlacementGroupRemovedError
+from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
+from kernel_spec.observers import LifecycleEvent
+from kernel_spec.resources import Allocation, amounts
+from kernel_spec.scheduling import (
+    Bundle,
+    Event,
+    Grant,
+    GroupHeld,
+    GroupRemoved,
+    GroupRequested,
+    Instruction,
+    LeaseHeld,
+    LeaseReleased,
+    LeaseRequested,
+    NodeRemoved,
+    PlaceGroup,
+    Preempt,
+    Reason,
+    SchedulerSnapshot,
+)
+
+CPU = amounts({"CPU": 1})
+JOB = JobId(b"job-1234")
+DRIVER, WORKER, OTHER = ProcessId(b"driver"), ProcessId(b"worker-1"), ProcessId(b"worker-2")
+GROUP = GroupId(b"group-01")
+FIRST, SECOND = NodeId(b"node---1"), NodeId(b"node---2")
+
+
+class Scripted:
+    """A scheduler that notes what it hears, and answers an event with what the test has put into `answers`."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        self.heard: list[Event] = []
+        self.answers: dict[type, list[Instruction]] = {}
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        self.heard.append(event)
+        return self.answers.pop(type(event), [])
+
+    def explain(self, id: LeaseId | GroupId, now: float) -> Reason:
+        return Reason("busy", "there is no room")
+
+    def snapshot(self) -> SchedulerSnapshot:
+        return SchedulerSnapshot({}, {}, [], {})
+
+    def validate(self) -> None:
+        return None
+
+    def kinds(self) -> list[str]:
+        return [type(event).__name__ for event in self.heard]
+
+
+class Bench:
+    """A head with two nodes, a driver and two workers on the first, and all that it says to them."""
+
+    def __init__(self, store: LocalMetadataStore | None = None) -> None:
+        self.scheduler = Scripted()
+        self.events: list[LifecycleEvent] = []
+        self.timers: list[Callable[[], None]] = []
+        self.store = store or LocalMetadataStore()
+        reactor: Any = SimpleNamespace(
+            clock=lambda: 1.0, call_later=lambda seconds, function: self.timers.append(function)
+        )
+        makers: dict[str, Any] = {"scheduler": lambda: self.scheduler, "metadata_store": lambda directory: self.store}
+        manager: Any = SimpleNamespace(
+            all=lambda kind: [SimpleNamespace(observe=self.events.extend)],
+            choose=makers.__getitem__,
+            choose_many=lambda kind, names: [],
+            options_of=lambda plugin: {},
+            problems={},
+        )
+        self.head = Head(HeadConfig("/nowhere", "/nowhere", False), reactor, manager, lambda reason: None)
+        self.said: list[tuple[Any, ...]] = []
+        self.nodes = [self.node(FIRST, "first:1"), self.node(SECOND, "second:1")]
+
+    def node(self, id: NodeId, address: str) -> Node:
+        return Node(id, self.said.append, {"CPU": 2.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
+
+    def join(self) -> None:
+        for node in self.nodes:
+            self.head.add_node(node)
+        self.process(DRIVER, "driver")
+        self.process(WORKER, "worker")
+        self.process(OTHER, "worker")
+
+    def process(self, id: ProcessId, role: str, node: int = 0) -> None:
+        self.tell(node, words.PROCESS_JOINED, id, role, 1, f"/{id!r}", JOB, "", {"namespace": "space"})
+
+    def tell(self, node: int, *message: Any) -> None:
+        self.head.handle(self.nodes[node], message)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Ask the head as the driver, and return the answer, None when there is none yet."""
+        self.tell(0, words.FROM_PROCESS, DRIVER, (op.CALL, 7, method, arguments))
+        return self.answer()
+
+    def answer(self) -> Any:
+        for message in self.heard_by(DRIVER):
+            if message[0] == op.REPLY_ERROR:
+                raise pickle.loads(message[2])
+            if message[0] == op.REPLY:
+                return message[2] if message[2] is not None else "nothing"
+        return None
+
+    def heard_by(self, process: ProcessId) -> list[Any]:
+        """Return what the head said to a process since the last time."""
+        heard = [message[2] for message in self.said if message[0] == words.TO_PROCESS and message[1] == process]
+        self.said[:] = [message for message in self.said if message[:2] != (words.TO_PROCESS, process)]
+        return heard
+
+    def told(self, word: int) -> list[Any]:
+        return [message[1:] for message in self.said if message[0] == word]
+
+    def create(self, id: GroupId = GROUP, name: str = "", detached: bool = False, placed: bool = True) -> None:
+        if placed:
+            self.scheduler.answers[GroupRequested] = [PlaceGroup(id, (lies(0, FIRST), lies(1, SECOND)))]
+        hints = pickle.dumps({"priority": 3})
+        self.call("create_placement_group", id.hex(), [CPU, CPU], "SPREAD", name, "space", detached, hints)
+
+    def lease(self, id: bytes, granted: bool = True, served: ProcessId | None = None, group: bool = True) -> None:
+        """Ask for a lease as the driver, in the group, and have it granted on the first node and served."""
+        if granted:
+            self.scheduler.answers[LeaseRequested] = [Grant(LeaseId(id), FIRST, Allocation(CPU), 0)]
+        strategy = {"type": "placement_group", "group": GROUP.hex(), "bundle": -1} if group else "DEFAULT"
+        shape = (CPU, pickle.dumps((strategy, {})), b"", True)
+        near = {"second:1": 5_000_000, "unknown:1": 9_000_000}
+        self.tell(0, words.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, id, shape, "f", near))
+        if served is not None:
+            self.tell(0, words.WORKER_FOUND, id, served)
+
+    def row(self, id: GroupId = GROUP) -> dict[str, Any]:
+        rows: list[dict[str, Any]] = pickle.loads(self.call("placement_groups", id.hex()))
+        return rows[0]
+
+
+def lies(index: int, node: NodeId) -> Bundle:
+    return Bundle(index, node, Allocation(CPU))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    bench = Bench()
+    bench.join()
+    return bench
+
+
+def test_a_group_is_asked_for_placed_and_shown(bench: Bench) -> None:
+    bench.create(name="gang")
+    event = bench.scheduler.heard[-1]
+    assert isinstance(event, GroupRequested)
+    asked = event.request
+    assert (asked.id, asked.job, asked.bundles, asked.strategy) == (GROUP, JOB, (CPU, CPU), "SPREAD")
+    assert (asked.name, asked.hints, asked.origin) == ("gang", {"priority": 3}, FIRST)
+    assert bench.row() == {
+        "placement_group_id": GROUP.hex(),
+        "name": "gang",
+        "namespace": "space",
+        "strategy": "SPREAD",
+        "state": "CREATED",
+        "bundles": {0: {"CPU": 1.0}, 1: {"CPU": 1.0}},
+        "bundles_to_node_id": {0: FIRST.hex(), 1: SECOND.hex()},
+        "is_detached": False,
+        "job_id": JOB.hex(),
+        "cause": "",
+    }
+    found = pickle.loads(bench.call("find_placement_group", "gang", "space"))
+    assert found["placement_group_id"] == GROUP.hex()
+    assert pickle.loads(bench.call("find_placement_group", "gang", "elsewhere")) is None
+    assert bench.call("explain_placement_group", GROUP.hex()) == (
+        f"placement group 'gang' is placed: bundle 0 on node {FIRST.hex()[:8]}, 1 on node {SECOND.hex()[:8]}"
+    )
+    bench.head.observation.deliver()
+    assert [(e.kind, e.state) for e in bench.events if e.id == GROUP.hex()] == [("placement_group", "CREATED")]
+
+
+def test_who_waits_is_told_when_it_is_placed(bench: Bench) -> None:
+    bench.create(placed=False)
+    assert bench.call("placement_group_ready", GROUP.hex()) is None
+    text = f"placement group '{GROUP.hex()}' is PENDING: there is no room"
+    assert bench.call("explain_placement_group", GROUP.hex()) == text
+    bench.head.desk.on_placed(GROUP, [lies(0, FIRST)])
+    assert bench.answer() is None
+    bench.head.desk.on_placed(GROUP, [lies(1, FIRST)])
+    assert bench.answer() == "nothing"
+    assert bench.call("placement_group_ready", GROUP.hex()) == "nothing", "it is there already"
+
+
+def test_who_waits_is_told_that_it_is_removed(bench: Bench) -> None:
+    bench.create(name="gang", placed=False)
+    bench.call("placement_group_ready", GROUP.hex())
+    with pytest.raises(
+        PlacementGroupRemovedError, match=r"'gang' is gone: it was removed by kernel.remove_placement_gr"
+    ):
+        bench.call("remove_placement_group", GROUP.hex())
+    assert bench.scheduler.heard[-1] == GroupRemoved(GROUP)
+    with pytest.raises(PlacementGroupRemovedError, match="is not known"):
+        bench.call("placement_group_ready", b"unknown!".hex())
+
+
+def test_a_taken_name_is_refused(bench: Bench) -> None:
+    bench.create(name="gang")
+    with pytest.raises(NameTakenError, match="a placement group named 'gang' lives in namespace 'space'"):
+        bench.create(GroupId(b"group-02"), name="gang")
+
+
+def test_requests_name_their_bundle_and_where_their_data_is(bench: Bench) -> None:
+    bench.create()
+    bench.lease(b"lease-1", granted=False)
+    event = bench.scheduler.heard[-1]
+    assert isinstance(event, LeaseRequested)
+    request = event.request
+    assert (request.group, request.bundle, request.preemptible, request.origin) == (GROUP, -1, True, FIRST)
+    assert request.locality == {SECOND: 5_000_000}
+
+
+def test_removal_ends_what_is_inside_before_the_scheduler_hears_of_it(bench: Bench) -> None:
+    bench.create(name="gang")
+    bench.lease(b"running-", served=WORKER)
+    bench.lease(b"starting")
+    bench.lease(b"waiting-", granted=False)
+    bench.lease(b"outside-", served=OTHER, group=False)
+    bench.heard_by(DRIVER)
+    bench.scheduler.heard.clear()
+    bench.tell(0, words.FROM_PROCESS, DRIVER, (op.CALL, 7, "remove_placement_group", (GROUP.hex(),)))
+    failed = {m[1]: pickle.loads(m[2]) for m in bench.heard_by(DRIVER) if m[0] == op.LEASE_FAILED}
+    assert failed.keys() == {b"starting", b"waiting-"}
+    assert {type(error) for error in failed.values()} == {PlacementGroupRemovedError}
+    reason = "placement group 'gang' is gone: it was removed by kernel.remove_placement_group()"
+    assert str(failed[b"waiting-"]) == f"f() can't run: {reason}"
+    assert bench.told(words.KILL_WORKER) == [(WORKER, reason)]
+    assert sorted(bench.scheduler.kinds()) == ["LeaseCancelled", "LeaseReleased"]
+    bench.tell(0, words.WORKER_DIED, WORKER, 1, reason, op.DIED)
+    assert (op.PROCESS_DIED, WORKER, reason, op.TAKEN) in bench.heard_by(DRIVER)
+    assert bench.scheduler.heard[-2:] == [LeaseReleased(LeaseId(b"running-")), GroupRemoved(GROUP)]
+    bench.lease(b"too-late", granted=False)
+    assert [m[0] for m in bench.heard_by(DRIVER)] == [op.LEASE_FAILED]
+    assert list(bench.head.desk.leases) == [b"outside-"]
+
+
+def test_a_preempted_worker_ends_at_once_and_its_holder_may_try_again(bench: Bench) -> None:
+    bench.lease(b"lease-1-", served=WORKER, group=False)
+    bench.scheduler.answers[LeaseRequested] = [Preempt(LeaseId(b"lease-1-"), "a job of higher rank needs its place")]
+    bench.lease(b"lease-2-", granted=False, group=False)
+    assert bench.told(words.KILL_WORKER) == [(WORKER, "a job of higher rank needs its place")]
+    bench.tell(0, words.WORKER_DIED, WORKER, 1, "a job of higher rank needs its place", op.DIED)
+    died = [message for message in bench.heard_by(DRIVER) if message[0] == op.PROCESS_DIED]
+    assert died == [(op.PROCESS_DIED, WORKER, "a job of higher rank needs its place", op.TAKEN)]
+    assert bench.scheduler.heard[-1] == LeaseReleased(LeaseId(b"lease-1-"))
+
+
+def test_preempted_before_it_was_served_it_waits_again(bench: Bench) -> None:
+    bench.lease(b"lease-1-", group=False)
+    request = bench.head.desk.leases[LeaseId(b"lease-1-")].request
+    bench.scheduler.answers[LeaseRequested] = [Preempt(LeaseId(b"lease-1-"), "rank")]
+    bench.lease(b"lease-2-", granted=False, group=False)
+    assert bench.scheduler.heard[-2:] == [LeaseReleased(request.id), LeaseRequested(request)]
+    assert bench.told(words.KILL_WORKER) == [] and bench.told(words.DROP_WORKER) == [(b"lease-1-", False, True)]
+    assert bench.head.desk.leases[request.id].grant is None
+
+
+def test_bundles_on_a_lost_node_are_placed_again(bench: Bench) -> None:
+    bench.create(name="gang")
+    bench.lease(b"running-", served=WORKER)
+    bench.head.remove_node(bench.nodes[1], "no power")
+    assert bench.row()["state"] == "RESCHEDULING" and bench.row()["bundles_to_node_id"] == {0: FIRST.hex()}
+    assert bench.call("placement_group_ready", GROUP.hex()) is None, "it waits until all of it is there again"
+    assert bench.call("explain_placement_group", GROUP.hex()) == (
+        f"placement group 'gang' is RESCHEDULING: there is no room (node {SECOND.hex()[:8]} is gone: no power)"
+    )
+    bench.head.desk.on_placed(GROUP, [lies(1, FIRST)])
+    assert bench.answer() == "nothing" and bench.row()["state"] == "CREATED"
+    assert LeaseId(b"running-") in bench.head.desk.leases, "what ran on another node runs on"
+
+
+def test_a_node_may_be_replaced_before_its_loss_is_told_to_the_end(bench: Bench) -> None:
+    bench.create()
+    bench.scheduler.answers[NodeRemoved] = [PlaceGroup(GROUP, (lies(1, FIRST),))]
+    bench.head.remove_node(bench.nodes[1], "no power")
+    assert bench.row()["bundles_to_node_id"] == {0: FIRST.hex(), 1: FIRST.hex()}
+
+
+def test_groups_end_with_their_program_and_detached_ones_do_not(bench: Bench) -> None:
+    bench.create(name="gang")
+    bench.create(GroupId(b"group-02"), name="stays", detached=True)
+    bench.tell(0, words.PROCESS_LEFT, DRIVER)
+    states = {one["name"]: (one["state"], one["cause"]) for one in bench.head.groups.list()}
+    assert states == {"gang": ("REMOVED", "the program that created it ended"), "stays": ("CREATED", "")}
+
+
+def test_an_affinity_to_a_lost_node_is_refused_also_for_who_waited(bench: Bench) -> None:
+    strategy = {"type": "node_affinity", "node": SECOND.hex(), "soft": False}
+    shape = (CPU, pickle.dumps((strategy, {})), b"", True)
+    bench.tell(0, words.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, b"lease-1-", shape, "f", None))
+    assert bench.heard_by(DRIVER) == []
+    bench.head.remove_node(bench.nodes[1], "no power")
+    (message,) = bench.heard_by(DRIVER)
+    assert message[:2] == (op.LEASE_FAILED, b"lease-1-")
+    error: KernelError = pickle.loads(message[2])
+    assert str(error).startswith(f"f() may run only on node {SECOND.hex()}, and that is gone: no power")
+
+
+class LastingStore(LocalMetadataStore):
+    """A store that outlives a head, as that test has it."""
+
+    durable = True
+
+
+def test_another_head_tells_the_scheduler_of_groups_before_what_is_in_them() -> None:
+    store = LastingStore()
+    bench = Bench(store)
+    bench.join()
+    bench.create(name="gang")
+    bench.create(GroupId(b"group-02"), name="waits", placed=False)
+    bench.lease(b"running-", served=WORKER)
+    held = bench.told(words.FIND_WORKER)[0][-1]
+    after = Bench(store)
+    after.head.restore()
+    after.head.add_node(after.nodes[0])
+    after.process(DRIVER, "driver")
+    after.process(WORKER, "worker")
+    after.tell(0, words.LEASE_HELD, held, WORKER, False)
+    after.tell(0, words.LEASE_BLOCKED, b"running-", True)
+    after.tell(0, words.ALL_TOLD)
+    assert after.scheduler.kinds() == ["NodeAdded"]
+    after.head.add_node(after.nodes[1])
+    after.tell(1, words.ALL_TOLD)
+    assert after.scheduler.kinds() == ["NodeAdded", "NodeAdded", "GroupHeld", "LeaseHeld", "GroupRequested"]
+    told = next(event for event in after.scheduler.heard if isinstance(event, GroupHeld))
+    assert (told.request.id, [bundle.node for bundle in told.bundles]) == (GROUP, [FIRST, SECOND])
+    inside = next(event for event in after.scheduler.heard if isinstance(event, LeaseHeld))
+    assert inside.blocked and inside.grant.bundle == 0
+    assert after.row()["state"] == "CREATED"
+    assert after.head.desk.leases_in(GROUP) == [b"running-"]
+
+
+def test_a_lost_program_takes_its_groups_along_also_while_there_was_no_head() -> None:
+    store = LastingStore()
+    bench = Bench(store)
+    bench.join()
+    bench.create(name="gang")
+    bench.lease(b"running-", served=WORKER)
+    held = bench.told(words.FIND_WORKER)[0][-1]
+    after = Bench(store)
+    after.head.restore()
+    for node in after.nodes:
+        after.head.add_node(node)
+    after.process(WORKER, "worker")
+    after.tell(0, words.LEASE_HELD, held, WORKER, False)
+    for number in range(2):
+        after.tell(number, words.ALL_TOLD)
+    (row,) = after.head.groups.list()
+    assert (row["state"], row["cause"]) == ("REMOVED", "the program that created it ended")
+    after.tell(0, words.WORKER_DIED, WORKER, 1, "ended", op.DIED)
+    assert after.scheduler.heard[-1] == GroupRemoved(GROUP)

@@ -1,0 +1,77 @@
+"""Between the processes that want workers and the scheduler: what happens when the scheduler fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernel.control.lease_desk import LeaseDesk, LeaseRecord
+from kernel.local.scheduler import LocalScheduler
+from kernel_spec.ids import JobId, LeaseId, NodeId, ProcessId
+from kernel_spec.resources import amounts
+from kernel_spec.scheduling import Event, Instruction, LeaseRequest, LeaseRequested, Tick
+
+
+class Fragile(LocalScheduler):
+    """Can't stand requests named boom, nor answer those named nothing."""
+
+    name = "fragile"
+    events = 0
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        self.events += 1
+        if isinstance(event, Tick) or (isinstance(event, LeaseRequested) and event.request.name == "boom"):
+            raise RuntimeError("a wheel came off")
+        if isinstance(event, LeaseRequested) and event.request.name == "nothing":
+            return None  # type: ignore[return-value]
+        return super().handle(event, now)
+
+
+class Desk:
+    """A desk with one node, and what it did."""
+
+    def __init__(self) -> None:
+        self.granted: list[LeaseId] = []
+        self.dropped: list[LeaseId] = []
+        self.ended: list[str] = []
+        self.killed: list[tuple[ProcessId, str]] = []
+        self.scheduler = Fragile()
+        self.desk = LeaseDesk(self.scheduler, lambda: 1.0, self._find, self._drop, self._kill, self.ended.append)
+        self.desk.add_node(NodeId(b"node"), {"CPU": 2.0}, {}, ("GPU",))
+
+    def _find(self, lease: LeaseId, record: LeaseRecord) -> None:
+        self.granted.append(lease)
+
+    def _drop(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
+        self.dropped.append(lease)
+
+    def _kill(self, worker: ProcessId, reason: str) -> None:
+        self.killed.append((worker, reason))
+
+    def request(self, id: bytes, name: str) -> None:
+        wanted = amounts({"CPU": 1.0})
+        request = LeaseRequest(LeaseId(id), JobId(b"job"), ProcessId(b"driver"), wanted, name, origin=NodeId(b"node"))
+        self.desk.request(request, None)
+
+
+@pytest.mark.parametrize(
+    ("fail", "how"),
+    [
+        (lambda desk: desk.request(b"b", "boom"), "RuntimeError: a wheel came off"),
+        (lambda desk: desk.desk.tick(), "RuntimeError: a wheel came off"),
+        (lambda desk: desk.request(b"b", "nothing"), "TypeError: 'NoneType' object is not iterable"),
+    ],
+)
+def test_a_scheduler_that_raises_ends_the_session_by_name_and_is_asked_no_more(fail: Any, how: str) -> None:
+    desk = Desk()
+    desk.request(b"a", "fine")
+    assert desk.granted == [b"a"]
+    fail(desk)
+    assert desk.ended == [f"scheduler plugin 'fragile' raised {how}"]
+    asked = desk.scheduler.events
+    desk.desk.tick()
+    desk.request(b"c", "boom")
+    desk.desk.release(LeaseId(b"a"), broken=False)
+    assert desk.dropped == [b"a"], "what is granted can still be given back"
+    assert (desk.scheduler.events, len(desk.ended)) == (asked, 1)

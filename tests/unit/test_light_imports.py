@@ -1,0 +1,28 @@
+"""What a program does not use it does not load: starting at once is a promise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"asyncio", "cloudpickle", "google.protobuf", "numpy", "pyarrow", "grpc", "structlog", "stevedore", "click"}
+CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadata"}
+
+
+@pytest.mark.parametrize(
+    ("module", "never"),
+    [
+        ("kernel", HEAVY | CONTRACTS | {"pluggy", "kernel.runtime.core"}),
+        ("kernel.api.joining", HEAVY | CONTRACTS),
+        ("kernel.node.worker_main", HEAVY - {"asyncio"} | CONTRACTS),
+        ("kernel.node.agent", {"asyncio", "grpc", "google.protobuf"}),
+        ("kernel.node.head_main", {"asyncio", "grpc", "google.protobuf"}),
+        ("kernel.node.boot", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.core"}),
+    ],
+)
+def test_importing_loads_nothing_that_is_not_needed_yet(module: str, never: set[str]) -> None:
+    program = f"import sys, {module}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not never & set(done.stdout.split())

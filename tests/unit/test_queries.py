@@ -1,0 +1,48 @@
+"""Questions that the head passes on to every process: answered once, with what came in time."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from kernel.control.queries import Answers
+
+
+class AskingHead:
+    """Two workers that answer when the test says so, and a clock that runs when it says so."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[int, Any] = {}
+        self.callers = {name: SimpleNamespace(id=name, role="worker") for name in (b"a", b"b")}
+        self.asked: list[Callable[[Any], None]] = []
+        self.timers: list[Callable[[], None]] = []
+        self.reactor = SimpleNamespace(call_later=lambda seconds, function: self.timers.append(function))
+
+    def ask(self, caller: Any, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
+        self.asked.append(then)
+
+
+def ask_timeline() -> tuple[AskingHead, list[Any]]:
+    head = AskingHead()
+    answers: list[Any] = []
+    Answers(head).timeline(None).when_done(lambda value: answers.append(pickle.loads(value)))  # type: ignore[arg-type]
+    return head, answers
+
+
+def test_it_is_answered_when_all_have_answered() -> None:
+    head, answers = ask_timeline()
+    head.asked[0](pickle.dumps(["first"]))
+    assert answers == []
+    head.asked[1](pickle.dumps(["second"]))
+    head.timers[0]()
+    assert answers == [["first", "second"]]
+
+
+def test_an_answer_that_comes_too_late_does_not_answer_again() -> None:
+    head, answers = ask_timeline()
+    head.asked[0](pickle.dumps(["first"]))
+    head.timers[0]()
+    head.asked[1](pickle.dumps(["second"]))
+    assert answers == [["first"]]

@@ -1,0 +1,73 @@
+"""Scheduling strategies as users write them, on their way to the scheduler."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+import kernel
+from kernel.api.options import TASK, check_options, strategy_of
+from kernel.exceptions import OptionError
+from kernel_spec.placement import bundle_of, placement_of
+
+NODE = "ab" * 8
+GROUP = kernel.PlacementGroup(NODE, [{"CPU": 1}] * 3)
+Inside = kernel.PlacementGroupSchedulingStrategy
+Affinity = kernel.NodeAffinitySchedulingStrategy
+Labels = kernel.NodeLabelSchedulingStrategy
+
+
+def test_strategies_become_plain_values() -> None:
+    affinity = strategy_of({"scheduling_strategy": Affinity(NODE, soft=True)})
+    assert affinity == {"type": "node_affinity", "node": NODE, "soft": True}
+    labels = strategy_of({"scheduling_strategy": Labels({"zone": "a"}, soft={"disk": ["ssd"]})})
+    assert labels == {"type": "node_labels", "hard": {"zone": "a"}, "soft": {"disk": ["ssd"]}}
+    inside = strategy_of({"scheduling_strategy": Inside(GROUP, 2, placement_group_capture_child_tasks=True)})
+    assert inside == {"type": "placement_group", "group": NODE, "bundle": 2, "capture_child_tasks": True}
+    assert bundle_of(inside) == (bytes.fromhex(NODE), 2)
+    assert not any(placement_of(each).problem for each in (affinity, labels))
+    assert strategy_of({}) == "", "nothing was said: a placement group may capture it"
+    assert strategy_of({"scheduling_strategy": Inside(None)}) == "DEFAULT"
+
+
+def test_strategies_can_be_sent_and_compared() -> None:
+    strategies = [Affinity(NODE, False), Labels({"zone": {"not_in": ["a"]}}), Inside(GROUP)]
+    assert pickle.loads(pickle.dumps(strategies)) == strategies
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Affinity("here", True), "a node is given by its id, 16 hexadecimal digits, not 'here'"),
+        (lambda: Labels({"zone": 3}), "label 'zone': values must be a string or a list of strings, not 3"),
+        (lambda: Labels("zone"), "conditions on labels must be a mapping of label to value, not 'zone'"),
+        (lambda: Labels({}), "NodeLabelSchedulingStrategy needs conditions: give hard={...}, soft={...}, or both"),
+        (lambda: Inside(GROUP, -2), "must be -1 (any) or one of 0 to 2, the bundles of PlacementGroup(abab"),
+        (lambda: Inside(GROUP, 3), "must be -1 (any) or one of 0 to 2"),
+        (lambda: Inside(NODE), "placement_group must be a PlacementGroup or None, not 'abab"),
+    ],
+)
+def test_what_is_malformed_is_refused_at_once(make: Any, text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        make()
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "text"),
+    [
+        ("FASTEST", 'scheduling_strategy must be "DEFAULT", "SPREAD", a strategy of kernel.*SchedulingStrategy'),
+        ({"word": 1}, "scheduling_strategy must be "),
+        ({"type": "node_affinity", "node": 3}, "scheduling_strategy: a node is given by its id, 16 hexadecimal digits"),
+    ],
+)
+def test_options_are_checked_where_they_are_given(strategy: Any, text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        check_options({"scheduling_strategy": strategy}, TASK)
+    assert str(caught.value).startswith(text)
+
+
+def test_schedulers_may_have_words_of_their_own() -> None:
+    assert check_options({"scheduling_strategy": {"type": "tomorrow"}}, TASK)

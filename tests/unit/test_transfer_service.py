@@ -1,0 +1,510 @@
+"""Objects between nodes: real stores, real sockets, and what can go wrong with them."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kernel_store_plasma.store import PlasmaStore
+
+from kernel.local.object_store import LocalObjectStore
+from kernel.node.transfer import protocol
+from kernel.node.transfer.limits import TransferLimits
+from kernel.node.transfer.sockets import shut
+from kernel.testing.faults import wait_until
+from kernel.testing.transfer_node import CLIENT, OWNER, WORKER, TransferNode
+from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OwnerDiedError
+from kernel_spec.ids import ObjectId, ProcessId
+from kernel_spec.store import ClientLeft, Create, Delete, Seal, Unpin
+
+CHUNK = 1 << 16
+LIMITS = TransferLimits(
+    chunk_bytes=CHUNK, wait_seconds=0.5, stall_seconds=1.0, longest_retry_seconds=0.3, patience_seconds=10.0
+)
+ROOM = 1 << 26
+Nodes = Callable[..., TransferNode]
+
+
+def name(index: int = 0) -> ObjectId:
+    return ObjectId(b"object" + index.to_bytes(14, "big"))
+
+
+@pytest.fixture(params=[PlasmaStore, LocalObjectStore], ids=["plasma", "local"])
+def make_store(request: pytest.FixtureRequest) -> Callable[[], Any]:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def nodes(tmp_path: Any, make_store: Callable[[], Any]) -> Iterator[Nodes]:
+    """Make nodes; at the end their invariants hold, and nothing is held for transfers."""
+    made: list[TransferNode] = []
+
+    def make(room: int = ROOM, limits: TransferLimits = LIMITS) -> TransferNode:
+        made.append(TransferNode(make_store(), room, str(tmp_path), limits))
+        return made[-1]
+
+    yield make
+    try:
+        for node in (node for node in made if not node.closed):
+            node.validate()
+            wait_until(lambda node=node: not held_for_transfers(node), 5, "the end of all pins")  # type: ignore[misc]
+    finally:
+        for node in made:
+            node.close()
+
+
+def held_for_transfers(node: TransferNode) -> list[str]:
+    rows = node.call(node.server.objects)
+    return [row.object.hex() for row in rows if CLIENT in row.pins or row.state == "writing"]
+
+
+def sent_in_all(count: int, *by: TransferNode) -> None:
+    """Check how many bytes were sent; they are counted a moment after they have come."""
+    wait_until(
+        lambda: sum(node.transfer.uploads.sent_bytes for node in by) >= count, 5, f"the sending of {count} bytes"
+    )
+    assert sum(node.transfer.uploads.sent_bytes for node in by) == count
+
+
+class Impostor:
+    """A source that answers every request with what `answer(want)` returns, and then goes on or ends (None)."""
+
+    def __init__(self, answer: Callable[[protocol.Want], bytes | None]) -> None:
+        self._answer = answer
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._accepted: list[socket.socket] = []
+        self.address = "{}:{}".format(*self._listening.getsockname())
+        self.asked = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listening.close()
+        for sock in self._accepted:
+            sock.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listening.accept()
+            except OSError:
+                return
+            self._accepted.append(sock)
+            threading.Thread(target=self._serve, args=[sock], daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        received = b""
+        try:
+            while data := sock.recv(1000):
+                received += data
+                while (found := protocol.decode_request(received)) is not None:
+                    request, length = found
+                    received = received[length:]
+                    if isinstance(request, protocol.Want):
+                        self.asked += 1
+                        answer = self._answer(request)
+                        if answer is None:
+                            sock.close()
+                            return
+                        sock.sendall(answer)
+        except OSError:
+            return
+
+
+@pytest.fixture
+def impostor() -> Iterator[Callable[..., Impostor]]:
+    made: list[Impostor] = []
+
+    def make(answer: Callable[[protocol.Want], bytes | None]) -> Impostor:
+        made.append(Impostor(answer))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+# -- two nodes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 1000, CHUNK, CHUNK + 1, 20 * CHUNK + 7])
+def test_an_object_is_copied_from_store_to_store(nodes: Nodes, size: int) -> None:
+    a, b = nodes(), nodes()
+    data = os.urandom(size)
+    a.put(name(), data)
+    b.pull(name(), size, [a.address]).result(10)
+    assert b.read(name()) == data == a.read(name())
+    (row,) = b.call(b.server.objects)
+    assert (row.owner, row.state, dict(row.pins)) == (OWNER, "sealed", {})
+    sent_in_all(size, a)
+
+
+def test_several_pulls_of_one_object_are_one(nodes: Nodes) -> None:
+    a, b = nodes(), nodes()
+    data = os.urandom(30 * CHUNK)
+    a.put(name(), data)
+    pulls = [b.pull(name(), len(data), [a.address]) for _ in range(5)]
+    for pull in pulls:
+        pull.result(10)
+    sent_in_all(len(data), a)
+
+
+def test_what_is_here_is_not_pulled(nodes: Nodes) -> None:
+    a = nodes()
+    a.put(name(), b"here")
+    a.pull(name(), 4, ["127.0.0.1:1"]).result(10)
+
+
+def test_many_objects_share_few_connections(nodes: Nodes) -> None:
+    a, b = nodes(), nodes()
+    for index in range(300):
+        a.put(name(index), b"%d" % index * 100)
+    pulls = [b.pull(name(i), len(b"%d" % i * 100), [a.address], urgent=i % 2 == 0) for i in range(300)]
+    for pull in pulls:
+        pull.result(20)
+    assert all(b.read(name(index)) == b"%d" % index * 100 for index in range(300))
+    assert len(b.sockets) <= LIMITS.threads
+
+
+def test_two_sources_both_give(nodes: Nodes) -> None:
+    a, b, c = nodes(), nodes(), nodes()
+    data = os.urandom(100 * CHUNK)
+    a.put(name(), data)
+    b.put(name(), data)
+    c.pull(name(), len(data), [a.address, b.address]).result(10)
+    assert c.read(name()) == data
+    sent_in_all(len(data), a, b)
+    assert min(node.transfer.uploads.sent_bytes for node in (a, b)) > len(data) / 10
+
+
+def test_a_spilled_object_is_restored_first(nodes: Nodes, make_store: Callable[[], Any]) -> None:
+    a, b = nodes(room=3 * CHUNK), nodes()
+    if a.server.name == "local":
+        a = nodes()  # it never spills
+    data = [os.urandom(2 * CHUNK) for _ in range(3)]
+    for index in range(3):
+        a.put(name(index), data[index])
+    for index in range(3):
+        b.pull(name(index), 2 * CHUNK, [a.address]).result(10)
+        assert b.read(name(index)) == data[index]
+
+
+def test_what_is_being_written_at_the_source_is_waited_for(nodes: Nodes) -> None:
+    a, b = nodes(), nodes()
+    locations: list[int] = []
+    a.store.serve_locally(ProcessId(b"writer--"), lambda request, location, error: locations.append(location))
+    a.call(lambda: a.store.create(Create(ProcessId(b"writer--"), 1, name(), 5, OWNER)))
+    pull = b.pull(name(), 5, [a.address])
+    wait_until(lambda: a.transfer.uploads.table.shares, 5, "the request")
+    a.server.view(locations[0], 5)[:] = b"there"
+    a.call(lambda: a.store.seal(Seal(ProcessId(b"writer--"), name())))
+    pull.result(10)
+    assert b.read(name()) == b"there"
+
+
+# -- what can go wrong ---------------------------------------------------------------------------------------------
+
+
+def test_no_source_can_give_it(nodes: Nodes) -> None:
+    a, b, c = nodes(), nodes(), nodes()
+    c.put(name(), b"other size")
+    with pytest.raises(ObjectLostError) as caught:
+        b.pull(name(), 2 * CHUNK, [a.address, c.address, "127.0.0.1:1"]).result(20)
+    text = str(caught.value)
+    for part in (
+        f"object {name().hex()} of {2 * CHUNK} bytes can't be fetched from another node",
+        f"{a.address} has not got it",
+        f"{c.address} has 10 bytes under that name, where {2 * CHUNK} were asked for",
+        "127.0.0.1:1 failed: [Errno 111] Connection refused",
+        "see whether these nodes live",
+    ):
+        assert part in text, f"the message lacks {part!r}: {text}"
+    assert b.usage().used == 0
+
+
+def test_connections_that_are_cut_again_and_again_lose_nothing(nodes: Nodes) -> None:
+    limits = replace(LIMITS, failures_per_source=1000, retry_seconds=0.01, longest_retry_seconds=0.02)
+    a, b = nodes(), nodes(limits=limits)
+    data = os.urandom(200 * CHUNK)
+    a.put(name(), data)
+    pull = b.pull(name(), len(data), [a.address])
+    chance, cuts = random.Random(3), 0
+    while not pull.done():
+        if b.sockets:
+            sock = chance.choice(b.sockets)
+            if sock.fileno() >= 0:
+                shut(sock)
+                cuts += 1
+        threading.Event().wait(0.001)
+    pull.result(0)
+    assert b.read(name()) == data
+    assert cuts > 5 and len(b.sockets) > 5
+
+
+def test_after_a_cut_what_is_there_is_not_sent_again(nodes: Nodes, impostor: Callable[..., Impostor]) -> None:
+    data = os.urandom(CHUNK)
+
+    def half(want: protocol.Want) -> bytes | None:
+        if fake.asked == 1:
+            return protocol.encode_bytes_head(want.length) + data[: CHUNK // 2]
+        return None
+
+    fake = impostor(half)
+    a, b = nodes(), nodes()
+    a.put(name(), data)
+    pull = b.pull(name(), CHUNK, [fake.address])
+    wait_until(lambda: fake.asked, 5, "the request")
+    b.call(lambda: b.transfer.add_sources(name(), [a.address]))
+    pull.result(10)
+    assert b.read(name()) == data
+    sent_in_all(CHUNK - CHUNK // 2, a)
+
+
+def test_a_source_that_stalls_is_left_for_another(nodes: Nodes, impostor: Callable[..., Impostor]) -> None:
+    data = os.urandom(10 * CHUNK)
+    fake = impostor(lambda want: protocol.encode_bytes_head(want.length) + data[want.offset : want.offset + 4])
+    a, b = nodes(), nodes()
+    a.put(name(), data)
+    b.pull(name(), len(data), [fake.address, a.address]).result(10)
+    assert b.read(name()) == data
+
+
+def test_a_source_that_only_stalls_is_named(nodes: Nodes, impostor: Callable[..., Impostor]) -> None:
+    fake = impostor(lambda want: protocol.encode_bytes_head(want.length))
+    b = nodes(limits=replace(LIMITS, stall_seconds=0.1, failures_per_source=2))
+    with pytest.raises(ObjectLostError, match=f"{fake.address} stalled after 0 of 100 bytes"):
+        b.pull(name(), 100, [fake.address]).result(10)
+    assert b.usage().used == 0
+
+
+def test_wrong_bytes_are_noticed_with_checksums(nodes: Nodes, impostor: Callable[..., Impostor]) -> None:
+    fake = impostor(lambda want: protocol.encode_bytes_head(want.length, 12345) + bytes(want.length))
+    limits = replace(LIMITS, checksums=True)
+    a, b, c = nodes(limits=limits), nodes(limits=limits), nodes(limits=replace(limits, failures_per_source=1))
+    data = os.urandom(10 * CHUNK)
+    a.put(name(), data)
+    b.pull(name(), len(data), [fake.address, a.address]).result(10)
+    assert b.read(name()) == data
+    with pytest.raises(ObjectLostError, match="sent wrong bytes: the checksum of 100 from 0 on differs"):
+        c.pull(name(), 100, [fake.address]).result(10)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "failed: it answered in version 72 of object transfer"),
+        (protocol.encode_bytes_head(7) + bytes(7), "failed: it answered with 7 bytes where 100 were asked for"),
+        (protocol.encode_text(protocol.DAMAGED, "can't read its copy: no disk"), "can't read its copy: no disk"),
+        (None, "failed: closed the connection after 0 of 10 bytes"),
+    ],
+)
+def test_nonsense_from_a_source_is_named(
+    nodes: Nodes, impostor: Callable[..., Impostor], answer: bytes | None, text: str
+) -> None:
+    fake = impostor(lambda want: answer)
+    b = nodes(limits=replace(LIMITS, failures_per_source=1))
+    with pytest.raises(ObjectLostError) as caught:
+        b.pull(name(), 100, [fake.address]).result(10)
+    assert f"{fake.address} {text}" in str(caught.value)
+
+
+def test_strangers_cost_nothing(nodes: Nodes) -> None:
+    a, b = nodes(), nodes()
+    data = os.urandom(10 * CHUNK)
+    a.put(name(), data)
+    want = protocol.encode_request(protocol.Want(name(), len(data), 0, CHUNK, 0.1, "nobody:1"))
+    for noise in (os.urandom(100), b"\x01" + os.urandom(1 << 20), want[:30], want + want, b"\x01" * 48):
+        with a.connect(a.address) as sock:
+            sock.sendall(noise)
+    silent = [a.connect(a.address) for _ in range(20)]
+    b.pull(name(), len(data), [a.address]).result(10)
+    assert b.read(name()) == data
+    for sock in silent:
+        sock.close()
+    wait_until(
+        lambda: len(a.transfer.uploads._peers) <= LIMITS.asks_per_source, 5, "the end of the strangers' connections"
+    )
+
+
+# -- room ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_can_never_fit_fails_as_the_store_says(nodes: Nodes) -> None:
+    a, b = nodes(), nodes(room=CHUNK)
+    a.put(name(), bytes(2 * CHUNK))
+    with pytest.raises(ObjectStoreFullError, match="can never fit into this object store"):
+        b.pull(name(), 2 * CHUNK, [a.address]).result(10)
+
+
+def test_a_pull_waits_for_room(nodes: Nodes) -> None:
+    a, b = nodes(), nodes(room=3 * CHUNK)
+    a.put(name(0), bytes(2 * CHUNK))
+    b.put(name(1), bytes(2 * CHUNK))
+    b.pin(name(1))
+    pull = b.pull(name(0), 2 * CHUNK, [a.address])
+    wait_until(lambda: b.usage().waiting, 5, "waiting for room")
+    assert "waits for room" in b.call(lambda: b.transfer.explain(name(0)))
+    b.say(Delete([name(1)]))
+    assert not pull.done()
+    b.say(Unpin(WORKER, name(1)))
+    pull.result(10)
+    assert b.read(name(0)) == bytes(2 * CHUNK)
+
+
+def test_who_waits_for_room_no_more_leaves_nothing(nodes: Nodes) -> None:
+    a, b = nodes(), nodes(room=3 * CHUNK)
+    a.put(name(0), bytes(2 * CHUNK))
+    b.put(name(1), bytes(2 * CHUNK))
+    b.pin(name(1))
+    pull = b.pull(name(0), 2 * CHUNK, [a.address])
+    wait_until(lambda: b.usage().waiting, 5, "waiting for room")
+    b.cancel(pull)
+    assert b.usage().waiting == 0 and not b.transfer.pulls
+    b.say(Unpin(WORKER, name(1)))
+
+
+def test_the_last_who_waits_ends_the_pull_and_frees_its_room(nodes: Nodes, impostor: Callable[..., Impostor]) -> None:
+    fake = impostor(lambda want: protocol.encode_bytes_head(want.length) + b"some")
+    b = nodes(limits=replace(LIMITS, stall_seconds=60.0))
+    first, second = (b.pull(name(), 10 * CHUNK, [fake.address]) for _ in range(2))
+    wait_until(lambda: fake.asked, 5, "the request")
+    b.cancel(first)
+    assert b.usage().used == 10 * CHUNK
+    b.cancel(second)
+    wait_until(lambda: b.usage().used == 0, 5, "the room")
+    assert not first.done() and not second.done()
+
+
+def test_who_wants_it_again_while_it_is_being_given_up_gets_it(nodes: Nodes, impostor: Callable[..., Impostor]) -> None:
+    fake = impostor(lambda want: protocol.encode_bytes_head(want.length) + b"some")
+    a, b = nodes(), nodes(limits=replace(LIMITS, stall_seconds=60.0))
+    data = os.urandom(10 * CHUNK)
+    a.put(name(), data)
+    pull = b.pull(name(), len(data), [fake.address])
+    wait_until(lambda: fake.asked, 5, "the request")
+    results: list[Exception | None] = []
+
+    def again() -> None:
+        b.transfer._tickets[name()][0].cancel()
+        b.transfer.pull(name(), len(data), OWNER, [a.address], results.append).cancel()
+        b.transfer.pull(name(), len(data), OWNER, [a.address], results.append)
+
+    b.call(again)
+    wait_until(lambda: results, 10, "the second pull")
+    assert results == [None] and not pull.done()
+    assert b.read(name()) == data
+
+
+def test_the_end_of_its_owner_ends_a_pull(nodes: Nodes, impostor: Callable[..., Impostor]) -> None:
+    fake = impostor(lambda want: protocol.encode_bytes_head(want.length) + b"some")
+    b = nodes(limits=replace(LIMITS, stall_seconds=60.0))
+    pull = b.pull(name(), 10 * CHUNK, [fake.address])
+    wait_until(lambda: fake.asked, 5, "the request")
+    b.ended.add(OWNER)
+    b.call(lambda: (b.store.client_left(OWNER), b.transfer.owner_left(OWNER)))
+    with pytest.raises(OwnerDiedError, match=f"object {name().hex()} is not fetched to this node: process"):
+        pull.result(10)
+    assert b.usage().used == 0
+    with pytest.raises(OwnerDiedError, match="is not stored"):
+        b.pull(name(), 10, [fake.address]).result(10)
+
+
+def test_the_end_of_its_owner_deletes_the_copy(nodes: Nodes) -> None:
+    a, b = nodes(), nodes()
+    a.put(name(), bytes(CHUNK))
+    b.pull(name(), CHUNK, [a.address]).result(10)
+    assert b.usage().used == CHUNK
+    b.say(ClientLeft(OWNER))
+    assert b.usage().used == 0
+
+
+def test_no_more_bytes_are_in_flight_than_allowed(nodes: Nodes) -> None:
+    limits = replace(LIMITS, bytes_in_flight=5 * CHUNK)
+    a, b = nodes(), nodes(limits=limits)
+    for index in range(20):
+        a.put(name(index), bytes(2 * CHUNK))
+    seen: list[int] = []
+
+    def look() -> None:
+        seen.append(sum(b.transfer.queue.running.values()))
+        if b.transfer.pulls:
+            b.reactor.call_later(0.0, look)
+
+    pulls = [b.pull(name(index), 2 * CHUNK, [a.address]) for index in range(20)]
+    b.call(look)
+    for pull in pulls:
+        pull.result(20)
+    assert max(seen) <= 5 * CHUNK
+
+
+def test_closing_in_the_middle_waits_for_nobody(nodes: Nodes, impostor: Callable[..., Impostor]) -> None:
+    fake = impostor(lambda want: protocol.encode_bytes_head(want.length) + b"some")
+    a, b, c = nodes(), nodes(limits=replace(LIMITS, stall_seconds=60.0)), nodes()
+    a.put(name(1), os.urandom(100 * CHUNK))
+    b.pull(name(0), 10 * CHUNK, [fake.address])
+    b.pull(name(1), 100 * CHUNK, [a.address])
+    c.pull(name(1), 100 * CHUNK, [b.address])
+    wait_until(lambda: fake.asked, 5, "the request")
+    b.close()
+
+
+# -- broadcast -----------------------------------------------------------------------------------------------------
+
+
+def test_a_broadcast_is_a_tree(nodes: Nodes) -> None:
+    source, others = nodes(), [nodes() for _ in range(8)]
+    data = os.urandom(100 * CHUNK)
+    source.put(name(), data)
+    pulls = [node.pull(name(), len(data), [source.address]) for node in others]
+    for pull in pulls:
+        pull.result(30)
+    assert all(node.read(name()) == data for node in others)
+    sent_in_all(8 * len(data), source, *others)
+    sent = [node.transfer.uploads.sent_bytes / len(data) for node in (source, *others)]
+    assert sent[0] <= 3.0, f"the source sent {sent[0]:.1f} times the object: {sent}"
+
+
+def test_what_is_still_arriving_is_passed_on(nodes: Nodes, impostor: Callable[..., Impostor]) -> None:
+    """The second half comes only after the first was passed on."""
+    data = os.urandom(4 * CHUNK)
+    go = threading.Event()
+
+    def slowly(want: protocol.Want) -> bytes:
+        if want.offset >= 2 * CHUNK:
+            assert go.wait(10)
+        return protocol.encode_bytes_head(want.length) + data[want.offset : want.offset + want.length]
+
+    fake = impostor(slowly)
+    b, c = nodes(limits=replace(LIMITS, stall_seconds=20.0)), nodes()
+    first = b.pull(name(), len(data), [fake.address])
+    second = c.pull(name(), len(data), [b.address])
+    wait_until(lambda: b.transfer.uploads.sent_bytes >= 2 * CHUNK, 10, "the first half at the second node")
+    assert not first.done()
+    go.set()
+    second.result(10)
+    first.result(10)
+    assert c.read(name()) == data == b.read(name())
+
+
+def test_the_death_of_a_node_inside_the_tree_hurts_nobody_else(nodes: Nodes) -> None:
+    source, others = nodes(), [nodes() for _ in range(8)]
+    data = os.urandom(400 * CHUNK)
+    source.put(name(), data)
+    pulls = [node.pull(name(), len(data), [source.address]) for node in others]
+    wait_until(lambda: any(inner(node) for node in others), 10, "somebody who passes it on")
+    dead = next(index for index, node in enumerate(others) if inner(node))
+    others[dead].kill()
+    for index, pull in enumerate(pulls):
+        if index != dead:
+            pull.result(30)
+            assert others[index].read(name()) == data
+    others[dead].call(lambda: others[dead].transfer.owner_left(OWNER))
+
+
+def inner(node: TransferNode) -> bool:
+    return node.transfer.uploads.sent_bytes > 0 and bool(node.transfer.pulls)

@@ -1,0 +1,63 @@
+"""Who reads the messages: the background thread gives way to an event loop that does."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kernel.runtime.waiting import Pump
+from kernel.testing.faults import wait_until
+from kernel.transport.reactor import Reactor
+
+
+class World:
+    """A pump, and a pipe whose bytes are its messages; `readers` are the threads that read them."""
+
+    def __init__(self) -> None:
+        self.reactor = Reactor()
+        self.pump = Pump(self.reactor, lambda: None, "test")
+        self.source, self.sink = os.pipe()
+        self.readers: list[int] = []
+        self.reactor.register(self.source, self._read)
+
+    def _read(self, events: int) -> None:
+        os.read(self.source, 1)
+        self.readers.append(threading.get_ident())
+
+    def send(self) -> None:
+        os.write(self.sink, b"x")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    made.pump.start()
+    yield made
+    made.pump.stop()
+    made.reactor.close()
+    os.close(made.source)
+    os.close(made.sink)
+
+
+def test_the_background_thread_leaves_the_messages_to_an_event_loop(world: World) -> None:
+    wait_until(lambda: world.pump._in_background, 10, "the background thread to wait for messages")
+    world.pump.yield_to_loop(True)
+    wait_until(lambda: not world.pump._in_background, 10, "the background thread to give way")
+    for expected in range(1, 20):
+        world.send()
+        while len(world.readers) < expected:
+            world.pump.poll_now()
+    assert set(world.readers) == {threading.get_ident()}
+
+
+def test_it_reads_them_when_the_loop_is_stuck_and_again_when_there_is_none(world: World) -> None:
+    world.pump.yield_to_loop(True)
+    world.send()
+    wait_until(lambda: world.readers, 10, "the background thread to help the loop")
+    world.pump.yield_to_loop(False)
+    world.send()
+    wait_until(lambda: len(world.readers) == 2, 10, "the background thread to be at it again")
+    assert threading.get_ident() not in world.readers
