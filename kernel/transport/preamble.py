@@ -4,7 +4,8 @@
     kind        1   1: the token handshake follows, 2: TLS follows, and the handshake inside it
     target     32   the name of the target, filled up with zeros
 
-Who can't be served is answered with REFUSED and one byte that says why, or not at all.
+Who can't be served is answered with REFUSED and one byte that says why, or not at all. Both are said twice: where TLS
+is about to begin, OpenSSL may read five bytes for the head of its first record before we look at them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TLS_NEEDED = 1
 NO_TLS = 2
 NOT_HERE = 3
 WRONG_TOKEN = 4
-_ANSWER = len(REFUSED) + 1
+_ANSWERS = (len(REFUSED) + 1, 2 * (len(REFUSED) + 1))
 _REASONS = {
     TLS_NEEDED: "its gateway speaks TLS only: switch TLS on here too, with a certificate of the same authority",
     NO_TLS: "its gateway speaks no TLS: switch TLS on there too, or off here",
@@ -46,11 +47,11 @@ def parse_preamble(data: bytes) -> tuple[str, bool]:
 
 def refusal(reason: int) -> bytes:
     """Return what is answered to somebody who can't be served."""
-    return REFUSED + bytes([reason])
+    return 2 * (REFUSED + bytes([reason]))
 
 
 def refusal_text(data: bytes) -> str:
     """Return why the other side refuses, or "" if `data`, which arrived during the handshake, is no refusal."""
-    if len(data) != _ANSWER or not data.startswith(REFUSED):
+    if len(data) not in _ANSWERS or not data.startswith(REFUSED):
         return ""
     return _REASONS.get(data[-1], "it refuses the connection")
