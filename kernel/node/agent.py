@@ -138,7 +138,7 @@ class Agent:
         }
         self.methods |= {
             "register": self._register,
-            "explain_storage": lambda connection, object: self.store.explain(object),
+            "explain_storage": lambda connection, object: (self.exchange or self.store).explain(object),
         }
         self._words: dict[int, Callable[..., None]] = {
             words.TO_PROCESS: self._answered,
@@ -591,7 +591,7 @@ class Agent:
         if len(self._departed) > _DEPARTED_KEPT:
             self._departed.popitem(last=False)
         if self.exchange is not None:
-            self.exchange.transfer.owner_left(process)
+            self.exchange.process_left(process)
         self.store.client_left(process)
 
     def _processes_gone(self, processes: list[ProcessId], place: str) -> None:

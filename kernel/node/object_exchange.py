@@ -8,7 +8,7 @@ from functools import partial
 
 from kernel.node.neighbours import Neighbours
 from kernel.node.store_service import StoreService
-from kernel.node.transfer.service import TransferService
+from kernel.node.transfer.service import Ticket, TransferService
 from kernel.node.transfer.store_link import StoreLink
 from kernel.runtime import operations as op
 from kernel.transport.addresses import SCHEME, TRANSFER, format_host_and_port, is_tcp, parse_tcp
@@ -51,6 +51,8 @@ class ObjectExchange:
         self.transfer = TransferService(reactor, store, _FETCHING, _address(place), dial)
         self._send = send
         self._here = here
+        self._readers: dict[ProcessId, dict[int, Ticket]] = {}
+        """What processes here wait for, by their requests."""
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
             op.STORE_FETCH: self._on_fetch,
             op.STORE_DELETE_AT: lambda connection, message: neighbours.delete(message[1], message[2]),
@@ -60,6 +62,16 @@ class ObjectExchange:
         """Break off what is on its way. Comes before the store is closed."""
         self.transfer.close()
         self.neighbours.close()
+
+    def process_left(self, process: ProcessId) -> None:
+        """A process, here or elsewhere, has ended: nothing is fetched for it any more, nor of what it owned."""
+        for ticket in self._readers.pop(process, {}).values():
+            ticket.cancel()
+        self.transfer.owner_left(process)
+
+    def explain(self, object: ObjectId) -> str:
+        """Say what a process here that reads an object waits for."""
+        return self.transfer.explain(object) or self._store.explain(object)
 
     def copy(
         self,
@@ -99,17 +111,23 @@ class ObjectExchange:
         _, request, object, size, places, owner, address = message
         client = connection.info.id
         elsewhere = [_address(place) for place in places if place != self._place]
+        waiting = self._readers.setdefault(client, {})
 
         def looked(found: object, error: Exception | None) -> None:
             if error is None:
                 self._pin(client, request, object)
                 self._link.unpin(object)
+            elif not self._here(client):
+                return
             elif isinstance(error, ObjectLostError) and elsewhere:
-                self.transfer.pull(object, size, owner, elsewhere, fetched)
+                ticket = self.transfer.pull(object, size, owner, elsewhere, fetched)
+                if ticket.then is not None:
+                    waiting[request] = ticket
             else:
                 self._fail(client, request, error)
 
         def fetched(error: Exception | None) -> None:
+            waiting.pop(request, None)
             if error is not None:
                 self._fail(client, request, error)
                 return

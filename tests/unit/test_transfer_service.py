@@ -84,6 +84,7 @@ class Impostor:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)  # wakes its thread, which closing does not
         self._listening.close()
         for sock in self._accepted:
             sock.close()
