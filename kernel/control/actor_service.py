@@ -6,8 +6,9 @@ import os
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from kernel.control import actors as control
+from kernel.control import actor_records as control
 from kernel.control import words
+from kernel.control.actors import ActorTable
 from kernel.control.lease_desk import LeaseRecord
 from kernel.control.lease_requests import read_strategy
 from kernel.control.nodes import Caller
@@ -26,7 +27,7 @@ class ActorService:
 
     def __init__(self, head: Head) -> None:
         self._head = head
-        self.table = control.ActorTable()
+        self.table = ActorTable()
         self._subscribers: dict[ActorId, set[Caller]] = {}
         self._unanswered: list[tuple[Caller, ActorId]] = []
         head.handlers |= {
@@ -84,7 +85,8 @@ class ActorService:
         if caller.closed:
             return
         record = self.table.actors.get(actor)
-        if self._head.restoring and (record is None or (record.worker and record.worker not in self._head.callers)):
+        head = self._head
+        if head.restoration.active and (record is None or (record.worker and record.worker not in head.callers)):
             self._unanswered.append((caller, actor))  # the node of its process, or of its owner, is still to come back
             return
         if record is None:

@@ -28,6 +28,7 @@ class DrainService:
         self._rows: dict[ObjectId, tuple[Any, ...]] = {}
         """What is to be copied now: size, owner, and the owner's address."""
         head.methods["drain_node"] = self._drain
+        head.words[words.DRAINING] = self.begin
 
     def _drain(self, caller: Caller, node_id: str, seconds: float | None) -> None:
         """Have a node leave; raise OptionError for one that is not there, or can't leave."""

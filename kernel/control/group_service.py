@@ -114,7 +114,7 @@ class GroupService:
         for step in instructions:
             record = self.table.groups[step.group]
             if isinstance(step, control.Reserve):
-                if not self._head.restoring:  # else `resume` asks for it
+                if not self._head.restoration.active:  # else `resume` asks for it
                     self._head.desk.handle(GroupRequested(record.request))
             elif isinstance(step, control.Dissolve):
                 self._dissolve(record)

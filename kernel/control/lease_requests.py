@@ -78,7 +78,7 @@ class LeaseRequests:
         cause = head.why_fallen(id)
         if cause:
             return f"that is gone: {cause}"
-        return "" if id in head.nodes or head.restoring else "there never was such a node"
+        return "" if id in head.nodes or head.restoration.active else "there never was such a node"
 
     def environment_for(self, caller: Caller, asked: Mapping[str, Any] | None) -> str:
         """Return the key of what a process asks for: what that adds to its own environment."""

@@ -80,7 +80,7 @@ class HeadProcess:
         self._door = Door(self._head, shared, config.death_seconds)
         self._head.journal.beside(NodeId(config.node))
         if self._head.journal.nodes():
-            self._head.restore()
+            self._head.restoration.begin()
         self._entrance = Entrance(
             path,
             True,

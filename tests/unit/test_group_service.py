@@ -334,7 +334,7 @@ def test_another_head_tells_the_scheduler_of_groups_before_what_is_in_them() -> 
     bench.lease(b"running-", served=WORKER)
     held = bench.told(words.FIND_WORKER)[0][-1]
     after = Bench(store)
-    after.head.restore()
+    after.head.restoration.begin()
     after.head.add_node(after.nodes[0])
     after.process(DRIVER, "driver")
     after.process(WORKER, "worker")
@@ -361,7 +361,7 @@ def test_a_lost_program_takes_its_groups_along_also_while_there_was_no_head() ->
     bench.lease(b"running-", served=WORKER)
     held = bench.told(words.FIND_WORKER)[0][-1]
     after = Bench(store)
-    after.head.restore()
+    after.head.restoration.begin()
     for node in after.nodes:
         after.head.add_node(node)
     after.process(WORKER, "worker")
