@@ -25,7 +25,8 @@ from kernel.runtime.lineage import Lineage
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.object_values import ObjectValues
 from kernel.runtime.objects import FAILED, PENDING, Entry
-from kernel.runtime.ownership import Arrival, Ownership
+from kernel.runtime.acknowledgements import Arrival
+from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.promises import Promises
 from kernel.runtime.serialization import ValueSerializer, current_load
@@ -33,7 +34,8 @@ from kernel.runtime.stacks import thread_stacks
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.submission import TaskSubmitter
-from kernel.runtime.tasks import Task, TaskTable
+from kernel.runtime.task import Task
+from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
@@ -310,7 +312,7 @@ class CoreRuntime:
     def use_serializer(self, serializer: ValueSerializer) -> None:
         """Serialize with what the session chose."""
         self.serializer = serializer
-        self.tasks.serializer = serializer
+        self.tasks.use_serializer(serializer)
         self.values.serializer = serializer
 
     def current_actor(self) -> bytes:

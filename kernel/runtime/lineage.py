@@ -12,10 +12,11 @@ from collections.abc import Callable
 
 from kernel.runtime import operations as op
 from kernel.runtime.definitions import FunctionDefinition
+from kernel.runtime.failures import failure_of
 from kernel.runtime.objects import FAILED, FREED, LOST, PENDING, STORED, Entry
-from kernel.runtime.ownership import Ownership, failure_of
+from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import ObjectLostError
 

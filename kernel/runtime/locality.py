@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel.runtime.objects import STORED
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 
 NEAR_BYTES = 1 << 20
 """Arguments that are smaller, all together, are no reason to go anywhere: they are there in a moment."""
