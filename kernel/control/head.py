@@ -112,14 +112,20 @@ class Head:
             self._on_end(reason)
 
     def close(self) -> None:
-        """Tell the observers, and remove the session's metadata: it is over. The nodes have left before."""
-        for node in self.living_nodes():
-            self.observe(observers.NODE, observers.DEAD, node.id, {"cause": self.ending})
+        """Let go of the metadata; if the session has ended, tell the observers, and remove its metadata.
+
+        The nodes have left before, or go on without this head until there is another.
+        """
+        if self.ending is not None:
+            for node in self.living_nodes():
+                self.observe(observers.NODE, observers.DEAD, node.id, {"cause": self.ending})
         self.observation.deliver()
+        over = self.ending is not None and isinstance(self.metadata, LastingMetadataStore)
         try:
-            self.metadata.discard() if isinstance(self.metadata, LastingMetadataStore) else self.metadata.close()
+            self.metadata.discard() if over else self.metadata.close()
         except MetadataError as error:
-            self.log.warning("the session's metadata could not be removed", reason=str(error))
+            what = "removed" if over else "closed"
+            self.log.warning(f"the session's metadata could not be {what}", reason=str(error))
 
     def _tick(self) -> None:
         self.reactor.call_later(TICK_SECONDS, self._tick)

@@ -116,7 +116,8 @@ class HeadProcess:
         os.close(agent)
         if self._head.ending is None:
             self._log.warning(AGENT_ENDED)
-            os._exit(1)  # what is written down stays, for the head that is started next
+            self._head.close()  # what is written down stays, for the head that is started next
+            os._exit(1)
         self._ended = True
 
 
