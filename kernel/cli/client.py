@@ -210,7 +210,7 @@ class SessionClient:
         answer = self._answers.pop(number)
         if answer[0] == op.REPLY_ERROR:
             raise pickle.loads(answer[2])
-        return pickle.loads(answer[2]) if isinstance(answer[2], bytes) else answer[2]
+        return pickle.loads(answer[2]) if answer[0] == op.REPLY_PICKLED else answer[2]
 
     def _await_answer(self, number: int, waiting: Waiting) -> None:
         deadline = time.monotonic() + self._seconds
@@ -232,7 +232,7 @@ class SessionClient:
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:
-            if message[0] in (op.REPLY, op.REPLY_ERROR):
+            if message[0] in (op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED):
                 self._answers[message[1]] = message
             elif message[0] == words.REFUSED:
                 self._refusal = message[1]

@@ -13,6 +13,7 @@ from kernel.control.lease_desk import LeaseRecord
 from kernel.control.lease_requests import read_strategy
 from kernel.control.nodes import Caller
 from kernel.runtime import operations as op
+from kernel.runtime.answers import Pickled
 from kernel.transport.connection import Message
 from kernel_spec import observers
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId, process_of
@@ -44,7 +45,7 @@ class ActorService:
             "kill_actor": self._kill,
             "actor_leaves": lambda caller, reason: self.table.ends_itself(caller.id, reason),
             "explain_actor": lambda caller, actor: self.explain(actor),
-            "actors": lambda caller: pickle.dumps(self.list()),
+            "actors": lambda caller: Pickled.of(self.list()),
         }
 
     # -- messages --------------------------------------------------------------------------------------------------

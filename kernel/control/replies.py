@@ -8,6 +8,7 @@ from typing import Any
 
 from kernel.logs import Logger
 from kernel.runtime import operations as op
+from kernel.runtime.answers import Pickled
 from kernel.transport.connection import Message
 from kernel_spec.errors import InternalError, KernelError
 
@@ -30,4 +31,6 @@ def reply(number: int, outcome: Any) -> Message:
     """Return the answer to call `number`. A KernelError is raised where it was asked for."""
     if isinstance(outcome, KernelError):
         return (op.REPLY_ERROR, number, pickle.dumps(outcome))
+    if isinstance(outcome, Pickled):
+        return (op.REPLY_PICKLED, number, bytes(outcome))
     return (op.REPLY, number, outcome)

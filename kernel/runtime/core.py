@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime import operations as op
+from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.actor_calls import ActorCaller, Channel
 from kernel.runtime.actor_creation import ActorCreator
+from kernel.runtime.answers import Pickled
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import (
     ActorOptions,
@@ -25,7 +27,6 @@ from kernel.runtime.lineage import Lineage
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.object_values import ObjectValues
 from kernel.runtime.objects import FAILED, PENDING, Entry
-from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.promises import Promises
@@ -331,8 +332,8 @@ class CoreRuntime:
 
     def query(self, method: str, *arguments: Any) -> Any:
         """See `Runtime.query`."""
-        data = self.io.call_agent(method, *arguments)
-        return pickle.loads(data) if isinstance(data, bytes) else data
+        answer = self.io.call_agent(method, *arguments)
+        return answer.load() if isinstance(answer, Pickled) else answer
 
     def explain(self, ref: ObjectRef) -> str:
         """See `Runtime.explain`."""

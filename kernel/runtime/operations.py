@@ -13,6 +13,8 @@ REPLY = 3
 """answer: request number, value."""
 REPLY_ERROR = 4
 """answer: request number, pickled error."""
+REPLY_PICKLED = 9
+"""answer: request number, value that the head has pickled."""
 
 # -- tasks and actor calls: owner <-> worker -----------------------------------------------------------------------
 

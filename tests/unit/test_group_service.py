@@ -118,7 +118,7 @@ class Bench:
         for message in self.heard_by(DRIVER):
             if message[0] == op.REPLY_ERROR:
                 raise pickle.loads(message[2])
-            if message[0] == op.REPLY:
+            if message[0] in (op.REPLY, op.REPLY_PICKLED):
                 return message[2] if message[2] is not None else "nothing"
         return None
 
