@@ -76,6 +76,7 @@ class HeadProcess:
             "plugins": manager.selected_names(),
             "observed": self._head.observation.active,
             "durable": self._head.journal.durable,
+            "head_away_seconds": config.head_away_seconds,
         }
         self._door = Door(self._head, shared, config.death_seconds)
         self._head.journal.beside(NodeId(config.node))
