@@ -95,9 +95,9 @@ class DrainService:
 
         def reported(report: dict[str, Any] | None) -> None:
             owners: dict[ObjectId, NodeId] = {}
-            for object, owner, size, state, *_ in report["stored"] if report is not None else ():
+            for object, owner, size, state, _, weak in report["stored"] if report is not None else ():
                 caller = self._head.callers.get(owner)
-                if caller is not None and state != "writing":
+                if caller is not None and state != "writing" and not weak:  # of a copy there is another
                     owners[object] = caller.node.id
                     self._rows[object] = (object, size, owner, caller.address)
             stay = [other.id for other in self._head.living_nodes() if not other.draining and other.address]

@@ -168,7 +168,7 @@ class Agent:
         if self.gateway is None:
             return None
         place, token, send = self.gateway_address, self.config.token, self.processes.send
-        neighbours = Neighbours(token, self.tls, self.reactor, send, self.store.delete)
+        neighbours = Neighbours(token, self.tls, self.reactor, send, self.store.delete, self.store.keep)
         self.gateway.serve_connections(AGENT, neighbours.on_messages, neighbours.on_close)
         here = self.processes.connections.__contains__
         exchange = ObjectExchange(place, token, self.tls, self.reactor, self.store, neighbours, send, here)

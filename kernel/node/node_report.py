@@ -29,5 +29,5 @@ def node_report(agent: Agent, objects: bool) -> dict[str, Any]:
         "store": {name: getattr(usage, name) for name in usage.__dataclass_fields__},
         "memory": agent.memory.status(),
         "held": agent.memory.sizes(pids) if objects else {},
-        "stored": [(row.object, row.owner, row.size, row.state, dict(row.pins)) for row in rows],
+        "stored": [(row.object, row.owner, row.size, row.state, dict(row.pins), row.weak) for row in rows],
     }

@@ -56,6 +56,7 @@ class ObjectExchange:
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
             op.STORE_FETCH: self._on_fetch,
             op.STORE_DELETE_AT: lambda connection, message: neighbours.delete(message[1], message[2]),
+            op.STORE_KEEP_AT: lambda connection, message: self._keep(message[1], message[2]),
         }
 
     def close(self) -> None:
@@ -79,7 +80,7 @@ class ObjectExchange:
         place: str,
         then: Callable[[int], None],
     ) -> None:
-        """Copy objects (id, size, owner, its address) from the node at `place`, and tell their owners.
+        """Copy objects (id, size, owner, its address) from the node at `place`, which goes, and tell their owners.
 
         `then(how many came)` is called at the end. What does not come stays where it is.
         """
@@ -95,9 +96,10 @@ class ObjectExchange:
         def looked(object: ObjectId, size: int, owner: ProcessId, address: str, error: Exception | None) -> None:
             if isinstance(error, ObjectLostError):
                 tell = partial(done, object, owner, address)
-                self.transfer.pull(object, size, owner, [_address(place)], tell, urgent=False)
+                self.transfer.pull(object, size, owner, [_address(place)], tell, urgent=False, keep=True)
                 return
             if error is None:
+                self._link.keep(object)
                 self._link.unpin(object)
             done(object, owner, address, error)
 
@@ -135,6 +137,12 @@ class ObjectExchange:
             self._tell_owner(owner, address, (op.COPIED, object, self._place))
 
         self._link.pin(object, looked)
+
+    def _keep(self, place: str, object: ObjectId) -> None:
+        if place == self._place:
+            self._store.keep(object)
+        else:
+            self.neighbours.keep(place, object)
 
     def _pin(self, client: ProcessId, request: int, object: ObjectId) -> None:
         if self._here(client):

@@ -142,7 +142,9 @@ class Lineage:
         size, known = entry.value
         left = tuple(place for place in known if place not in places)
         entry.value = (size, left)
-        if not left:
+        if left:
+            self._ownership.keep_at(entry.id, left[0])
+        else:
             entry.state = LOST
 
 
@@ -151,8 +153,9 @@ def _why_not(entry: Entry, task: Task | None) -> str:
     if task is None:
         how = "freed" if entry.state == FREED else "on a node that is gone"
         return (
-            f"it is {how}, and it was put or came from an actor or a generator, so there is no task that could make it "
-            "again; keep what must survive a node in files, or have a task make it"
+            f"it is {how}, and it was put, or came from an actor, a generator or a task with max_retries=0, so "
+            "nothing could make it again; keep what must survive a node in files, or have a task make it that may "
+            "run again"
         )
     if task.retries == 0:
         return (

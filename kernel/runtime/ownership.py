@@ -144,6 +144,10 @@ class Ownership:
         """Have the stores of `places` forget an object, soon."""
         self._deletions.add(id, places)
 
+    def keep_at(self, id: ObjectId, place: str) -> None:
+        """Have the store of `place` keep its copy: the one that it was made from may be gone."""
+        self._store.keep_at(place, id)
+
     def contain(self, entry: Entry, inner: Iterable[ObjectRef]) -> None:
         """Note that the value of `entry` holds the references `inner`."""
         entries = [ref._entry for ref in inner]

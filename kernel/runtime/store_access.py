@@ -121,6 +121,10 @@ class StoreAccess:
         """Tell the store of another node the same. Under the lock."""
         self._process.tell_agent((op.STORE_DELETE_AT, place, ids))
 
+    def keep_at(self, place: str, id: ObjectId) -> None:
+        """Tell the store of a node that it has the copy that counts. Under the lock."""
+        self._process.tell_agent((op.STORE_KEEP_AT, place, id))
+
     def close(self) -> None:
         """Unmap the store."""
         if self._client is not None:

@@ -16,7 +16,19 @@ from contextlib import contextmanager
 from kernel.testing.object_store_shell import OWNER, READER, WRITER, StoreShell, ignore_release
 from kernel_spec.errors import ObjectLostError, ObjectStoreError, OutOfDiskError, SpillError
 from kernel_spec.ids import ObjectId, TaskId, object_id
-from kernel_spec.store import Abort, ClientLeft, Create, Delete, Failed, ObjectStore, Reply, RestoreLate, Seal, Unpin
+from kernel_spec.store import (
+    Abort,
+    ClientLeft,
+    Create,
+    Delete,
+    Failed,
+    Keep,
+    ObjectStore,
+    Reply,
+    RestoreLate,
+    Seal,
+    Unpin,
+)
 
 
 def name(index: int) -> ObjectId:
@@ -228,6 +240,19 @@ class ObjectStoreConformance:
             assert not shell.disk
             assert "weak" in str(self.failure(shell, shell.pin(name(1)), ObjectLostError))
             assert shell.read(name(0)) == b"s" * 400
+            shell.handle(Delete([name(0), name(1), name(2)]))
+            self.is_empty(shell)
+
+    def test_weak_objects_may_have_to_be_kept_after_all(self) -> None:
+        with self.shell(1000) as shell:
+            shell.put(name(0), b"k" * 400, weak=True)
+            shell.handle(Keep(name(0)))
+            shell.put(name(1), b"w" * 400, weak=True)
+            shell.handle(Keep(name(2)))
+            shell.put(name(2), b"n" * 400)
+            assert shell.read(name(0)) == b"k" * 400
+            self.failure(shell, shell.pin(name(1)), ObjectLostError)
+            assert {row.object: row.weak for row in shell.server.objects()} == {name(0): False, name(2): False}
             shell.handle(Delete([name(0), name(1), name(2)]))
             self.is_empty(shell)
 
