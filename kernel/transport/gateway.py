@@ -237,7 +237,10 @@ class Gateway:
             pass_in(self._courier, arrival.socket, os.path.join(self._sockets, target + SUFFIX))
         except (FileNotFoundError, ConnectionRefusedError):
             self._answer(arrival, NOT_HERE)
-            self._on_refused(f"a peer asked for process {target}, which is not here")
+            if target != HEAD:
+                self._on_refused(f"a peer asked for process {target}, which is not here")
+            elif not self.splice_to:  # else it is away: whoever starts it again has said so, and nodes keep asking
+                self._on_refused("a peer asked for the head, which is not here")
         except OSError as error:
             late = self._reactor.clock() >= deadline or self._passing >= MAXIMUM_STRANGERS
             if late or self._courier.fileno() < 0:

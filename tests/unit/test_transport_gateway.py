@@ -203,6 +203,17 @@ def test_who_is_not_here_is_told_so_and_nothing_else(node, target):
     sock.close()
 
 
+@pytest.mark.parametrize("is_on_this_node", [False, True])
+def test_a_head_that_is_away_is_no_news_on_its_own_node(tmp_path, is_on_this_node):
+    node = Node(tmp_path, splice_to=str(tmp_path / "control") if is_on_this_node else "")
+    for _ in range(3):
+        connection = node.connect("head")
+        node.until(lambda one=connection: one.closed)
+        assert "nobody of that name is there" in connection.info[1][0]
+    assert node.refused == ([] if is_on_this_node else ["a peer asked for the head, which is not here"] * 3)
+    node.close()
+
+
 def test_a_process_that_is_gone_is_not_here(node):
     node.start_process()
     connection = node.connect(PROCESS)
