@@ -88,7 +88,7 @@ class LeaseService:
             self.desk.release(id, broken=False)
 
     def _worker_found(self, node: Node, lease: LeaseId, worker: ProcessId) -> None:
-        record = self.desk.served(lease, worker)
+        record = self.desk.served(lease, node.id, worker)
         if record is None:
             return
         if record.holder is None:

@@ -319,6 +319,24 @@ def test_an_affinity_to_a_lost_node_is_refused_also_for_who_waited(bench: Bench)
     assert str(error).startswith(f"f() may run only on node {SECOND.hex()}, and that is gone: no power")
 
 
+def test_a_worker_found_for_a_lease_that_was_taken_from_its_node_is_not_handed_out(bench: Bench) -> None:
+    bench.join()
+    bench.lease(b"lease-1-", group=False)
+    bench.scheduler.answers[LeaseRequested] = [Grant(LeaseId(b"lease-1-"), SECOND, Allocation(CPU), 0)]
+    bench.head.desk.take(LeaseId(b"lease-1-"), "somebody else needs it more")
+    bench.tell(0, words.WORKER_FOUND, b"lease-1-", WORKER)
+    assert bench.heard_by(DRIVER) == []
+    bench.tell(1, words.WORKER_FOUND, b"lease-1-", OTHER)
+    assert [(message[0], message[2]) for message in bench.heard_by(DRIVER)] == [(op.LEASE_GRANTED, OTHER)]
+
+
+def test_what_waits_for_the_nodes_of_an_earlier_head_is_explained(bench: Bench) -> None:
+    bench.join()
+    bench.head.desk.hold()
+    bench.lease(b"lease-1-", granted=False, group=False)
+    assert "waits for the nodes there were" in bench.call("explain_lease", b"lease-1-")
+
+
 class LastingStore(LocalMetadataStore):
     """A store that outlives a head, as that test has it."""
 
