@@ -653,6 +653,18 @@ def test_ids_and_namespace_of_the_session():
     assert kernel.nodes()[0]["NodeID"] == context.get_node_id()
 
 
+def test_a_node_says_what_it_offers_and_what_of_that_is_free():
+    @kernel.remote(memory=64 << 20)
+    def look():
+        (node,) = [row for row in kernel.nodes() if row["Alive"]]
+        return node["Resources"], node["Available"]
+
+    offered, free = kernel.get(look.remote())
+    assert offered == kernel.cluster_resources() and offered.keys() == free.keys()
+    assert min(offered[name] for name in ("CPU", "memory", "object_store_memory")) > 0
+    assert offered["memory"] - free["memory"] == 64 << 20 and offered["CPU"] - free["CPU"] == 1
+
+
 def test_gpus_are_given_out():
     @kernel.remote(num_gpus=1)
     def look():
