@@ -113,8 +113,11 @@ def find_head(address: str | None = None) -> Session | DistantHead:
     return DistantHead(address, token_to_join(address, options.get(_TOKEN)), files)
 
 
-def find_session(address: str | None = None) -> Session:
-    """Return the session that `address` names, the newest without it. Raises Failure or Refusal when there is none."""
+def find_session(address: str | None = None, advice: str = "") -> Session:
+    """Return the session that `address` names, the newest without it. Raises Failure or Refusal when there is none.
+
+    `advice` says what to do where `address` is that of a head (HOST:PORT) and its cluster has no node on this machine.
+    """
     sessions = running_sessions()
     if address in (None, "", "auto"):
         if not sessions:
@@ -124,7 +127,7 @@ def find_session(address: str | None = None) -> Session:
     if is_place(address):
         session = session_of_cluster(address, sessions)
         if session is None:
-            raise Refusal(f"this needs a node of the cluster at {address} on this machine, and there is none")
+            raise Refusal(f"this machine has no node of the cluster at {address}{f'; {advice}' if advice else ''}")
         return session
     return match_session(address, sessions)
 

@@ -225,14 +225,14 @@ class Answers:
         return self._ask_processes("trace", put_together)
 
     def stacks(self, caller: Caller) -> Later:
-        """Return the Python stacks of every process that answers, by pid (see `kernel.runtime.stacks`)."""
+        """Return the Python stacks of every process that answers, by node and pid (see `kernel.runtime.stacks`)."""
 
         def put_together(answers: dict[ProcessId, Any]) -> Pickled:
             found = {}
             for process, threads in answers.items():
                 there = self._head.callers.get(process)
                 if there is not None and threads:
-                    found[there.pid] = threads
+                    found[there.node.id.hex(), there.pid] = threads
             return Pickled.of(found)
 
         return self._ask_processes("stacks", put_together)
