@@ -13,13 +13,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from kernel.transport.acceptor import Acceptor
 from kernel.transport.addresses import HEAD, format_host_and_port
 from kernel.transport.admissions import MAXIMUM_STRANGERS, Admissions
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials
 from kernel.transport.incoming import IncomingConnections
 from kernel.transport.inlet import SUFFIX, pass_in
-from kernel.transport.listener import HANDSHAKE_SECONDS, PAUSE_SECONDS
+from kernel.transport.listener import HANDSHAKE_SECONDS
 from kernel.transport.preamble import LENGTH, MAGIC, NO_TLS, NOT_HERE, TLS_NEEDED, parse_preamble, refusal
 from kernel.transport.reactor import Reactor
 from kernel.transport.refusals import Refusals
@@ -76,13 +77,12 @@ class Gateway:
         self._arrivals: dict[int, _Arrival] = {}  # by descriptor, the oldest first
         self._passing = 0
         self._splices: set[Splice] = set()
-        self._failing = False
         self._courier = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._courier.setblocking(False)
-        self._socket = _listen(host, port)
+        listening = _listen(host, port)
         self.host = host
-        self.port: int = self._socket.getsockname()[1]
-        reactor.register(self._socket.fileno(), self._accept)
+        self.port: int = listening.getsockname()[1]
+        self._acceptor = Acceptor(listening, reactor, self._accepted, self._on_refused)
 
     @property
     def address(self) -> str:
@@ -119,8 +119,7 @@ class Gateway:
 
     def close(self) -> None:
         """Stop listening, and drop whoever has not been handed over yet. What was, stays."""
-        self._reactor.unregister(self._socket.fileno())
-        self._socket.close()
+        self._acceptor.close()
         for arrival in list(self._arrivals.values()):
             self._forget(arrival)
             arrival.socket.close()
@@ -132,7 +131,7 @@ class Gateway:
 
     def abandon(self) -> None:
         """Let go of the sockets in a forked child; the parent goes on listening."""
-        self._socket.close()
+        self._acceptor.abandon()
         self._courier.close()
         for arrival in self._arrivals.values():
             arrival.socket.close()
@@ -143,20 +142,11 @@ class Gateway:
 
     # -- arriving --------------------------------------------------------------------------------------------------
 
-    def _accept(self, events: int) -> None:
-        for _ in range(64):
-            try:
-                sock, _ = self._socket.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._pause(error)
-                return
-            self._failing = False
-            if len(self._arrivals) >= MAXIMUM_STRANGERS:
-                oldest = next(iter(self._arrivals.values()))
-                self._refuse(oldest, "too many connections at once that did not say whom they are for")
-            self._expect(sock)
+    def _accepted(self, sock: socket.socket) -> None:
+        if len(self._arrivals) >= MAXIMUM_STRANGERS:
+            oldest = next(iter(self._arrivals.values()))
+            self._refuse(oldest, "too many connections at once that did not say whom they are for")
+        self._expect(sock)
 
     def _expect(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -164,18 +154,6 @@ class Gateway:
         self._arrivals[sock.fileno()] = arrival
         self._reactor.register(sock.fileno(), lambda events: self._on_first_bytes(arrival))
         self._reactor.call_later(HANDSHAKE_SECONDS, lambda: self._expire(arrival))
-
-    def _pause(self, error: OSError) -> None:
-        """Leave who knocks waiting for a moment: the socket stays ready, so that the loop would spin."""
-        if not self._failing:
-            self._failing = True
-            self._on_refused(f"connections can't be accepted, and wait: {error.strerror}")
-        self._reactor.unregister(self._socket.fileno())
-        self._reactor.call_later(PAUSE_SECONDS, self._go_on)
-
-    def _go_on(self) -> None:
-        if self._socket.fileno() >= 0:
-            self._reactor.register(self._socket.fileno(), self._accept)
 
     def _on_first_bytes(self, arrival: _Arrival) -> None:
         try:
@@ -303,7 +281,6 @@ def _listen(host: str, port: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(place)
         sock.listen(1024)
-        sock.setblocking(False)
     except OSError:
         sock.close()
         raise

@@ -12,12 +12,13 @@ import time
 import pytest
 
 from kernel.transport import dialling, gateway
+from kernel.transport.acceptor import PAUSE_SECONDS
 from kernel.transport.addresses import TcpAddress
 from kernel.transport.authentication import Handshake
 from kernel.transport.connecting import connect, open_socket
 from kernel.transport.entrance import Entrance
 from kernel.transport.inlet import Inlet, pass_in
-from kernel.transport.listener import HANDSHAKE_SECONDS, PAUSE_SECONDS
+from kernel.transport.listener import HANDSHAKE_SECONDS
 from kernel.transport.preamble import preamble
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ProtocolError
@@ -542,7 +543,7 @@ def test_a_flood_keeps_nobody_out_and_nothing_grows(node):
 
 
 def test_a_gateway_without_descriptors_rests_says_so_once_and_goes_on(node):
-    real = node.gateway._socket
+    real = node.gateway._acceptor._socket
 
     class Starved:
         attempts = 0
@@ -554,7 +555,7 @@ def test_a_gateway_without_descriptors_rests_says_so_once_and_goes_on(node):
         def fileno(self):
             return real.fileno()
 
-    starved = node.gateway._socket = Starved()
+    starved = node.gateway._acceptor._socket = Starved()
     connection = node.connect("agent")
     for attempts in (1, 2, 3):
         node.until(lambda attempts=attempts: starved.attempts == attempts)
@@ -563,7 +564,7 @@ def test_a_gateway_without_descriptors_rests_says_so_once_and_goes_on(node):
         assert starved.attempts == attempts
         node.clock.added += PAUSE_SECONDS
     assert node.refused == ["connections can't be accepted, and wait: Too many open files"]
-    node.gateway._socket = real
+    node.gateway._acceptor._socket = real
     hear(node, connection, node.heard)
     connection.close()
 
