@@ -149,6 +149,7 @@ class HeadElsewhere:
     ) -> None:
         self._reactor = reactor
         self._remote = uplink
+        uplink.gives_up = child is None
         self._child = child
         self._on_word = on_word
         self._snapshot = snapshot

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -88,6 +89,8 @@ class RemoteUplink:
         self._reactor = reactor
         self._node = node
         self._leaving = False
+        self.gives_up = True
+        """Whether a head that stays away is given up; not where somebody starts it again, and says if he can't."""
         self.settings: dict[str, Any] = {}
         self._description: Mapping[str, Any] = {}
         self._refusal = ""
@@ -219,7 +222,7 @@ class RemoteUplink:
         if first:
             self._lost_at = self._reactor.clock()
         tries = bool(self.settings.get("durable")) and not self._refusal
-        seconds = self.settings["head_away_seconds"] if tries else 0.0
+        seconds = 0.0 if not tries else self.settings["head_away_seconds"] if self.gives_up else math.inf
         if not self._leaving and self._reactor.clock() - self._lost_at < seconds:
             self._reactor.call_later(self._pause, self._redial)
             self._pause = min(self._pause * 1.5, REDIAL_SECONDS[1])

@@ -180,6 +180,17 @@ def test_a_head_that_keeps_nothing_ends_the_session_when_it_dies() -> None:
             kernel.get(Counter.remote().up.remote(), timeout=20)
 
 
+def test_a_head_is_started_again_though_no_node_waits_for_it() -> None:
+    kernel.shutdown()
+    with Cluster(num_cpus=1, resources={"far": 4}, head_apart=True, plugins=PLUGINS, head_away_seconds=0.0) as other:
+        other.connect()
+        counter = Counter.remote()
+        assert kernel.get(counter.up.remote(), timeout=20)[0] == 1
+        other.kill_head()
+        assert kernel.get(far.remote("asked of the next head"), timeout=30) == "asked of the next head"
+        assert kernel.get(counter.up.remote(), timeout=20)[0] == 2
+
+
 def test_nodes_look_for_a_lost_head_as_long_as_they_were_told(tmp_path: Path) -> None:
     kernel.shutdown()
     with Cluster(num_cpus=1, head_apart=True, plugins=PLUGINS, head_away_seconds=1.0) as other:
