@@ -662,7 +662,7 @@ def test_a_node_says_what_it_offers_and_what_of_that_is_free():
     offered, free = kernel.get(look.remote())
     assert offered == kernel.cluster_resources() and offered.keys() == free.keys()
     assert min(offered[name] for name in ("CPU", "memory", "object_store_memory")) > 0
-    assert offered["memory"] - free["memory"] == 64 << 20 and offered["CPU"] - free["CPU"] == 1
+    assert offered["memory"] - free["memory"] >= 64 << 20 and offered["CPU"] - free["CPU"] >= 1
 
 
 def test_gpus_are_given_out():
