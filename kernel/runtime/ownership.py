@@ -57,6 +57,8 @@ class Ownership:
             op.SETTLED: self._on_settled,
             op.COPIED: self._on_copied,
         }
+        self._unheld: list[Entry] = []
+        self._freeing = False
         process.on_peer_lost.append(self._on_peer_lost)
         for leftovers in (dropped, self._deletions.here, self._deletions.elsewhere, self._releases):
             process.after_batch(leftovers, self.drain)
@@ -99,7 +101,24 @@ class Ownership:
         """Undo `hold`."""
         for entry in entries:
             entry.holds -= 1
-            self.free_unneeded(entry)
+            self._unheld.append(entry)
+        self._free_unheld()
+
+    def reconsider(self, entry: Entry) -> None:
+        """Free an entry if nobody needs it, after all else that is being freed."""
+        self._unheld.append(entry)
+        self._free_unheld()
+
+    def _free_unheld(self) -> None:
+        """Free what nobody needs, and what only that needed, in turn: a chain may be longer than the stack."""
+        if self._freeing:
+            return
+        self._freeing = True
+        try:
+            while self._unheld:
+                self.free_unneeded(self._unheld.pop())
+        finally:
+            self._freeing = False
 
     def free_unneeded(self, entry: Entry) -> None:
         """Free the entry if nobody needs it and no task is going to write it."""

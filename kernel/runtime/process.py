@@ -228,8 +228,8 @@ class Process:
         self._requests.pop(request.number, None)
         if not done:
             raise TimeoutError(f"no answer within {timeout} s")
-        if request.error is not None:
-            raise request.error
+        if request.failed:
+            raise request.take_error()
         return request.value
 
     def withdraw(self, request: Request, undo: Callable[[], None]) -> None:
@@ -237,7 +237,7 @@ class Process:
         with self.lock:
             if request.remaining > 0:
                 self._requests[request.number] = WithdrawnRequest(request, undo)
-            elif request.error is None:
+            elif not request.failed:
                 undo()
 
     def call_agent(self, method: str, *arguments: Any, timeout: float | None = None) -> Any:

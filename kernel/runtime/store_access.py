@@ -71,7 +71,7 @@ class StoreAccess:
             with process.lock:
                 process.tell_agent((op.STORE_SEAL, id, False))
         except BaseException:
-            if request is None or request.error is None:
+            if request is None or not request.failed:
                 with process.lock:
                     process.tell_agent((op.STORE_ABORT, id))
             raise

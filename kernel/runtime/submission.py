@@ -87,7 +87,7 @@ class TaskSubmitter:
             return
         failure = self._arguments.failure(task) if task.slots is not None else None
         if failure is not None:
-            self._table.fail(task, *failure)
+            self._table.fail_in_turn(task, failure)
             return
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
         pool = self._pools.plain.get((definition.shape.key, task.retries != 0)) if task.holds is None else None

@@ -65,6 +65,11 @@ class Task:
         """What people call it."""
         return f"{self.actor}.{self.definition.name}" if self.actor else self.definition.name
 
+    @property
+    def runs_a_stream(self) -> bool:
+        """Whether it is a generator that has not ended, or runs again."""
+        return self.stream is not None and (not self.stream.finished or bool(self.stream.awaited))
+
     def all_entries(self) -> list[Entry]:
         """Return the entries of its results."""
         return self.entries if type(self.entries) is list else [self.entries]  # type: ignore[list-item]

@@ -9,18 +9,19 @@ from __future__ import annotations
 import itertools
 import pickle
 import sys
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.definitions import CallOptions, FunctionDefinition
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
+from kernel.runtime.objects import FAILED, INLINE, LOST, PENDING, Entry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.store_access import StoreAccess
-from kernel.runtime.streams import DynamicReturns, Stream
+from kernel.runtime.streams import NO_MORE, DynamicReturns, Stream
 from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.task_arguments import TaskArguments
 from kernel.runtime.task_error import rebuild
@@ -45,9 +46,13 @@ class TaskTable:
         self.on_retry: Callable[[Task], None] = lambda task: None
         self.keep_recipe: Callable[[Task], bool] = lambda task: False
         """Asked when a task has ended; after a yes, what it held is held on (`kernel.runtime.lineage`)."""
+        self.keep_item: Callable[[Task, Entry], None] = lambda task, entry: None
+        self.on_items_missing: Callable[[Task], None] = lambda task: None
+        """Called when a generator has ended that was to give single items once more, and did not."""
         self.arguments = TaskArguments(process, ownership, store, serializer)
         self.budget = self.arguments.budget
         self._pack = self.arguments.pack
+        self._failing: deque[tuple[Task, tuple[int, bytes]]] = deque()
         self._prefix = bytes(process.id)
         self._counter = itertools.count(1)
         process.handlers |= {
@@ -134,7 +139,8 @@ class TaskTable:
                 self.ownership.discard(object_id(TaskId(id), index), result, refs, sender)
             return
         if task.definition.returns == op.DYNAMIC:
-            self._gather(task)
+            if task.entries.state == PENDING:  # type: ignore[union-attr]
+                self._gather(task)
         else:
             for entry, result, refs in zip(task.all_entries(), results, carried, strict=False):
                 if entry.state == PENDING:
@@ -180,6 +186,17 @@ class TaskTable:
             self.break_stream(task, (kind, data))
         self._release(task)
 
+    def fail_in_turn(self, task: Task, failure: tuple[int, bytes]) -> None:
+        """End a task with the failure of an argument, after those that are failing: a chain may have any length."""
+        self._failing.append((task, failure))
+        if len(self._failing) > 1:
+            return
+        while self._failing:
+            try:
+                self.fail(self._failing[0][0], *self._failing[0][1])
+            finally:
+                self._failing.popleft()
+
     def fail_with(self, task: Task, error: KernelError) -> None:
         """End a task with an error of ours."""
         self.fail(task, op.CANCELLED if isinstance(error, TaskCancelledError) else op.SYSTEM_ERROR, pickle.dumps(error))
@@ -206,6 +223,8 @@ class TaskTable:
             task.holds = None
         self.budget.end(task)
         self.on_finished(task)
+        if task.stream is not None and task.stream.awaited:
+            self.on_items_missing(task)
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
@@ -215,18 +234,40 @@ class TaskTable:
         sender = connection.info.id
         key = object_id(TaskId(id), index)
         stream = task.stream if task is not None else None
-        if stream is not None and stream.sender is not connection:
+        if task is None or stream is None:
+            self.ownership.discard(key, result, carried, sender)
+            return
+        if stream.sender is not connection:
             stream.sender = connection
-            if stream.closed or stream.taken:  # said to nobody yet, or to a worker that has died
-                self.process.send(connection, (op.STREAM_TAKEN, id, -1 if stream.closed else stream.taken))
-        if task is None or stream is None or stream.closed or index <= stream.received:
-            self.ownership.discard(key, result, carried, sender)  # nobody listens, or a retried task repeats itself
+            allowance = stream.allowance()
+            if allowance is not None:  # said to nobody yet, or to a worker that has died
+                self.process.send(connection, (op.STREAM_TAKEN, id, allowance))
+        if stream.finished or index <= stream.received:
+            self._on_repeated_item(connection, task, stream, message)
+            return
+        if stream.closed:
+            self.ownership.discard(key, result, carried, sender)
             return
         entry = Entry(key, 1)
         entry.site = task.site
         self.ownership.objects[key] = entry
         self.ownership.settle(entry, result, carried, sender, key)
+        self.keep_item(task, entry)
         stream.append(ObjectRef(entry), index)
+
+    def _on_repeated_item(self, connection: Connection, task: Task, stream: Stream, message: Message) -> None:
+        """A generator that runs again comes to an item that was there before: it may have been lost since."""
+        _, id, index, result, carried = message
+        key = object_id(TaskId(id), index)
+        stream.awaited.pop(key, None)
+        entry = self.ownership.objects.get(key)
+        if entry is not None and entry.state in (PENDING, LOST):
+            self.ownership.settle(entry, result, carried, connection.info.id, key)
+            self.keep_item(task, entry)
+        else:
+            self.ownership.discard(key, result, carried, connection.info.id)
+        if index >= stream.received and (stream.finished or stream.closed):
+            self.process.send(connection, (op.STREAM_TAKEN, id, NO_MORE))
 
     def _gather(self, task: Task) -> None:
         """Make the one value of a task with a dynamic number of returns: the list of its references."""
@@ -241,6 +282,9 @@ class TaskTable:
         """End a stream with an item that raises."""
         stream = task.stream
         assert stream is not None
+        self._fail_awaited(stream, failure)
+        if stream.finished:
+            return
         index = stream.received + 1
         entry = Entry(object_id(task.id, index), 1)
         entry.site = task.site
@@ -248,3 +292,12 @@ class TaskTable:
         entry.resolve(FAILED, failure)
         stream.append(ObjectRef(entry), index)
         stream.finish()
+
+    def _fail_awaited(self, stream: Stream, failure: tuple[int, bytes]) -> None:
+        """The generator fails before it comes to items that were to come once more."""
+        awaited, stream.awaited = stream.awaited, {}
+        for id in awaited:
+            entry = self.ownership.objects.get(id)
+            if entry is not None and entry.state == PENDING:
+                entry.resolve(FAILED, failure)
+                self.ownership.free_unneeded(entry)

@@ -54,6 +54,16 @@ def test_a_call_gives_its_result():
     assert kernel.get(identity.remote(42)) == 42
 
 
+def test_a_failure_goes_through_a_chain_longer_than_the_stack():
+    gate = Gate.remote()
+    ref = refuse.remote(gate.passed.remote())
+    for _ in range(2000):
+        ref = identity.remote(ref)
+    gate.open.remote(7)
+    with pytest.raises(Refused, match="refused with 7"):
+        kernel.get(ref, timeout=60)
+
+
 def test_a_list_of_references_gives_values_in_its_order():
     assert kernel.get([identity.remote(i) for i in range(20)]) == list(range(20))
 

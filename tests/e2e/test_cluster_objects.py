@@ -159,7 +159,7 @@ def test_a_copy_may_be_dropped_until_it_is_the_last(cluster: Cluster, eventually
     more += [make.options(**there).remote(i) for i in range(4)]
     kernel.wait(more, num_returns=9, timeout=30)
     assert kernel.get(total.options(**there).remote(first)) == 1_000_000
-    with pytest.raises(kernel.exceptions.ObjectLostError, match="a task with max_retries=0, so nothing could"):
+    with pytest.raises(kernel.exceptions.ObjectLostError, match=r"max_retries are 0 or used up\), so nothing could"):
         kernel.get(second, timeout=30)
     del more
     cluster.remove_node(small)
