@@ -42,7 +42,7 @@ def view_of_a_store(*arguments: Any) -> Any:
 def runner() -> CallRunner:
     runtime: Any = SimpleNamespace(
         identity=SimpleNamespace(id=b"process1", node=b"node"),
-        io=SimpleNamespace(send=None),
+        io=SimpleNamespace(send=None, identity=SimpleNamespace(gateway="")),
         serializer=ValueSerializer(),
         store=SimpleNamespace(view=view_of_a_store),
         ownership=SimpleNamespace(objects={}),
