@@ -47,6 +47,7 @@ GRACE_SECONDS = 2.0
 RESTORE_SECONDS = 10.0
 """How long a head that was started again waits for the nodes there were."""
 STARTER_ENDED = "the program that started it ended"
+_ON_LEASES = (op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE)
 
 
 class Head:
@@ -70,10 +71,12 @@ class Head:
         self.methods: dict[str, Callable[..., Any]] = {}
         self._on_end = on_end
         self._asked: dict[int, tuple[NodeId, Callable[[Any], None]]] = {}
-        self._question = 0
+        self._question = int.from_bytes(os.urandom(4), "little")  # an answer to an earlier head is none to this one
         self._missing: set[NodeId] = set()
         self.fallen: dict[NodeId, str] = {}
         self.restoring = False
+        self._postponed: list[tuple[Node, ProcessId, Message]] = []
+        """What processes said of leases before all that there are were known."""
         self.environments = Environments()
         self.archives = Archives(config.directory)
         self.jobs = JobTable()
@@ -96,7 +99,7 @@ class Head:
         self.handlers |= {
             op.CALL: self._on_call,
             op.CANCEL_LEASE: lambda caller, message: self.desk.cancel(message[1]),
-            op.RETURN_LEASE: lambda caller, message: self._on_return_lease(message[1], message[2]),
+            op.RETURN_LEASE: self._on_return_lease,
         }
         self.requests = LeaseRequests(self)
         self.actors = ActorService(self)
@@ -166,9 +169,14 @@ class Head:
         for id in self._missing:
             self.fallen[id] = "it did not come back when the head was started again"
             self.journal.node(id, self.fallen[id])
+        self._mourn_the_fallen()
         self.groups.resume()
         self.desk.adopt(self.callers, self.actors.table.leases)
         self.actors.resume()
+        postponed, self._postponed = self._postponed, []
+        for node, process, message in postponed:
+            self.handle(node, (words.FROM_PROCESS, process, message))
+        self._drop_leases_nobody_has()
         for job in list(self.jobs.jobs.values()):
             if job.is_program and not job.ended and job.driver not in self.callers:
                 self._end_job(job.driver)
@@ -177,6 +185,22 @@ class Head:
         for node in self.living_nodes():
             self.ask_node(node, "report", partial(self._forget_owners, node), True)
         self.log.warning("the session goes on with another head", nodes=len(self.nodes), lost_nodes=len(self._missing))
+
+    def _mourn_the_fallen(self) -> None:
+        """Say which nodes are gone: an earlier head may not have come to it."""
+        living = {node.address for node in self.living_nodes()}
+        for address in self.journal.addresses_of(self.fallen) - living:
+            for node in self.living_nodes():
+                node.send((words.PROCESSES_GONE, [], address))
+
+    def _drop_leases_nobody_has(self) -> None:
+        """Release what was given back to, or never heard of from, an earlier head."""
+        for caller, leases in self.desk.held_by().items():
+            self.ask(caller, "leases_not_held", self._release_all, leases)
+
+    def _release_all(self, leases: list[LeaseId] | None) -> None:
+        for id in leases or ():
+            self.desk.release(id, broken=True)
 
     def _forget_owners(self, node: Node, report: Mapping[str, Any] | None) -> None:
         """Have a node free what is owned by processes that were lost while there was no head."""
@@ -209,6 +233,8 @@ class Head:
 
     def _tick(self) -> None:
         self.reactor.call_later(TICK_SECONDS, self._tick)
+        if self.journal.behind:
+            self.journal.catch_up()
         if self.desk.waiting or self.groups.table.waiting:
             self.desk.tick()
 
@@ -222,6 +248,7 @@ class Head:
         """A node joined."""
         self.nodes[node.id] = node
         self.journal.node(node.id)
+        self.journal.address(node.id, node.address)
         self.observe(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
         node.send((words.OBSERVE, self.observation.active))
         self.desk.add_node(node.id, node.total, dict(node.labels), node.devices)
@@ -315,7 +342,10 @@ class Head:
             return
         if handler is None:
             raise ProtocolError(f"process {id.hex()} sent {message!r:.100}, which the head does not know")
-        handler(caller, message)
+        if self.restoring and message[0] in _ON_LEASES:
+            self._postponed.append((node, id, message))
+        else:
+            handler(caller, message)
 
     def _on_call(self, caller: Caller, message: Message) -> None:
         _, number, name, arguments = message
@@ -365,13 +395,16 @@ class Head:
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
-    def _on_return_lease(self, id: LeaseId, broken: bool) -> None:
+    def _on_return_lease(self, caller: Caller, message: Message) -> None:
         """Take a lease back. What an unusable worker held (a device's memory, too) is free when its process is gone."""
-        if broken:
+        _, id, broken, worker = message
+        if not broken:
+            self.desk.release(id, broken=False)
+        elif id in self.desk.leases:
             self.desk.drop_worker(id)
             self.reactor.call_later(GRACE_SECONDS, lambda: self.desk.release(id, broken=True))
-        else:
-            self.desk.release(id, broken=False)
+        else:  # it was told so, or an earlier head was to tell it
+            caller.send((op.PROCESS_DIED, worker, "how is not known, as the head was started again", op.DIED))
 
     def _find_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
         assert record.grant is not None
@@ -395,12 +428,17 @@ class Head:
 
     def _worker_found(self, node: Node, lease: LeaseId, worker: ProcessId) -> None:
         record = self.desk.served(lease, worker)
-        if record is None:
+        if record is not None and not self.restoring:
+            self.tell_of_worker(lease, record)
+
+    def tell_of_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
+        """Tell the holder of a lease which worker serves it, if that is known."""
+        if record.worker is None:
             return
         if record.holder is None:
             self.actors.lease_served(lease, record)
         else:  # one that is gone already can't be reached, which its holder will say
-            caller = self.callers.get(worker)
+            caller = self.callers.get(record.worker)
             record.holder.send(grant_message(lease, record, caller.address if caller is not None else ""))
 
     def _lease_unserved(self, node: Node, lease: LeaseId, error: bytes) -> None:

@@ -11,7 +11,7 @@ import pickle
 import shutil
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -272,7 +272,7 @@ class Agent:
         if not quantity:
             del self.total[name]
 
-    def _snapshot(self) -> Iterator[Message]:
+    def _snapshot(self, unheard: Sequence[Message]) -> Iterator[Message]:
         """Yield all that a head must know of this node when it takes the place of one that has died."""
         if self._leaves_at is not None:
             left = self._leaves_at - self.reactor.clock()
@@ -285,8 +285,7 @@ class Agent:
                 yield (words.LEASE_HELD, held, worker.id, worker.blocked)
             else:
                 yield (words.LEASE_HELD, held, b"", False)
-        for process, message in self._open_requests.messages():
-            yield (words.FROM_PROCESS, process, message)
+        yield from self._open_requests.to_tell(unheard)
 
     def _description(self) -> dict[str, Any]:
         return {

@@ -69,6 +69,7 @@ class Ownership:
             op.COPIED: self._on_copied,
         }
         process.on_peer_lost.append(self._on_peer_lost)
+        process.on_peer_met = self.dead_owners.discard  # it was only out of reach
         for leftovers in (dropped, self._deletions, self._deletions_elsewhere, self._releases):
             process.after_batch(leftovers, self.drain)
         store.drop_idle_views = self.drop_idle_views

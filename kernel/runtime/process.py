@@ -24,6 +24,7 @@ from kernel.runtime.identity import Identity, Peer
 from kernel.runtime.interrupts import Interrupts
 from kernel.runtime.requests import Request, WithdrawnRequest
 from kernel.runtime.waiting import Pump
+from kernel.transport.addresses import gateway_of
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel.transport.entrance import Entrance
@@ -70,6 +71,7 @@ class Process:
         self._clearing: list[Callable[[], None]] = []
         self.on_peer_lost: list[Callable[[Peer, str], None]] = []
         self.on_place_lost: list[Callable[[str], None]] = []
+        self.on_peer_met: Callable[[ProcessId], None] = lambda process: None
         self.on_agent_lost: Callable[[str], None] | None = None
         self._dirty: set[Connection] = set()
         self._peers: dict[ProcessId, Connection] = {}
@@ -198,6 +200,7 @@ class Process:
             connection.info = Peer(process, "peer", 0, address, via=connection)
             self._peers[process] = connection
             self._connections.add(connection)
+            self.on_peer_met(process)
             self.send_hello(connection)
         return connection
 
@@ -297,6 +300,7 @@ class Process:
             old.give_up("the peer has given up this connection and opened another")
         connection.info = Peer(process, role, pid, address, details)
         self._connections.add(connection)
+        self.on_peer_met(process)
         connection.info.via = self._peers.setdefault(process, connection)
 
     def _call(self, connection: Connection, message: Message) -> None:
@@ -357,12 +361,14 @@ class Process:
                 self._try(function, peer, reason)
 
     def _peers_gone(self, connection: Connection, message: Message) -> None:
-        """Processes are gone with their node: no end of a connection would say so."""
-        for process in message[1]:
-            for other in [c for c in self._connections if c.info is not None and c.info.id == process]:
+        """A node is gone, and its processes with it: no end of a connection would say so."""
+        _, processes, place = message
+        gone = set(processes)
+        for other in [c for c in self._connections if c.info is not None]:
+            if other.info.id in gone or (place and gateway_of(other.info.address) == place):
                 other.close("its node is gone")
         for function in self.on_place_lost:
-            self._try(function, message[2])
+            self._try(function, place)
 
     def _agent_ends(self, connection: Connection, message: Message) -> None:
         self._why_agent_ends = message[1]
