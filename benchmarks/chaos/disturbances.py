@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import kernel
 from benchmarks.outcome import Outcome
-from kernel.testing.cluster import Cluster, ClusterNode
 from kernel.testing.clocks import JumpingClock
+from kernel.testing.cluster import Cluster, ClusterNode
 from kernel.testing.disks import SmallDisk
 from kernel.testing.faults import kill, paused, slowed, template_of, wait_until
 

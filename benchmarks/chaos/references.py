@@ -125,7 +125,9 @@ class Program:
     somebody who has handed it on.
     """
 
-    def __init__(self, seed: int, outcome: Outcome, steps: int, deaths: bool, undisturbed: bool, hands: int = 3) -> None:
+    def __init__(
+        self, seed: int, outcome: Outcome, steps: int, deaths: bool, undisturbed: bool, hands: int = 3
+    ) -> None:
         self.seed = seed
         self._dice = random.Random(seed)
         self._outcome = outcome
@@ -145,11 +147,9 @@ class Program:
 
     def run(self) -> None:
         """Run the program, read everything that is still held, and drop it."""
-        for _ in range(self._count):
-            self._add_hand()
-        for _ in range(self._steps):
+        for step in range(-self._count, self._steps):
             try:
-                self._dice.choice(self._verbs)()
+                (self._dice.choice(self._verbs) if step >= 0 else self._add_hand)()
             except (Died, IndexError):
                 continue  # there is nobody, or nothing, to do that with
         self._settle()

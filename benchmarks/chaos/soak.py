@@ -17,8 +17,8 @@ from benchmarks.chaos.disturbances import PERIPHERAL, Disturbances, Disturber
 from benchmarks.chaos.references import Program
 from benchmarks.chaos.work import all_waves
 from benchmarks.outcome import Hang, Outcome
-from kernel.testing.cluster import Cluster
 from kernel.testing.clocks import jumping_clock
+from kernel.testing.cluster import Cluster
 from kernel.testing.disks import SmallDisk, why_not
 
 NODES = 3

@@ -16,6 +16,7 @@ from kernel.transport.addresses import is_tcp, place_of
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials, TlsFiles
+from kernel.transport.preamble import NOBODY
 from kernel.transport.reactor import Reactor
 from kernel.transport.tcp_connection import TcpConnection
 from kernel_spec.errors import SessionEndedError
@@ -24,6 +25,8 @@ from kernel_spec.version import __version__
 
 JOIN_SECONDS = 10.0
 LEAVE_SECONDS = 1.0
+ANOTHER_HEAD_SECONDS = 3.0
+"""How long a node that wants to join waits for a head where there is a gateway, but no head behind it."""
 REDIAL_SECONDS = (0.05, 1.0)
 """How soon the link is tried again at first, and at most; each time takes half as long again."""
 
@@ -120,8 +123,14 @@ class RemoteUplink:
     def join(self, seconds: float = JOIN_SECONDS) -> None:
         """Wait for the `settings` that the head gives every node. Raises SessionEndedError if it does not let us in."""
         deadline = self._reactor.clock() + seconds
-        while not self.settings and not self._lost and self._reactor.clock() < deadline:
-            self._reactor.poll(deadline - self._reactor.clock())
+        awaited = self._reactor.clock() + ANOTHER_HEAD_SECONDS
+        while not self.settings and self._reactor.clock() < deadline:
+            self._reactor.poll(min(self._pause, deadline - self._reactor.clock()))
+            if self._lost and NOBODY in self._lost and self._reactor.clock() < awaited:
+                self._lost = ""  # the head may just be started again
+                self._connection = self._dial()
+            elif self._lost:
+                break
         if self.settings:
             return
         why = self._refusal or self._lost or f"it did not answer within {seconds:g} s"
@@ -194,7 +203,11 @@ class RemoteUplink:
         stood_still, self._watched_at = now - self._watched_at - PULSE_SECONDS, now
         self._heard += stood_still if stood_still > PULSE_SECONDS else 0.0
         silent = now - self._heard
-        if self._joined and silent > self.settings.get("death_seconds", DEATH_SECONDS) and isinstance(self._connection, TcpConnection):
+        if (
+            self._joined
+            and silent > self.settings.get("death_seconds", DEATH_SECONDS)
+            and isinstance(self._connection, TcpConnection)
+        ):
             self._heard = now
             self._connection.doubt(f"nothing was heard of the head for {silent:.1f} s")
 

@@ -142,12 +142,18 @@ class ActorCaller:
         """Send what became ready, and let go of actors that nobody needs any more."""
         while self._ready:
             channel = self._ready.pop()
-            while channel.queue and channel.connection is not None and not channel.queue[0].waiting:
+            while channel.queue and channel.connection is not None and self._is_ready(channel.queue[0]):
                 self._send(channel, channel.queue.popleft())
             if channel.forgotten and channel.entry is not None:
                 self._table.ownership.free_unneeded(channel.entry)
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _is_ready(self, task: Task) -> bool:
+        """Return whether all arguments are there; what was lost while the call waited is made again."""
+        if task.slots is None or task.waiting or not self._table.lacks_argument(task):
+            return not task.waiting
+        return self._table.resolve_slots(task, self._arguments_ready)
 
     def _arguments_ready(self, task: Task) -> None:
         self._ready.add(task.place)
@@ -253,7 +259,8 @@ class ActorCaller:
         if channel is not None:
             channel.connection = None  # the agent will say whether it restarts, if it has not yet
             self._catch_up(channel)
-            self._process.reactor.call_later(_SILENCE_SECONDS, lambda: self._ask_again(channel, peer.id))
+            if channel.state == ALIVE:
+                self._process.reactor.call_later(_SILENCE_SECONDS, lambda: self._ask_again(channel, peer.id))
 
     def _ask_again(self, channel: Channel, worker: ProcessId) -> None:
         """Nobody has said that a process died to which the connection ended: it may live, and only have been cut off."""

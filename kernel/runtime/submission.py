@@ -117,7 +117,10 @@ class TaskSubmitter:
                 task = pool.pop()
                 if task is None:
                     break
-                self._start(pool, lease, task)
+                if task.slots is not None and self._table.lacks_argument(task):
+                    self.retry(task)
+                else:
+                    self._start(pool, lease, task)
             self._ask(pool)
             for lease in [lease for lease in pool.leases if lease.reclaimed and not lease.in_flight]:
                 self._give_back(lease, broken=lease.worn_out)

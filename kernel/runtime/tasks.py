@@ -244,6 +244,10 @@ class TaskTable:
         task.waiting += waiting
         return waiting == 0
 
+    def lacks_argument(self, task: Task) -> bool:
+        """Return whether an argument that was there was lost since, with the node that had it."""
+        return any(entry.state == PENDING or entry.state >= LOST for _, entry in task.slots or ())
+
     def failed_argument(self, task: Task) -> Any:
         """Return the failure of the first argument that has failed, or None."""
         for _, entry in task.slots or ():
