@@ -14,7 +14,7 @@ _NAMED = "create_named_actor"
 _OUTDATED = (
     words.NODE, words.DRAINING, words.LEASE_HELD, words.WORKER_FOUND, words.LEASE_BLOCKED, words.ANSWER, words.ALL_TOLD,
 )  # fmt: skip
-"""What an earlier head was told of the node's state, or had asked: the next one is told how it is now, and asks anew."""
+"""What a head was told of the node's state, or had asked: the next one is told how it is now, and asks anew."""
 
 
 class OpenRequests:

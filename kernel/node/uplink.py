@@ -202,12 +202,8 @@ class RemoteUplink:
         now = self._reactor.clock()
         stood_still, self._watched_at = now - self._watched_at - PULSE_SECONDS, now
         self._heard += stood_still if stood_still > PULSE_SECONDS else 0.0
-        silent = now - self._heard
-        if (
-            self._joined
-            and silent > self.settings.get("death_seconds", DEATH_SECONDS)
-            and isinstance(self._connection, TcpConnection)
-        ):
+        silent, limit = now - self._heard, self.settings.get("death_seconds", DEATH_SECONDS)
+        if self._joined and silent > limit and isinstance(self._connection, TcpConnection):
             self._heard = now
             self._connection.doubt(f"nothing was heard of the head for {silent:.1f} s")
 

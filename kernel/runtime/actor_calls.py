@@ -263,7 +263,7 @@ class ActorCaller:
                 self._process.reactor.call_later(_SILENCE_SECONDS, lambda: self._ask_again(channel, peer.id))
 
     def _ask_again(self, channel: Channel, worker: ProcessId) -> None:
-        """Nobody has said that a process died to which the connection ended: it may live, and only have been cut off."""
+        """Nobody has said that the process died to which the connection ended: it may only have been cut off."""
         with self._process.lock:
             lost = channel.state == ALIVE and channel.worker == worker and channel.connection is None
             if lost and self.channels.get(channel.id) is channel and not self._process.closing:
