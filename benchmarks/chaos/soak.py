@@ -57,13 +57,13 @@ class Worker(threading.Thread):
 
     def __init__(self, outcome: Outcome, folder: str, seed: int, end: float) -> None:
         super().__init__(name="work", daemon=True)
-        self._outcome, self._folder, self._end = outcome, folder, end
+        self._outcome, self._folder, self.end = outcome, folder, end
         self._dice = random.Random(seed)
 
     def run(self) -> None:
         """Work."""
         waves = all_waves(self._folder)
-        while time.monotonic() < self._end and len(self._outcome.wrong) < 10:
+        while time.monotonic() < self.end and len(self._outcome.wrong) < 10:
             try:
                 self._dice.choice(waves)(self._dice, self._outcome)
             except Hang:
