@@ -161,6 +161,9 @@ class Program:
                 for slot in list(holder.slots):
                     holder.actor.drop.remote(slot)
         self._here.refs.clear()
+        for holder in self._holders:
+            holder.slots.clear()
+            holder.actor = None
         self._holders.clear()
 
     # -- steps -----------------------------------------------------------------------------------------------------
