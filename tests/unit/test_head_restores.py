@@ -1,4 +1,4 @@
-"""A head that takes the place of one that died, told by two nodes in every order: no lease is lost, none given twice."""
+"""A head that takes the place of one that died, told by nodes in every order: no lease is lost, none given twice."""
 
 from __future__ import annotations
 
