@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 import kernel
@@ -50,7 +52,7 @@ def test_the_death_of_a_worker_is_noticed_at_once(cluster: Cluster, place: str, 
         path = str(tmp_path / str(number))
         ref = note_and_wait.options(**there).remote(path)
         wait_until(lambda path=path: os.path.exists(path), 30, "the task to begin")
-        pid = int(open(path).read())
+        pid = int(Path(path).read_text())
         tasks.append(seconds_until_it_raises(exceptions.WorkerDiedError, lambda pid=pid: kill(pid), ref))
         actor = Victim.options(**there).remote()
         pid = kernel.get(actor.pid.remote(), timeout=30)
@@ -95,7 +97,7 @@ def test_a_machine_that_falls_silent_is_given_up_within_the_time_that_was_set(se
         wait_until(lambda: sum(row["Alive"] for row in kernel.nodes()) == 1, 20, "the node's end")
         took = time.monotonic() - silent
         (row,) = [row for row in kernel.nodes() if not row["Alive"]]
-        cause = row["Cause"] if "Cause" in row else ""
+        cause = row["Cause"]
         cluster.heal()
         node.process.wait(20)
         cluster.remove_node(node)

@@ -35,7 +35,8 @@ class Reactor:
     def run(self, seconds: float, until: Callable[[], object] = lambda: False) -> None:
         end = self.now + seconds
         while self._timers and self._timers[0][0] <= end and not until():
-            self.now, _, function = heapq.heappop(self._timers)
+            due, _, function = heapq.heappop(self._timers)
+            self.now = max(self.now, due)
             function()
         if not until():
             self.now = end
