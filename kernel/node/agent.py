@@ -138,6 +138,7 @@ class Agent:
         }
         self.methods |= {
             "register": self._register,
+            "has_ended": lambda connection, process: process in self._departed,
             "explain_storage": lambda connection, object: self.store.explain(object),
         }
         self._words: dict[int, Callable[..., None]] = {

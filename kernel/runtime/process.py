@@ -19,6 +19,7 @@ from typing import Any
 
 from kernel.logs import Logger
 from kernel.runtime import operations as op
+from kernel.runtime.cut_peers import CutPeers
 from kernel.runtime.forks import joined
 from kernel.runtime.identity import Identity, Peer
 from kernel.runtime.interrupts import Interrupts
@@ -78,6 +79,7 @@ class Process:
         self._requests: dict[int, Request] = {}
         self._request_numbers = itertools.count(1)
         self._entrance: Entrance | None = None
+        self._cut_peers = CutPeers(self)
         self._connections: set[Connection] = set()
         self.on_forked: list[Callable[[], None]] = []
 
@@ -300,6 +302,7 @@ class Process:
             old.give_up("the peer has given up this connection and opened another")
         connection.info = Peer(process, role, pid, address, details)
         self._connections.add(connection)
+        self._cut_peers.watch(connection)
         self.on_peer_met(process)
         connection.info.via = self._peers.setdefault(process, connection)
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,35 @@ def test_the_death_of_a_worker_is_noticed_at_once(cluster: Cluster, place: str, 
         actors.append(seconds_until_it_raises(exceptions.ActorDiedError, lambda pid=pid: kill(pid), call))
     assert min(tasks) < NOTICED_SECONDS, tasks
     assert min(actors) < NOTICED_SECONDS, actors
+
+
+@kernel.remote(num_cpus=0)
+class Holder:
+    """Has an object, hands it on, and reads one."""
+
+    def hand_to(self, other: Any) -> int:
+        self.ref = kernel.put([1])
+        kernel.get(other.keep.remote([self.ref]))
+        return os.getpid()
+
+    def keep(self, refs: list[kernel.ObjectRef]) -> None:
+        self.refs = refs
+
+    def read(self) -> Any:
+        return kernel.get(self.refs[0])
+
+
+def test_the_death_of_an_owner_that_had_called_us_is_noticed_at_once(cluster: Cluster) -> None:
+    times = []
+    for _ in range(TIMES):
+        keeper = Holder.options(resources={"b": 0.01}).remote()
+        pid = kernel.get(Holder.options(resources={"c": 0.01}, lifetime="detached").remote().hand_to.remote(keeper))
+        begun = time.monotonic()
+        kill(pid)
+        with pytest.raises(exceptions.OwnerDiedError):
+            kernel.get(keeper.read.remote(), timeout=30)
+        times.append(time.monotonic() - begun)
+    assert min(times) < NOTICED_SECONDS, times
 
 
 def test_the_death_of_an_agent_is_noticed_at_once_by_all_others() -> None:
