@@ -83,7 +83,8 @@ def test_the_death_of_an_owner_that_had_called_us_is_noticed_at_once(cluster: Cl
     times = []
     for _ in range(TIMES):
         keeper = Holder.options(resources={"b": 0.01}).remote()
-        pid = kernel.get(Holder.options(resources={"c": 0.01}, lifetime="detached").remote().hand_to.remote(keeper))
+        owner = Holder.options(resources={"c": 0.01}).remote()
+        pid = kernel.get(owner.hand_to.remote(keeper))
         begun = time.monotonic()
         kill(pid)
         with pytest.raises(exceptions.OwnerDiedError):
