@@ -31,6 +31,8 @@ from kernel_spec.ids import NodeId
 
 SOCKET = "head"
 """The name of its socket in the session's directory of sockets, and of its target behind a gateway."""
+RESTORE_DEATHS, LEAST_RESTORE_SECONDS = 2.0, 3.0
+"""A head that was started again waits for the nodes there were as long as for the death of two, and at least so long."""
 AGENT_ENDED = "the node agent beside the head has ended"
 
 
@@ -80,7 +82,7 @@ class HeadProcess:
         self._door = Door(self._head, shared, config.death_seconds)
         self._head.journal.beside(NodeId(config.node))
         if self._head.journal.nodes():
-            self._head.restore()
+            self._head.restore(max(LEAST_RESTORE_SECONDS, RESTORE_DEATHS * config.death_seconds))
         self._entrance = Entrance(
             path,
             True,

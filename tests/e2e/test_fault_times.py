@@ -98,7 +98,7 @@ def test_the_death_of_an_agent_is_noticed_at_once_by_all_others() -> None:
     times = []
     with Cluster(num_cpus=1) as cluster:
         cluster.connect()
-        for _ in range(3):
+        for _ in range(2):
             node = cluster.add_node(num_cpus=1, resources={"there": 1})
             actor = Victim.options(resources={"there": 1}).remote()
             kernel.get(actor.pid.remote(), timeout=30)
@@ -109,9 +109,7 @@ def test_the_death_of_an_agent_is_noticed_at_once_by_all_others() -> None:
     assert min(times) < 1.0, times
 
 
-@pytest.mark.parametrize(
-    ("seconds", "way"), [(1.0, "both ways"), (1.0, "from the node"), (1.0, "to the node"), (2.5, "both ways")]
-)
+@pytest.mark.parametrize(("seconds", "way"), [(1.0, "both ways"), (1.0, "from the node"), (2.0, "to the node")])
 def test_a_machine_that_falls_silent_is_given_up_within_the_time_that_was_set(seconds: float, way: str) -> None:
     kernel.shutdown()
     with Cluster(num_cpus=1, death_seconds=seconds, faulty_network=True) as cluster:
@@ -143,8 +141,8 @@ def test_a_head_that_stood_still_blames_nobody_for_it() -> None:
         cluster.connect()
         cluster.wait_for_nodes(2)
         with paused(cluster.head_process()):
-            time.sleep(2.0)
-        ends = time.monotonic() + 1.5
+            time.sleep(1.5)
+        ends = time.monotonic() + 1.0
         while time.monotonic() < ends:
             assert [row["Alive"] for row in kernel.nodes()] == [True, True]
             time.sleep(0.1)

@@ -12,7 +12,7 @@ from benchmarks.chaos.soak import wait_until_empty
 from benchmarks.outcome import Outcome
 from kernel.testing import Cluster
 
-PROGRAMS = 4
+PROGRAMS = 3
 STEPS = 60
 
 

@@ -84,7 +84,7 @@ def wait_for(folder: Path, key: str, times: int) -> None:
     wait_until(lambda: ledger.count(str(folder), key) == times, SECONDS, f"{key} to be {times}")
 
 
-@pytest.mark.parametrize("retries", [0, 2])
+@pytest.mark.parametrize("retries", [0, 1])
 def test_a_task_runs_once_and_max_retries_times_more(nodes: Nodes, retries: int, tmp_path: Path) -> None:
     ref = run.options(max_retries=retries).remote(str(tmp_path))
     for number in range(1, retries + 2):
@@ -96,14 +96,13 @@ def test_a_task_runs_once_and_max_retries_times_more(nodes: Nodes, retries: int,
 
 
 def test_the_last_of_its_runs_counts(nodes: Nodes, tmp_path: Path) -> None:
-    ref = run.options(max_retries=2).remote(str(tmp_path))
-    for number in (1, 2):
-        wait_for(tmp_path, "runs", number)
-        nodes.replace()
-    wait_for(tmp_path, "runs", 3)
+    ref = run.options(max_retries=1).remote(str(tmp_path))
+    wait_for(tmp_path, "runs", 1)
+    nodes.replace()
+    wait_for(tmp_path, "runs", 2)
     (tmp_path / "go").touch()
-    assert kernel.get(ref, timeout=SECONDS) == 2
-    assert ledger.count(str(tmp_path), "runs") == 3
+    assert kernel.get(ref, timeout=SECONDS) == 1, "the number of the attempt"
+    assert ledger.count(str(tmp_path), "runs") == 2
 
 
 @pytest.mark.parametrize(("wanted", "runs"), [(False, 1), ([NotYet], 3), ([KeyError], 1)])
@@ -119,7 +118,7 @@ def test_exceptions_are_retried_as_asked(nodes: Nodes, wanted: Any, runs: int, t
 
 
 def test_exceptions_and_deaths_use_up_the_same_retries(nodes: Nodes, tmp_path: Path) -> None:
-    @kernel.remote(max_retries=2, retry_exceptions=True, **THERE)
+    @kernel.remote(max_retries=1, retry_exceptions=True, **THERE)
     def fail_then_wait(folder: str) -> int:
         ledger.note(folder, "runs")
         if ledger.count(folder, "runs") == 1:
@@ -128,15 +127,14 @@ def test_exceptions_and_deaths_use_up_the_same_retries(nodes: Nodes, tmp_path: P
         return ledger.count(folder, "runs")
 
     ref = fail_then_wait.remote(str(tmp_path))
-    for number in (2, 3):
-        wait_for(tmp_path, "runs", number)
-        nodes.replace()
+    wait_for(tmp_path, "runs", 2)
+    nodes.replace()
     with pytest.raises(exceptions.WorkerDiedError):
         kernel.get(ref, timeout=SECONDS)
-    assert ledger.count(str(tmp_path), "runs") == 3
+    assert ledger.count(str(tmp_path), "runs") == 2
 
 
-@pytest.mark.parametrize("restarts", [0, 2])
+@pytest.mark.parametrize("restarts", [1])
 def test_an_actor_is_constructed_once_and_max_restarts_times_more(nodes: Nodes, restarts: int, tmp_path: Path) -> None:
     actor = Actor.options(max_restarts=restarts).remote(str(tmp_path))
     for life in range(1, restarts + 2):
@@ -156,7 +154,7 @@ def quick(actor: Any) -> int:
         return 0
 
 
-@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize("retries", [1])
 def test_a_call_runs_once_and_max_task_retries_times_more(nodes: Nodes, retries: int, tmp_path: Path) -> None:
     actor = Actor.options(max_restarts=-1, max_task_retries=retries).remote(str(tmp_path))
     call = actor.call.remote()
