@@ -32,7 +32,7 @@ from kernel_spec.ids import NodeId
 SOCKET = "head"
 """The name of its socket in the session's directory of sockets, and of its target behind a gateway."""
 RESTORE_DEATHS, LEAST_RESTORE_SECONDS = 2.0, 3.0
-"""A head that was started again waits for the nodes there were as long as for the death of two, and at least so long."""
+"""How long a head that was started again waits for the nodes there were: so many times as for a death, at least so."""
 AGENT_ENDED = "the node agent beside the head has ended"
 
 

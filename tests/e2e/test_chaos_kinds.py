@@ -89,7 +89,8 @@ def load(disturbances: Disturbances, tmp_path_factory: pytest.TempPathFactory) -
 ELSEWHERE = {"worker killed", "template killed", "agent killed"}
 """In test_chaos_job.py."""
 KINDS = [
-    "worker paused", "worker slowed", "node killed", "node stopped", "node paused", "node paused until it was given up", "node slowed", "node cut off", "node cut off, with losses",
+    "worker paused", "worker slowed", "node killed", "node stopped", "node paused",
+    "node paused until it was given up", "node slowed", "node cut off", "node cut off, with losses",
     "node cut off until it was given up", "one way cut", "one way cut until a node was given up", "connections reset",
     "network slowed", "head killed", "head killed twice", "head and node killed", "program killed", "clock set",
     "disk filled",
