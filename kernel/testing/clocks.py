@@ -11,7 +11,6 @@ by what the jumps add up to. The machine's clock is left alone.
 from __future__ import annotations
 
 import importlib
-import os
 import struct
 import sys
 import tempfile
@@ -21,15 +20,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _NAME = "kernel_testing_jumping_clock"
-_WHERE = "KERNEL_TESTING_CLOCK"
 _FILES = {
     f"{_NAME}-1.0.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {_NAME}\nVersion: 1.0\n",
     f"{_NAME}-1.0.dist-info/entry_points.txt": f"[kernel.plugins]\n{_NAME} = {_NAME}\n",
-    f"{_NAME}.py": f"""
+    f"{_NAME}.py": """
         import mmap, os, struct, time
         from kernel_spec import CONTRACTS, hookimpl
 
-        _file = os.open(os.environ["{_WHERE}"], os.O_RDONLY)
+        _file = os.open(os.path.join(os.path.dirname(__file__), "ahead"), os.O_RDONLY)
         _ahead = mmap.mmap(_file, 8, mmap.MAP_SHARED, mmap.PROT_READ)
         os.close(_file)
         real, real_ns = time.time, time.time_ns
@@ -47,7 +45,7 @@ _FILES = {
 
         @hookimpl
         def kernel_contracts():
-            return {{"accelerator": CONTRACTS["accelerator"]}}
+            return {"accelerator": CONTRACTS["accelerator"]}
 
         @hookimpl
         def kernel_accelerators():
@@ -80,7 +78,6 @@ def jumping_clock() -> Iterator[JumpingClock]:
             path.parent.mkdir(exist_ok=True)
             path.write_text(textwrap.dedent(text).lstrip())
         clock = JumpingClock(Path(site, "ahead"))
-        os.environ[_WHERE] = str(Path(site, "ahead"))
         sys.path.insert(0, site)
         importlib.invalidate_caches()
         module = importlib.import_module(_NAME)
@@ -90,4 +87,3 @@ def jumping_clock() -> Iterator[JumpingClock]:
             module.undo()
             sys.modules.pop(_NAME, None)
             sys.path.remove(site)
-            del os.environ[_WHERE]
