@@ -63,7 +63,7 @@ class Head:
         self.handlers: dict[int, Callable[[Caller, Message], None]] = {}
         self.methods: dict[str, Callable[..., Any]] = {}
         self._on_end = on_end
-        self._questions: Questions[NodeId] = Questions()
+        self._questions: Questions[NodeId] = Questions(int.from_bytes(os.urandom(4), "little"))
         self.environments = Environments()
         self.archives = Archives(config.directory)
         self.jobs = JobTable()
@@ -84,7 +84,8 @@ class Head:
             words.END_SESSION: lambda node, reason: self.end(reason),
         }
         self.processes = ProcessService(self)
-        self.desk = LeaseService(self).desk
+        self.leases = LeaseService(self)
+        self.desk = self.leases.desk
         self.requests = LeaseRequests(self)
         self.actors = ActorService(self)
         self.groups = GroupService(self)
@@ -129,6 +130,8 @@ class Head:
 
     def _tick(self) -> None:
         self.reactor.call_later(TICK_SECONDS, self._tick)
+        if self.journal.behind:
+            self.journal.catch_up()
         if self.desk.waiting or self.groups.table.waiting:
             self.desk.tick()
 
@@ -155,6 +158,7 @@ class Head:
         """A node joined."""
         self.nodes[node.id] = node
         self.journal.node(node.id)
+        self.journal.address(node.id, node.address)
         self.observe(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
         node.send((words.OBSERVE, self.observation.active))
         self.desk.add_node(node.id, node.total, dict(node.labels), node.devices)
