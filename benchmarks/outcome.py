@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
@@ -64,6 +65,7 @@ class Outcome:
 
     def blame(self, text: str) -> None:
         """Note something that must not be."""
+        print(f"  WRONG: {text}", file=sys.stderr, flush=True)
         with self.lock:
             self.wrong.append(text)
 
