@@ -33,7 +33,7 @@ class _Question(Request):
 
     def complete(self) -> None:
         """The answer is there."""
-        if self.error is None:
+        if not self.failed:
             self._then(self.value)
 
 
