@@ -272,7 +272,7 @@ class Head:
         for id in lost:
             self._forget_process(id)
         for id in workers:
-            self.desk.worker_died(id, cause)
+            self.desk.worker_died(id, cause, op.LOST)
             self.actors.worker_died(id, cause)
         self.requests.refuse_the_hopeless()
 
@@ -404,7 +404,7 @@ class Head:
             self.desk.drop_worker(id)
             self.reactor.call_later(GRACE_SECONDS, lambda: self.desk.release(id, broken=True))
         else:  # it was told so, or an earlier head was to tell it
-            caller.send((op.PROCESS_DIED, worker, "how is not known, as the head was started again", op.DIED))
+            caller.send((op.PROCESS_DIED, worker, "how is not known, as the head was started again", op.LOST))
 
     def _find_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
         assert record.grant is not None
