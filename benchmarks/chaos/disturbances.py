@@ -259,6 +259,7 @@ class Disturbances:
         self.cluster.add_node(num_cpus=2, object_store_memory=64 << 20)
 
     def _until_whole(self) -> None:
+        self._replace_the_ended()
         expected = len(self.cluster.nodes)
 
         def whole() -> bool:
@@ -268,6 +269,18 @@ class Disturbances:
             wait_until(whole, SECONDS, f"a cluster of {expected} nodes")
         except AssertionError as error:
             self.outcome.blame(f"{error}: {[(row['NodeID'][:8], row['State']) for row in kernel.nodes()]}")
+
+    def _replace_the_ended(self) -> None:
+        """Put others in the place of nodes that were given up though it was not for long: this machine is busy."""
+        for node in self.cluster.nodes[1:]:
+            if node.process.poll() is None:
+                continue
+            self.outcome.fault("node given up sooner than meant")
+            self.cluster.remove_node(node)
+            if "disk" in node.labels and self.disk is not None:
+                add_small_node(self.cluster, self.disk)
+            else:
+                self.add_node()
 
     def _until_given_up(self, node: ClusterNode) -> None:
         begun = time.monotonic()
@@ -290,6 +303,11 @@ class Disturbances:
             self.outcome.blame(f"node {node.id[:8]} was given up and has not ended {SECONDS:g} s later")
         else:
             self.cluster.remove_node(node)
+
+
+def add_small_node(cluster: Cluster, disk: SmallDisk) -> None:
+    """Start a node whose files are on a disk that gets full."""
+    cluster.add_node(num_cpus=1, object_store_memory=32 << 20, root=disk.path, labels={"disk": "small"})
 
 
 class Disturber(threading.Thread):

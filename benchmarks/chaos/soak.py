@@ -9,11 +9,11 @@ import shutil
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import kernel
-from benchmarks.chaos.disturbances import PERIPHERAL, Disturbances, Disturber
+from benchmarks.chaos.disturbances import PERIPHERAL, Disturbances, Disturber, add_small_node
 from benchmarks.chaos.references import Program
 from benchmarks.chaos.work import all_waves
 from benchmarks.outcome import Hang, Outcome
@@ -23,7 +23,7 @@ from kernel.testing.disks import SmallDisk, why_not
 
 NODES = 3
 """Beside the head's own."""
-DEATH_SECONDS = 2.0
+DEATH_SECONDS = 2.5
 THREADS = 3
 DISK_BYTES = 96 << 20
 STORE_BYTES = 64 << 20
@@ -107,7 +107,7 @@ def soak(seconds: float, seed: int, every: float, outcome: Outcome, folder: str,
         )
         disk = None if why_not() else exits.enter_context(SmallDisk(DISK_BYTES))
         if disk is not None:
-            cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES // 2, root=disk.path, labels={"disk": "small"})
+            add_small_node(cluster, disk)
         cluster.connect(log_to_driver=False, logging_level="ERROR")
         many = [Disturbances(cluster, outcome, random.Random(seed + number), clock, disk) for number in range(2)]
         for disturbances in many:
@@ -150,4 +150,5 @@ def _disturbed(
 
 def _keep_logs(cluster: Cluster, place: str) -> None:
     for node in cluster.nodes if place else ():
-        shutil.copytree(os.path.join(node.directory, "logs"), os.path.join(place, node.id), dirs_exist_ok=True)
+        with suppress(OSError):  # it is gone
+            shutil.copytree(os.path.join(node.directory, "logs"), os.path.join(place, node.id), dirs_exist_ok=True)

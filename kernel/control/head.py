@@ -181,7 +181,7 @@ class Head:
         for id in lost:
             self.processes.forget(id)
         for id in workers:
-            self.desk.worker_died(id, cause)
+            self.desk.worker_died(id, cause, op.LOST)
             self.actors.worker_died(id, cause)
         self.requests.refuse_the_hopeless()
 

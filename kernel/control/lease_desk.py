@@ -187,7 +187,7 @@ class LeaseDesk:
         lease, holder = self._holders.pop(worker, (None, None))
         record = self.leases.get(lease) if lease is not None else None
         if holder is not None and not holder.closed:
-            fault = op.TAKEN if record is not None and record.taken else fault
+            fault = op.TAKEN if record is not None and record.taken and fault != op.LOST else fault
             holder.send((op.PROCESS_DIED, worker, cause, fault))
         if lease is not None:
             self.release(lease, broken=True)

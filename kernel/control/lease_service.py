@@ -87,7 +87,7 @@ class LeaseService:
             self.desk.drop_worker(id)
             self._head.reactor.call_later(GRACE_SECONDS, lambda: self.desk.release(id, broken=True))
         else:  # it was told so, or an earlier head was to tell it
-            caller.send((op.PROCESS_DIED, worker, "how is not known, as the head was started again", op.DIED))
+            caller.send((op.PROCESS_DIED, worker, "how is not known, as the head was started again", op.LOST))
 
     def _worker_found(self, node: Node, lease: LeaseId, worker: ProcessId) -> None:
         record = self.desk.served(lease, node.id, worker)

@@ -153,6 +153,8 @@ OVER_QUOTA = 3
 """It exceeded its memory quota: a task would do so again."""
 TAKEN = 4
 """Somebody needed its place: what it ran is run again without counting."""
+LOST = 5
+"""It was lost from sight, with its node or otherwise: all that was sent to it may have been run, or be run yet."""
 
 DYNAMIC = -2
 """number of returns: one reference to a list of references, made while the generator runs."""

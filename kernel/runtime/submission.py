@@ -28,10 +28,10 @@ _HOUSEKEEPING_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """What a dead worker held, in the order in which it would have run; `begun`: the first was sent and may have."""
+    """What a lost worker held, in the order in which it would have run; `unsent` are the ids of what never left."""
 
     tasks: list[Task]
-    begun: bool
+    unsent: set[bytes]
 
 
 class TaskSubmitter:
@@ -302,7 +302,7 @@ class TaskSubmitter:
             return
         tasks = lease.pool.lost(lease)
         unsent = {message[1] for message in lease.connection.outbox if message[0] == op.TASK}
-        lost = _Lost(tasks, bool(tasks) and tasks[0].id not in unsent)
+        lost = _Lost(tasks, unsent)
         self._leases.pop(lease.id, None)
         self._process.tell_agent((op.RETURN_LEASE, lease.id, True, lease.worker))
         self._touched.add(lease.pool)
@@ -323,9 +323,10 @@ class TaskSubmitter:
 
     def _recover(self, lost: _Lost, cause: str, fault: int) -> None:
         for position, task in enumerate(lost.tasks):
-            # Only the first may have begun; the others behind it lose no retry, but go one at a time from now on.
+            # If it is dead only the first may have begun; the others behind it lose no retry, but go one at a time from
+            # now on. If it was only lost from sight it may run on, and all the others as well.
             self._estimates.pop(task.definition.id, None)  # type: ignore[union-attr]
-            begun = lost.begun and position == 0
+            begun = task.id not in lost.unsent and (position == 0 or fault == op.LOST)
             if begun and fault in memory_faults.FAULTS:
                 self._memory_retries.recover(task, cause, fault)
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -174,3 +175,33 @@ def test_exceptions_of_methods_are_retried_as_asked(nodes: Nodes, tmp_path: Path
     again = actor.raises.options(retry_exceptions=[NotYet], max_task_retries=2)
     assert kernel.get(again.remote(3), timeout=SECONDS) == 4
     assert ledger.count(str(tmp_path), "lives") == 1
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_what_a_node_runs_that_was_given_up_and_wakes_up_counts_as_well(retries: int, tmp_path: Path) -> None:
+    @kernel.remote(max_retries=retries, **THERE)
+    def brief(folder: str, key: str) -> str:
+        ledger.note(folder, key)
+        time.sleep(0.003)
+        return key
+
+    kernel.shutdown()
+    with Cluster(num_cpus=1, death_seconds=0.8) as cluster:
+        node = cluster.add_node(num_cpus=1, resources={"there": 1})
+        cluster.connect(log_to_driver=False)
+        kernel.get([brief.remote(str(tmp_path), f"first{number}") for number in range(200)], timeout=SECONDS)
+        keys = [str(number) for number in range(1000)]
+        refs = [brief.remote(str(tmp_path), key) for key in keys]
+        kernel.wait(refs, num_returns=20, timeout=SECONDS)
+        with cluster.paused(node):
+            wait_until(lambda: sum(row["Alive"] for row in kernel.nodes()) == 1, SECONDS, "the node to be given up")
+            cluster.add_node(num_cpus=1, resources={"there": 1})
+            kernel.wait(refs, num_returns=30, timeout=SECONDS)
+        node.process.wait(SECONDS)
+        cluster.remove_node(node)
+        for key, ref in zip(keys, refs, strict=True):
+            try:
+                assert kernel.get(ref, timeout=SECONDS) == key
+            except exceptions.WorkerDiedError:
+                assert retries == 0
+        assert max(ledger.count(str(tmp_path), key) for key in keys) <= retries + 1

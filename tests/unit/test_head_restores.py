@@ -140,7 +140,7 @@ def test_who_gave_up_a_worker_whose_end_an_earlier_head_was_told_hears_that_it_e
     session.ask((op.RETURN_LEASE, LEASE, True, WORKER))
     all_told(session, "near", "far")
     ((_, worker, cause, fault),) = session.to_driver(op.PROCESS_DIED)
-    assert (worker, fault) == (WORKER, op.DIED) and "the head was started again" in cause
+    assert (worker, fault) == (WORKER, op.LOST) and "the head was started again" in cause
 
 
 def test_a_worker_that_dies_before_all_have_told_is_not_held_by_anybody(session: Session) -> None:

@@ -13,7 +13,7 @@ from kernel.runtime import operations as op
 
 CODES = {
     "USER_ERROR", "CANCELLED", "SYSTEM_ERROR", "TAKEN", "DIED", "CROWDED_OUT", "OUT_OF_MEMORY", "OVER_QUOTA",
-    "DYNAMIC", "STREAMING",
+    "LOST", "DYNAMIC", "STREAMING",
 }  # fmt: skip
 """Numbers inside messages, not of messages."""
 
