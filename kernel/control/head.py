@@ -30,6 +30,7 @@ from kernel.control.questions import Questions
 from kernel.control.restoration import Restoration
 from kernel.logs import Logger
 from kernel.plugins import PluginManager
+from kernel.runtime import operations as op
 from kernel.transport.connection import Message
 from kernel.transport.reactor import Reactor
 from kernel_spec import observers
