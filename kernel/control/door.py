@@ -22,6 +22,8 @@ from kernel_spec.version import __version__
 PULSE_SECONDS = 0.5
 DEATH_SECONDS = 5.0
 """A node that is silent for so long is declared dead. Change it with the option `node_death_seconds`."""
+CLIENT_PATIENCE = 3
+"""A remote driver may be silent for so many times as long: its network is not the cluster's, and nothing runs there."""
 ENDED_SECONDS = 0.25
 """How long the link of an agent that has closed its socket is waited for: it dials at once again if it lives."""
 _INTRODUCTIONS = (words.JOIN, op.HELLO)
@@ -39,6 +41,11 @@ class Link:
     heard: float
     node: Node | None = None
     done: int = 0
+
+    @property
+    def is_client(self) -> bool:
+        """Whether it is the agent of a remote driver."""
+        return self.node is not None and self.node.client
 
 
 class Door:
@@ -164,7 +171,7 @@ class Door:
         now = self._head.reactor.clock()
         for link in list(self._links):
             silent = now - link.heard
-            if silent > self._death_seconds:
+            if silent > self._death_seconds * (CLIENT_PATIENCE if link.is_client else 1):
                 self._lose(link, f"nothing was heard of it for {silent:.1f} s")
             else:
                 link.connection.send((words.PULSE, link.done))

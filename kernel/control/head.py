@@ -28,6 +28,7 @@ from kernel.control.lease_desk import LeaseDesk, LeaseRecord, grant_message
 from kernel.control.lease_requests import LeaseRequests
 from kernel.control.nodes import Caller, Node
 from kernel.control.observation import Observation
+from kernel.control.remote_drivers import RemoteDrivers
 from kernel.logs import Logger
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
@@ -107,6 +108,7 @@ class Head:
         )
         queries.install(self)
         self.drains = DrainService(self)
+        self.remote_drivers = RemoteDrivers(self)
         self.methods["kill_worker"] = lambda caller, worker, reason: self.kill_worker(worker, reason)
         self._words: dict[int, Callable[..., None]] = {
             words.PROCESS_JOINED: self._process_joined,
@@ -144,7 +146,7 @@ class Head:
             self.actors.table.restore(record)
         for group in self.journal.groups():
             self.groups.table.restore(group)
-        self._missing = {id for id, cause in self.journal.nodes().items() if not cause}
+        self._missing = {id for id, cause in self.journal.nodes().items() if not cause} | self.remote_drivers.restore()
         self.fallen = {id: cause for id, cause in self.journal.nodes().items() if cause}
         self.restoring = True
         self.desk.hold()
@@ -163,7 +165,7 @@ class Head:
         if not self.restoring:
             return
         self.restoring = False
-        for id in self._missing:
+        for id in self._missing - self.remote_drivers.missing(self._missing):
             self.fallen[id] = "it did not come back when the head was started again"
             self.journal.node(id, self.fallen[id])
         self.groups.resume()
@@ -187,7 +189,9 @@ class Head:
     def why_fallen(self, id: NodeId) -> str:
         """Return why a node was declared dead, by this head or one before it; nothing if it was not."""
         node = self.nodes.get(id)
-        return node.cause if node is not None and not node.alive else self.fallen.get(id, "")
+        if node is not None and not node.alive:
+            return node.cause
+        return self.fallen.get(id) or self.remote_drivers.fallen.get(id, "")
 
     def end(self, reason: str) -> None:
         """End the session."""
@@ -199,7 +203,7 @@ class Head:
 
     def close(self) -> None:
         """Tell the observers, and remove the session's metadata: it is over. The nodes have left before."""
-        for node in self.living_nodes():
+        for node in self.working_nodes():
             self.observe(observers.NODE, observers.DEAD, node.id, {"cause": self.ending})
         self.observation.deliver()
         try:
@@ -215,31 +219,40 @@ class Head:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def living_nodes(self) -> list[Node]:
-        """Return the nodes that are there."""
+        """Return the nodes that are there, remote drivers' among them."""
         return [node for node in self.nodes.values() if node.alive]
+
+    def working_nodes(self) -> list[Node]:
+        """Return the nodes that are there and on which something may run."""
+        return [node for node in self.living_nodes() if not node.client]
 
     def add_node(self, node: Node) -> None:
         """A node joined."""
         self.nodes[node.id] = node
-        self.journal.node(node.id)
-        self.observe(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
+        self.remote_drivers.node_added(node)
         node.send((words.OBSERVE, self.observation.active))
-        self.desk.add_node(node.id, node.total, dict(node.labels), node.devices)
+        if not node.client:
+            self.journal.node(node.id)
+            self.observe(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
+            self.desk.add_node(node.id, node.total, dict(node.labels), node.devices)
 
     def remove_node(self, node: Node, cause: str) -> None:
         """A node is gone, with all of its processes."""
         if not node.alive:
             return
         node.alive, node.cause = False, cause
-        self.journal.node(node.id, cause)
-        self.observe(observers.NODE, observers.DEAD, node.id, {"cause": cause})
+        self.remote_drivers.node_removed(node)
+        if not node.client:
+            self.journal.node(node.id, cause)
+            self.observe(observers.NODE, observers.DEAD, node.id, {"cause": cause})
         if self.ending is None:
-            self.log.warning("a node is gone", node=node.id.hex(), host=node.host, cause=cause)
+            what = "a remote driver is gone" if node.client else "a node is gone"
+            self.log.warning(what, node=node.id.hex(), host=node.host, cause=cause)
         for number in [number for number, asked in self._asked.items() if asked[0] == node.id]:
             self._answered(node, number, None)
         lost = [caller.id for caller in self.callers.values() if caller.node is node]
         self.groups.node_lost(node, cause)
-        workers = set(lost).union(self.desk.remove_node(node.id))
+        workers = set(lost).union([] if node.client else self.desk.remove_node(node.id))
         for other in self.living_nodes():
             other.send((words.PROCESSES_GONE, lost, node.address))
         for id in lost:
@@ -451,8 +464,8 @@ class Head:
 
     def node_named(self, id: str) -> Node:
         """Return the living node with this id (hexadecimal). Raises OptionError when there is none."""
-        for node in self.living_nodes():
+        for node in self.working_nodes():
             if node.id.hex() == id:
                 return node
-        there = ", ".join(node.id.hex() for node in self.living_nodes())
+        there = ", ".join(node.id.hex() for node in self.working_nodes())
         raise OptionError(f"there is no living node {id!r}; the living nodes are {there}")

@@ -18,6 +18,7 @@ from kernel_spec.metadata import MetadataStore
 
 _ACTORS, _GROUPS, _JOBS = "head:actors", "head:placement_groups", "head:jobs"
 _ENVIRONMENTS, _NODES = "head:environments", "head:nodes"
+_CLIENTS = "head:remote_drivers"
 _BESIDE = "head:beside"
 
 
@@ -68,6 +69,16 @@ class Journal:
         if self.durable:
             self._store.put(_NODES, id, cause.encode())
 
+    def client(self, id: NodeId, cause: str = "") -> None:
+        """The agent of a remote driver has joined, or (with a cause) is gone."""
+        if self.durable:
+            self._store.put(_CLIENTS, id, cause.encode())
+
+    def forget_client(self, id: NodeId) -> None:
+        """The agent of a remote driver that is gone is remembered no longer."""
+        if self.durable:
+            self._store.delete(_CLIENTS, id)
+
     def beside(self, node: NodeId) -> None:
         """Say which node is beside this head. The one beside an earlier head has ended, if it is another."""
         if not self.durable:
@@ -96,3 +107,7 @@ class Journal:
     def nodes(self) -> dict[NodeId, str]:
         """Return the nodes there were, with the cause of death of those that are gone."""
         return {NodeId(key): value.decode() for key, value in self._store.scan(_NODES)}
+
+    def clients(self) -> dict[NodeId, str]:
+        """Return the agents of remote drivers there were, with the cause of death of those that are gone."""
+        return {NodeId(key): value.decode() for key, value in self._store.scan(_CLIENTS)}

@@ -66,6 +66,8 @@ class Answers:
         if name in ("CPU", "GPU", "memory", "object_store_memory"):
             raise OptionError(f"{name} is fixed when the node starts; only custom resources can be set at run time")
         node = self._head.node_named(node_id) if node_id else caller.node
+        if node.client:
+            raise OptionError("a remote driver has no node of its own whose resources it could set: say node_id=...")
         if quantity:
             node.total[name] = quantity
         else:

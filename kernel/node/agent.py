@@ -36,6 +36,7 @@ from kernel.node.open_requests import OpenRequests
 from kernel.node.package_fetcher import PackageFetcher
 from kernel.node.packages import Packages
 from kernel.node.processes import end_descendants
+from kernel.node.relay.service import RelayService
 from kernel.node.store_service import StoreService
 from kernel.node.template_link import TemplateLink
 from kernel.node.uplink import LocalUplink, RemoteUplink, Uplink
@@ -109,11 +110,9 @@ class Agent:
         self._observed_since = 0.0
         self._finishing: list[Callable[[], object]] = []
         """What is done at the end of each turn, in this order."""
-        self.devices = detect_devices(manager.all("accelerator"))
+        self.devices = [] if config.relay else detect_devices(manager.all("accelerator"))
         self.store_bytes = choose_store_bytes(config.store_bytes)
-        reached = config.advertised or config.listen
-        host = parse_host_and_port(reached)[0] if reached else "127.0.0.1"
-        self.total = total_resources(config.resources, self.devices, host, self.store_bytes)
+        self.total = {} if config.relay else self._detect_resources()
         self.packages = Packages(config.directory)
         self.package_fetcher = PackageFetcher(self.packages, reactor, lambda message: self.uplink.send(message))
         self.workers = WorkerService(self)
@@ -123,6 +122,7 @@ class Agent:
         self.store = self._open_store()
         self.memory = MemoryWatch(self)
         self.exchange = self._open_exchange()
+        self.relay = self._open_relay(uplink is None or head_child is not None)
         self.logs = LogService(reactor, os.path.join(config.directory, "logs"), self._origin, self._on_lines)
         self.log_feed = LogFeed()
         self.handlers |= self.store.handlers
@@ -159,6 +159,7 @@ class Agent:
             words.END: self._stop,
             words.DRAIN: self._drain,
             words.RESOURCE: self._set_resource,
+            words.MEMBER: self._member,
         }
         self.head: Head | None = None
         self.head_child = head_child
@@ -184,11 +185,16 @@ class Agent:
         if self.ending is not None:
             raise PluginError(self.ending)
 
+    def _detect_resources(self) -> dict[str, float]:
+        reached = self.config.advertised or self.config.listen
+        host = parse_host_and_port(reached)[0] if reached else "127.0.0.1"
+        return total_resources(self.config.resources, self.devices, host, self.store_bytes)
+
     def _open_gateway(self) -> Gateway | None:
         config = self.config
-        if not config.listen:
+        if not config.listen and not config.relay:
             return None
-        host, port = parse_host_and_port(config.listen)
+        host, port = parse_host_and_port(config.listen) if config.listen else ("", 0)
         sockets = os.path.join(config.directory, "sockets")
         try:
             return Gateway(host, port, config.token, self.reactor, sockets, self._refused, tls=self.tls)
@@ -200,24 +206,38 @@ class Agent:
         if self.gateway is None:
             return None
         place, token = self.gateway_address, self.config.token
-        neighbours = Neighbours(token, self.tls, self.reactor, self.send_to, self.store.delete)
+        relay = self.config.relay
+        neighbours = Neighbours(token, self.tls, self.reactor, self.send_to, self.store.delete, relay)
         self.gateway.serve_connections(AGENT, neighbours.on_messages, neighbours.on_close)
         exchange = ObjectExchange(
-            place, token, self.tls, self.reactor, self.store, neighbours, self.send_to, self.connections.__contains__
-        )
+            place, token, self.tls, self.reactor, self.store, neighbours, self.send_to, self.connections.__contains__,
+            relay,
+        )  # fmt: skip
         self.gateway.serve_sockets(TRANSFER, exchange.transfer.serve)
         self.handlers |= exchange.handlers
         return exchange
 
     @property
     def gateway_address(self) -> str:
-        """Where other machines reach this node ("HOST:PORT"), "" if they can't."""
+        """The place where other machines reach this node, "" if they can't."""
         if self.gateway is None:
             return ""
+        if self.config.relay:
+            return self.config.advertised
         if not self.config.advertised:
             return self.gateway.address
         host, port = parse_host_and_port(self.config.advertised)
         return format_host_and_port(host, port or self.gateway.port)
+
+    def _open_relay(self, beside_head: bool) -> RelayService | None:
+        """Begin to relay between remote drivers and nodes, if this is the head's node."""
+        if self.gateway is None or not beside_head:
+            return None
+        return RelayService(self.gateway, self.gateway_address, self.config.directory, self.reactor)
+
+    def _member(self, place: str, there: bool) -> None:
+        if self.relay is not None:
+            self.relay.member(place, there)
 
     def _open_head(self) -> None:
         """Make the head in this process, and join it."""
@@ -298,6 +318,7 @@ class Agent:
             "directory": self.config.directory,
             "pid": os.getpid(),
             "version": __version__,
+            "client": bool(self.config.relay),
         }
 
     def _refused(self, reason: str) -> None:
@@ -310,8 +331,9 @@ class Agent:
         directory = getattr(spill, "directory", "")
         head = place_of(config.head) if is_tcp(config.head) else ""
         sessions.describe(
-            config.directory, os.getpid(), not config.ephemeral, directory, self.gateway_address, config.tls, head
-        )
+            config.directory, os.getpid(), not config.ephemeral, directory, self.gateway_address, config.tls, head,
+            config.relay,
+        )  # fmt: skip
         departed = self._departed.__contains__
         return StoreService(server, spill, self.reactor, self.send_to, self._broadcast, departed, self.observe)
 
@@ -410,6 +432,8 @@ class Agent:
         self.logs.close()
         if isinstance(self.uplink, RemoteUplink):
             self.uplink.leave(f"it ended: {self.ending}")
+        if self.relay is not None:
+            self.relay.close()
         if self.door is not None:
             self.door.close()
         if self.head is not None:

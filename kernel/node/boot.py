@@ -40,42 +40,54 @@ def main() -> int:
     ignore_terminal_signals()
     become_subreaper()
     raise_limit()
-    first = fork_template(config.preload)
+    first = None if config.relay else fork_template(config.preload)
     configure_later(lambda: configure_logging(config), debug=config.log_level.lower() == "debug")
     keep_standard_logs(config.log_level)
     reactor = Reactor()
     agent: Agent | None = None
-    template = TemplateLink(
-        reactor,
-        config.preload,
-        lambda id, pid: agent.workers.on_forked(id, pid) if agent else None,
-        lambda id, reason: agent.workers.on_fork_failed(id, reason) if agent else None,
-        lambda pid, status: agent.workers.on_exited(pid, status) if agent else None,
-        lambda: agent.workers.on_template_lost() if agent else None,
-        first,
+    template = (
+        None
+        if first is None
+        else TemplateLink(
+            reactor,
+            config.preload,
+            lambda id, pid: agent.workers.on_forked(id, pid) if agent else None,
+            lambda id, reason: agent.workers.on_fork_failed(id, reason) if agent else None,
+            lambda pid, status: agent.workers.on_exited(pid, status) if agent else None,
+            lambda: agent.workers.on_template_lost() if agent else None,
+            first,
+        )
     )
     # These take as long as what the template imports: so both do it at once.
     from kernel.node.agent import Agent
     from kernel.node.head_child import HeadChild
+    from kernel.node.relay.link import RelayLink
     from kernel.node.uplink import RemoteUplink
     from kernel.plugins import PluginManager
 
     try:
-        uplink = child = None
+        uplink = child = link = None
         if config.head_apart:
             child = HeadChild(config)
             config.head = os.path.join(config.directory, "sockets", "head")
         if config.head:
             uplink = RemoteUplink(config.head, config.token, reactor, NodeId(config.node), config.tls)
-            uplink.join()
+            uplink.join(program=bool(config.relay))
             config.plugins = {**config.plugins, **uplink.settings["plugins"]}
+        if config.relay:
+            link = RelayLink(config.relay, config.token, reactor, NodeId(config.node), config.tls)
+            config.advertised = link.join()
         manager = PluginManager.discover(config.plugins, options=config.plugin_options)
         agent = Agent(config, reactor, manager, uplink, child)
-        agent.attach_template(template)
+        if link is not None and agent.gateway is not None:
+            link.begin(agent.gateway.adopt)
+        if template is not None:
+            agent.attach_template(template)
         if config.ephemeral:
             agent.end_with(starter)
     except Exception as error:
-        template.close()
+        if template is not None:
+            template.close()
         known = isinstance(error, KernelError)
         report(ready, error if known else PluginError(f"the node agent can't start: {error!r}"))
         return 1

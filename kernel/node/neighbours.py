@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kernel.transport.addresses import AGENT, SCHEME
+from kernel.transport.addresses import AGENT, SCHEME, through
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel.transport.credentials import Credentials
@@ -22,8 +22,9 @@ Handlers = dict[int, Callable[..., None]]
 class Neighbours:
     """Connections to other agents, made when they are first needed. What can't be delivered is dropped.
 
-    A *place* is the gateway ("HOST:PORT") of a node. `forward(process, message)` and `delete(objects)` do here what
-    another agent asks for. Feed `on_messages` and `on_close` to the gateway.
+    A *place* is where a node is reached: its gateway ("HOST:PORT"), perhaps behind a relay. `forward(process, message)`
+    and `delete(objects)` do here what another agent asks for. `relay` leads to all others, if there is one. Feed
+    `on_messages` and `on_close` to the gateway.
     """
 
     def __init__(
@@ -33,7 +34,9 @@ class Neighbours:
         reactor: Reactor,
         forward: Callable[[ProcessId, Message], None],
         delete: Callable[[Sequence[ObjectId]], None],
+        relay: str = "",
     ) -> None:
+        self._relay = relay
         self._token = token
         self._tls = tls
         self._reactor = reactor
@@ -82,7 +85,7 @@ class Neighbours:
     def _tell(self, place: str, message: Message) -> None:
         connection = self._connections.get(place)
         if connection is None:
-            address = f"{SCHEME}{place}/{AGENT}"
+            address = through(self._relay, f"{SCHEME}{place}/{AGENT}")
             connection = connect(address, self._token, self._reactor, self.on_messages, self.on_close, self._tls)
             self._connections[place] = connection
         connection.send(message)

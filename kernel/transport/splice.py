@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Callable
+from contextlib import suppress
 
 from kernel.transport.poller import READ, WRITE
 from kernel.transport.reactor import Reactor
@@ -11,6 +13,8 @@ from kernel.transport.reactor import Reactor
 _CHUNK = 64 * 1024
 _FULL = 256 * 1024
 """A side that has so much still to be written is not read for more."""
+_RESET = struct.pack("ii", 1, 0)
+"""As time to linger: closing breaks the connection."""
 
 
 class _Side:
@@ -29,7 +33,8 @@ class _Side:
 class Splice:
     """Connects `left` and `right` until both have ended, or one breaks; `first` was read from `left` already.
 
-    Owns both sockets. `on_end(splice)` is called once, when they are closed.
+    Owns both sockets. `on_end(splice)` is called once, when they are closed. When one breaks the other is broken too:
+    who is at its other end must not take that for an end in good order.
     """
 
     def __init__(
@@ -59,6 +64,12 @@ class Splice:
             side.socket.close()
         self._on_end(self)
 
+    def _break(self) -> None:
+        for side in (self._left, self._right):
+            with suppress(OSError):
+                side.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.close()
+
     def abandon(self) -> None:
         """Let go of the sockets in a forked child."""
         for side in (self._left, self._right):
@@ -73,7 +84,7 @@ class Splice:
         except BlockingIOError:
             pass
         except OSError:
-            self.close()
+            self._break()
             return
         if self._left.shut and self._right.shut:
             self.close()
