@@ -12,7 +12,7 @@ from kernel.cli.client import SessionClient
 from kernel.cli.start_options import StartOptions
 from kernel.node.sessions import Session, gateway_at
 from kernel.transport.addresses import parse_host_and_port
-from kernel.transport.dialling import numeric_place
+from kernel.transport.connector import numeric_place
 
 _ELSEWHERE = "kernel.token"
 

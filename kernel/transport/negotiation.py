@@ -137,8 +137,8 @@ class Negotiation:
             return
         if not data:
             self.fail("the peer closed the connection during the handshake", Failure.CUT)
-        elif (error := refusal_of(data)) is not None:
-            self.fail(error.strerror or "", _kind(error))
+        elif (refused := refusal_of(data)) is not None:
+            self.fail(refused.strerror or "", _kind(refused))
         else:
             self._feed(data)
 

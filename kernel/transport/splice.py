@@ -13,8 +13,8 @@ from kernel.transport.reactor import Reactor
 _CHUNK = 64 * 1024
 _FULL = 256 * 1024
 """A side that has so much still to be written is not read for more."""
-_RESET = struct.pack("ii", 1, 0)
-"""As time to linger: closing breaks the connection."""
+_RESET, _IN_GOOD_ORDER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
+"""Times to linger: closing breaks the connection, or ends it after what was sent."""
 
 
 class _Side:
@@ -33,8 +33,8 @@ class _Side:
 class Splice:
     """Connects `left` and `right` until both have ended, or one breaks; `first` was read from `left` already.
 
-    Owns both sockets. `on_end(splice)` is called once, when they are closed. When one breaks the other is broken too:
-    who is at its other end must not take that for an end in good order.
+    Owns both sockets. `on_end(splice)` is called once, when they are closed. With `brittle`, any end but one in good
+    order breaks both, even that of this process: nobody may take it for one that his peer has meant.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Splice:
         first: bytes,
         reactor: Reactor,
         on_end: Callable[[Splice], None],
+        brittle: bool = False,
     ) -> None:
         self._reactor = reactor
         self._on_end = on_end
@@ -52,6 +53,8 @@ class Splice:
         self._closed = False
         left.setblocking(False)
         right.setblocking(False)
+        if brittle:
+            self._linger(_RESET)
         self._watch()
 
     def close(self) -> None:
@@ -64,11 +67,10 @@ class Splice:
             side.socket.close()
         self._on_end(self)
 
-    def _break(self) -> None:
+    def _linger(self, how: bytes) -> None:
         for side in (self._left, self._right):
-            with suppress(OSError):
-                side.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        self.close()
+            with suppress(OSError):  # it may be broken already, which who reads from it will learn
+                side.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, how)
 
     def abandon(self) -> None:
         """Let go of the sockets in a forked child."""
@@ -84,9 +86,10 @@ class Splice:
         except BlockingIOError:
             pass
         except OSError:
-            self._break()
+            self.close()
             return
         if self._left.shut and self._right.shut:
+            self._linger(_IN_GOOD_ORDER)
             self.close()
         else:
             self._watch()

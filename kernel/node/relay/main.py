@@ -93,7 +93,7 @@ class Relay:
                     sock.close()
 
     def _join(self, caller: socket.socket, other: socket.socket) -> None:
-        self._splices.add(Splice(caller, other, b"", self._reactor, self._splices.discard))
+        self._splices.add(Splice(caller, other, b"", self._reactor, self._splices.discard, brittle=True))
 
     def _connect(self, caller: socket.socket, place: str) -> None:
         def connected(sock: socket.socket) -> None:
