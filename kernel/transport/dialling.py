@@ -49,7 +49,7 @@ class Dialler:
         self._wanted = wanted
         self._negotiation: Negotiation | None = None
         self._over = False
-        self._connector = Connector(address.host, address.port, reactor, self._on_connected, self._fail, seconds)
+        self._connector = Connector(address.host, address.port, reactor, self._on_connected, self._unconnected, seconds)
 
     def cancel(self) -> None:
         """Give up; nobody is told."""
@@ -67,6 +67,10 @@ class Dialler:
         )
         self._reactor.call_later(PROOF_SECONDS, self._expire_proof)
         self._negotiation.begin()
+
+    def _unconnected(self, reason: str, failure: Failure) -> None:
+        """A relay that is away says nothing of who is behind it."""
+        self._fail(reason, Failure.UNREACHABLE if self._address.route else failure)
 
     def _finish(self, sock: socket.socket, rest: bytes) -> None:
         self._over = True

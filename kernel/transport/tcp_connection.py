@@ -16,6 +16,8 @@ from kernel_spec.errors import ProtocolError
 
 RESUME_SECONDS = 10.0
 """How long after a cut both sides try to go on before the peer counts as lost."""
+RELAYED_RESUME_SECONDS = 60.0
+"""The same for a connection by way of a relay, that is the head's node: as long as nodes wait for another head."""
 ENDED_SECONDS = 1.0
 """The same where the other side closed its socket in good order, or nobody listens there: it has ended, most likely."""
 _CHUNK = 64 * 1024
@@ -230,6 +232,11 @@ class TcpConnection(Connection):
             self._ending = "the peer has given up this connection"
         else:
             raise ProtocolError(f"the peer says {word:#x}, which means nothing")
+
+
+def patience(resume_seconds: float, relayed: bool) -> float:
+    """Return how long a connection may be cut: longer where it is `relayed`, unless it must not be cut at all."""
+    return max(resume_seconds, RELAYED_RESUME_SECONDS) if relayed and resume_seconds > 0 else resume_seconds
 
 
 def _needed(length: int) -> int:
