@@ -15,6 +15,7 @@ from kernel.logs import configure_later
 from kernel.node.config import AgentConfig
 from kernel.node.descriptor_limit import raise_limit
 from kernel.node.processes import become_subreaper, ignore_terminal_signals, set_title
+from kernel.node.relay.guard import fork_guard
 from kernel.node.rotating_file import RotatingFile
 from kernel.node.standard_logs import keep_standard_logs
 from kernel.node.template_link import TemplateLink
@@ -41,6 +42,8 @@ def main() -> int:
     become_subreaper()
     raise_limit()
     first = None if config.relay else fork_template(config.preload)
+    if config.relay:
+        fork_guard(config.directory)
     configure_later(lambda: configure_logging(config), debug=config.log_level.lower() == "debug")
     keep_standard_logs(config.log_level)
     reactor = Reactor()

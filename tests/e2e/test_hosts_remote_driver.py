@@ -96,7 +96,7 @@ class Cluster:
         self.started = self.head.line.start(*self.options)
         self.place = self.started["address"]
         token = self.head.line.run("token").stdout.strip()
-        there = ("--resources", '{"there": 2}', *room, *secured)
+        there = ("--resources", '{"there": 4}', *room, *secured)
         self.joined = self.node.line.join(self.place, *there, KERNEL_TOKEN=token)
         self.token_file = directory / "token"
         self.token_file.touch(0o600)
@@ -226,7 +226,7 @@ def test_a_program_that_is_killed_leaves_nothing_behind(hosts: Sequence[Host], t
         wait_until(lambda gone=gone: not is_alive(gone), 10.0, "the end of what it had")
     wait_until(lambda: 'event="a remote driver is gone"' in cluster.log(), 10.0, "a word of the head")
     assert is_alive(counting.kept)
-    wait_until(lambda: cluster.status()["available"]["there"] == 1.9, 10.0, "the end of its lease")
+    wait_until(lambda: cluster.status()["available"]["there"] == 3.9, 10.0, "the end of its lease")
     (job,) = cluster.status()["jobs"]
     assert job["ended"]
     assert not any(os.listdir(Path(cluster.outside.line.root, f"kernel-{os.getuid()}")))
