@@ -43,7 +43,7 @@ class InitOptions:
     head_services: tuple[str, ...]
     plugin_options: Mapping[str, Mapping[str, Any]] | None = None
     token_file: str | os.PathLike[str] | None = None
-    tls: str | None = None
+    tls: str | os.PathLike[str] | None = None
 
     def node_resources(self) -> dict[str, float]:
         """Return the resources that were given, by name."""

@@ -33,7 +33,7 @@ class RemoteOptions:
         place = remote_place(given.address)
         parse_host_and_port(place)
         directory = given.tls or os.environ.get(TLS_VARIABLE)
-        tls = TlsFiles.of_directory(directory) if directory else None
+        tls = TlsFiles.of_directory(os.fspath(directory)) if directory else None
         if tls is not None:
             Credentials(tls)  # here rather than in the agent, whose error would come later
         return cls(given, place, _token_for(place, given.token_file), tls)

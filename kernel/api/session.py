@@ -66,7 +66,7 @@ def init(
     head_services: Sequence[str] = (),
     plugin_options: Mapping[str, Mapping[str, Any]] | None = None,
     token_file: str | os.PathLike[str] | None = None,
-    tls: str | None = None,
+    tls: str | os.PathLike[str] | None = None,
 ) -> SessionInfo:
     """Start a session for this program, or join one, and return what is known about it.
 

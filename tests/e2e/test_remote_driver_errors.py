@@ -41,10 +41,10 @@ def cluster():
 @pytest.fixture(scope="module")
 def authorities(tmp_path_factory):
     """Directories of certificates of two authorities."""
-    made = [str(tmp_path_factory.mktemp("tls") / name) for name in ("ours", "theirs")]
+    made = [tmp_path_factory.mktemp("tls") / name for name in ("ours", "theirs")]
     for one in made:
         certificates.create(one)
-    return made
+    return list(map(str, made))
 
 
 @pytest.fixture
