@@ -15,7 +15,7 @@ from kernel.control.visitors import Visitor, visitor_of
 from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON
 from kernel.transport.connection import Connection, Message, may_be_handled
-from kernel.transport.tcp_connection import TcpConnection
+from kernel.transport.tcp_connection import RELAYED_ENDED_SECONDS, TcpConnection
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
@@ -154,6 +154,8 @@ class Door:
 
     def _describe(self, link: Link, said: Mapping[str, Any]) -> None:
         link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **said)
+        if link.is_client and isinstance(link.connection, TcpConnection):
+            link.connection.ended_seconds = RELAYED_ENDED_SECONDS
         self._head.add_node(link.node)
 
     def _lose(self, link: Link, cause: str) -> None:

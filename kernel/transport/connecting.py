@@ -17,7 +17,7 @@ from kernel.transport.poller import READ, WRITE, make_poller
 from kernel.transport.preamble import opening, refusal_text
 from kernel.transport.reactor import Reactor
 from kernel.transport.redialling import Redialler
-from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection, patience
+from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection
 from kernel_spec.errors import ProtocolError
 
 
@@ -80,7 +80,9 @@ def _dial(
     seconds: float,
     resume_seconds: float,
 ) -> TcpConnection:
-    connection = TcpConnection(reactor, on_messages, on_close, patience(resume_seconds, bool(address.route)))
+    connection = TcpConnection(reactor, on_messages, on_close, resume_seconds)
+    if address.route:
+        connection.be_patient()
     Redialler(connection, address, token, tls, reactor, seconds)
     return connection
 

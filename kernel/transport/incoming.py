@@ -12,7 +12,7 @@ from kernel.transport.admissions import Admissions
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials
 from kernel.transport.reactor import Reactor
-from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection, patience
+from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection
 
 _MOST_FORGOTTEN = 10_000
 
@@ -66,8 +66,10 @@ class IncomingConnections:
         connection.attach(sock, greeting.heard, rest[words.GREETING_BYTES :])
 
     def _new(self, greeting: words.Greeting) -> TcpConnection:
-        name, seconds = greeting.connection, patience(self._resume_seconds, greeting.relayed)
-        connection = TcpConnection(self._reactor, self._first_messages, self._closed, seconds, True)
+        name = greeting.connection
+        connection = TcpConnection(self._reactor, self._first_messages, self._closed, self._resume_seconds, True)
+        if greeting.relayed:
+            connection.be_patient()
         connection.on_end = lambda: self._forget(name)
         self._silent.add(connection)
         self._known[name] = connection

@@ -32,15 +32,16 @@ class Way:
         self.place = f"127.0.0.1:{self._listening.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def cut(self) -> None:
-        """Break every connection."""
+    def cut(self, in_good_order: bool = False) -> None:
+        """Break every connection, or (as some do who stand between) end each as if both sides had wanted that."""
         with self._lock:
             sockets, self._sockets = self._sockets, set()
         self.broken += len(sockets)
         for sock in sockets:
             with suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-                sock.shutdown(socket.SHUT_RD)
+                if not in_good_order:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                sock.shutdown(socket.SHUT_RDWR if in_good_order else socket.SHUT_RD)
             sock.close()
 
     def close(self) -> None:
@@ -68,7 +69,8 @@ class Way:
         with suppress(OSError):
             while data := source.recv(PIECE):
                 sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
+            if source in self._sockets:  # else it was broken, and the other end must not take that for an end
+                sink.shutdown(socket.SHUT_WR)
 
 
 @pytest.fixture
@@ -104,7 +106,8 @@ def scale(array, factor):
     return array * factor
 
 
-def test_calls_tasks_and_objects_survive_every_cut(way):
+@pytest.mark.parametrize("in_good_order", [False, True], ids=["reset", "end"])
+def test_calls_tasks_and_objects_survive_every_cut(way, in_good_order):
     counters = [Counter.options(resources={name: 0.1}).remote() for name in "ab"]
     kernel.get([counter.up.remote() for counter in counters])
     given = kernel.put(numpy.arange(500_000))
@@ -113,7 +116,7 @@ def test_calls_tasks_and_objects_survive_every_cut(way):
         for number, counter in enumerate(counters):
             calls[number] += [counter.up.remote(bytes(1000)) for _ in range(50)]
         arrays += [scale.options(resources={name: 0.1}).remote(given, turn) for name in "ab"]
-        way.cut()
+        way.cut(in_good_order)
         kernel.wait([calls[0][-1]], timeout=SECONDS)
     for number in range(2):
         assert kernel.get(calls[number], timeout=SECONDS) == list(range(2, 402))
