@@ -107,8 +107,8 @@ class Answers:
                     "placement_groups": head.groups.list(),
                     "jobs": self._jobs(),
                     "services": head.services.shown,
-                    "store": _add([report["store"] for report in known]),
-                    "memory": _memory(reports),
+                    "store": _add([report["store"] for report in self._of_nodes(reports).values()]),
+                    "memory": _memory(self._of_nodes(reports)),
                     "problems": {name: str(error) for name, error in head.manager.problems.items()},
                 }
             )
@@ -205,10 +205,10 @@ class Answers:
                             "rows": rows,
                         }
                     )
-                usage = _add([report["store"] for report in known])
+                usage = _add([report["store"] for report in self._of_nodes(reports).values()])
                 stored = [row for report in known for row in report["stored"]]
                 found = {"usage": usage, "stored": stored, "processes": processes, "silent": silent}
-                later.set(pickle.dumps({**found, "memory": _memory(reports)}))
+                later.set(pickle.dumps({**found, "memory": _memory(self._of_nodes(reports))}))
 
             asked = {process.id: process for process in self._processes()}
             self._ask_processes("references", with_processes, limit)
@@ -323,12 +323,18 @@ class Answers:
         self._head.reactor.call_later(PATIENCE_SECONDS, give_up)
         return later
 
+    def _of_nodes(self, reports: Mapping[NodeId, Any]) -> dict[NodeId, Any]:
+        """Return the reports of nodes that answered; what a remote driver has is its own."""
+        working = {node.id for node in self._head.working_nodes()}
+        return {id: report for id, report in reports.items() if report is not None and id in working}
+
     def _jobs(self) -> list[dict[str, Any]]:
         callers = self._head.callers
         return [
             {
                 "job_id": job.id.hex(),
                 "node_id": callers[job.driver].node.id.hex() if job.driver in callers else "",
+                "outside": _host_outside(callers.get(job.driver)),
                 "pid": job.pid,
                 "namespace": job.namespace,
                 "script": job.script,
@@ -340,9 +346,14 @@ class Answers:
         ]
 
 
+def _host_outside(driver: Caller | None) -> str:
+    """Return the host of a remote driver that is there, nothing of any other."""
+    return driver.node.host if driver is not None and driver.node.client else ""
+
+
 def _memory(reports: Mapping[NodeId, Any]) -> dict[str, Any]:
-    """Return what the nodes that answered say of their memory, by id."""
-    return {node.hex(): report["memory"] for node, report in reports.items() if report is not None}
+    """Return what the nodes say of their memory, by id."""
+    return {node.hex(): report["memory"] for node, report in reports.items()}
 
 
 def _sum(amounts: Iterable[Any]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -106,6 +107,14 @@ def test_nothing_of_it_counts_as_a_node(cluster):
 @kernel.remote(scheduling_strategy="SPREAD")
 def where():
     return kernel.get_runtime_context().get_node_id()
+
+
+def test_the_cluster_shows_it_among_the_programs(cluster):
+    status = kernel.api.session.ensure_session().query("status")
+    (mine,) = [job for job in status["jobs"] if job["pid"] == os.getpid()]
+    assert mine["outside"] == socket.gethostname()
+    assert set(status["memory"]) == {node.id for node in cluster.nodes}
+    assert status["store"]["capacity"] == 2 * (512 << 20)
 
 
 def test_it_connects_to_the_one_port_of_the_head_and_listens_nowhere(cluster):
