@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kernel.api.init_options import REMOTE
 from kernel.cli import display
 from kernel.cli.client import SessionClient
 from kernel.cli.start_options import StartOptions
@@ -65,6 +66,8 @@ def _say_started(
         ways["with"] = f"kernel token --output {_ELSEWHERE}   (copy that file, and let nobody read it)"
         if options.tls is not None:
             ways["and"] = "DIR with node.pem, node.key and ca.pem"
+        secured = ', tls="DIR"' if options.tls else ""
+        ways["outside"] = f'kernel.init("{REMOTE}{gateway}", token_file="{_ELSEWHERE}"{secured})'
     _show(ways | {"end it": "Ctrl-C" if block else "kernel stop"})
 
 

@@ -16,7 +16,9 @@ import kernel
 from kernel.node.processes import descendants_of, is_alive
 from kernel.node.sessions import running_sessions
 from kernel.testing import Cluster
+from kernel.testing.command_line import CommandLine
 from kernel.testing.faults import kill, title_of, wait_until
+from kernel.testing.session import temporary_root
 from kernel.testing.socket_owners import connections_of
 
 SECONDS = 30.0
@@ -115,6 +117,14 @@ def test_the_cluster_shows_it_among_the_programs(cluster):
     assert mine["outside"] == socket.gethostname()
     assert set(status["memory"]) == {node.id for node in cluster.nodes}
     assert status["store"]["capacity"] == 2 * (512 << 20)
+
+
+def test_the_command_line_shows_it_by_the_same_address(cluster):
+    with temporary_root() as elsewhere:
+        done = CommandLine(elsewhere).run("status", "--address", cluster.address, "--token-file", cluster.token_file)
+    assert done.returncode == 0, done.stderr
+    assert "NODES  2 alive" in done.stdout
+    assert f"(outside, on {socket.gethostname()})" in done.stdout
 
 
 def test_it_connects_to_the_one_port_of_the_head_and_listens_nowhere(cluster):

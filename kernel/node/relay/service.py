@@ -6,7 +6,6 @@ import itertools
 import os
 import socket
 
-from kernel.logs import Logger
 from kernel.node.relay import words
 from kernel.node.relay.process import RelayProcess
 from kernel.node.relay.table import CallBack, Connect, Here, Instruction, Join, Refuse, RelayTable
@@ -26,7 +25,6 @@ class RelayService:
         self._gateway = gateway
         self._place = place
         self._reactor = reactor
-        self._log = Logger("kernel.node")
         self._table = RelayTable(place, lambda: os.urandom(TICKET_BYTES))
         self._process = RelayProcess(directory, reactor)
         self._sockets: dict[int, socket.socket] = {}
