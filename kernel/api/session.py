@@ -135,7 +135,7 @@ def shutdown() -> None:
     if agent is not None:
         import subprocess
 
-        from kernel.node.launch import let_go
+        from kernel.node.children import let_go
         from kernel.node.sessions import remove
 
         let_go(agent)

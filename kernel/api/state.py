@@ -16,7 +16,13 @@ from kernel.runtime.object_ref import ObjectRef
 
 
 def nodes() -> list[dict[str, Any]]:
-    """Return a row per node: id, address, resources, labels, whether it lives."""
+    """Return a row per node, of those that live and the latest that have gone, in the order in which they joined.
+
+    Each has `NodeID` (hexadecimal), `Alive`, `State` and, once it has gone, the `Cause`; `NodeManagerAddress`,
+    `NodeManagerPort` and `NodeManagerHostname`; `Labels`; `Resources`, name to quantity of all that it offers (`CPU`;
+    `memory` and `object_store_memory` in bytes; `GPU` and custom ones where it has some), and `Available`, what is free
+    of each. A node that has gone offers nothing.
+    """
     return list(ensure_session().query("nodes"))
 
 

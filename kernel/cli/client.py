@@ -114,8 +114,11 @@ def find_head(address: str | None = None) -> Session | DistantHead:
     return DistantHead(address, token_to_join(address, options.get(_TOKEN)), files)
 
 
-def find_session(address: str | None = None) -> Session:
-    """Return the session that `address` names, the newest without it. Raises Failure or Refusal when there is none."""
+def find_session(address: str | None = None, advice: str = "") -> Session:
+    """Return the session that `address` names, the newest without it. Raises Failure or Refusal when there is none.
+
+    `advice` says what to do where `address` is that of a head (HOST:PORT) and its cluster has no node on this machine.
+    """
     sessions = running_sessions()
     if address in (None, "", "auto"):
         if not sessions:
@@ -125,7 +128,7 @@ def find_session(address: str | None = None) -> Session:
     if is_place(address):
         session = session_of_cluster(address, sessions)
         if session is None:
-            raise Refusal(f"this needs a node of the cluster at {address} on this machine, and there is none")
+            raise Refusal(f"this machine has no node of the cluster at {address}{f'; {advice}' if advice else ''}")
         return session
     return match_session(address, sessions)
 
@@ -211,7 +214,7 @@ class SessionClient:
         answer = self._answers.pop(number)
         if answer[0] == op.REPLY_ERROR:
             raise pickle.loads(answer[2])
-        return pickle.loads(answer[2]) if isinstance(answer[2], bytes) else answer[2]
+        return pickle.loads(answer[2]) if answer[0] == op.REPLY_PICKLED else answer[2]
 
     def _await_answer(self, number: int, waiting: Waiting) -> None:
         deadline = time.monotonic() + self._seconds
@@ -233,7 +236,7 @@ class SessionClient:
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:
-            if message[0] in (op.REPLY, op.REPLY_ERROR):
+            if message[0] in (op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED):
                 self._answers[message[1]] = message
             elif message[0] == words.REFUSED:
                 self._refusal = message[1]

@@ -44,6 +44,8 @@ def logs(
 ) -> None:
     """Show what the workers of a session wrote, with time, task or actor, and process.
 
+    In a cluster these are the workers of the node on this machine: each node keeps what is written there.
+
     \b
     Examples:
       kernel logs
@@ -51,7 +53,7 @@ def logs(
       kernel logs --pid 4242 -n 1000
       kernel logs --actor counter --follow
     """
-    session = find_session(address)
+    session = find_session(address, "what workers write is kept where they run: ask there")
     if agent:
         _show_agent(session, lines)
         return
@@ -65,7 +67,7 @@ def logs(
         if not shown and pid is not None:
             wanted.check_pid(pid)
         elif not shown and actor is not None:
-            click.echo(f"actor {actor} has written nothing so far", err=True)
+            click.echo(f"actor {actor} has written nothing so far{wanted.elsewhere()}", err=True)
         return
     for line in _followed(follower, session):
         wanted.look_again(line)
@@ -87,6 +89,7 @@ class _Wanted:
         self._workers: set[str] = set()
         self._classes: set[str] = set()
         self._others: set[str] = set()
+        self._nodes: set[str] = set()
         self._look(actor)
 
     def __call__(self, line: Line) -> bool:
@@ -105,6 +108,14 @@ class _Wanted:
                 self._look(self._actor)
             if line.worker not in self._workers:
                 self._others.add(line.worker)
+
+    def elsewhere(self) -> str:
+        """Return what there is to say if the actor runs on another node, which keeps what it writes there."""
+        with SessionClient(self._session) as client:
+            found = client.ask("status")
+        nodes = {row["NodeID"]: f"{row['NodeID'][:8]} ({row['NodeManagerHostname']})" for row in found["nodes"]}
+        there = [nodes[id] for id in self._nodes if id in nodes and id != found["node"]]
+        return f" on this node; it runs on node {', '.join(there)}, so ask there" if there else ""
 
     def check_pid(self, pid: int) -> None:
         """Refuse a pid that no worker has."""
@@ -130,6 +141,7 @@ class _Wanted:
             if found:
                 self._workers |= {worker[:8] for row in found for worker in row["workers"]}
                 self._classes |= {row["class_name"] for row in found}
+                self._nodes |= {row["node_id"] for row in found}
                 return
         names = sorted({row["name"] for row in actors} | {row["class_name"] for row in actors})
         raise Refusal(f"session {self._session.name} has no actor {actor!r}{nearest(text, filter(None, names))}")

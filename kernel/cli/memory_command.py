@@ -73,7 +73,7 @@ def _known_elsewhere(found: Mapping[str, Any]) -> dict[bytes, tuple[int, str]]:
     known = {
         row[0]: (row[1], row[2]) for process in found["processes"] for row in process["rows"] if row[1] is not None
     }
-    return known | {id: (size, state) for id, _, size, state, _ in found["stored"]}
+    return known | {id: (size, state) for id, _, size, state, *_ in found["stored"]}
 
 
 def _described(process: Mapping[str, Any], known: Mapping[bytes, tuple[int, str]], sort: str) -> Row:
@@ -111,12 +111,13 @@ def _unreferenced(found: Mapping[str, Any]) -> list[Row]:
 
 
 def _stored_row(row: Sequence[Any]) -> Row:
-    id, owner, size, state, pins = row
+    id, owner, size, state, pins, weak = row
     return {
         "object_id": id.hex(),
         "size": size,
         "reference": "PINNED_IN_MEMORY" if pins else "-",
         "state": state,
+        "weak": weak,
         "site": f"owner {owner.hex()}",
         "pins": {process.hex(): count for process, count in pins.items()},
     }

@@ -23,7 +23,9 @@ _NAME_WIDTH = 44
 
 @click.command("microbenchmark")
 @click.option("--quick", is_flag=True, help="Three seconds instead of twenty, for a first impression.")
-@click.option("--address", metavar="SESSION", help="Measure in this session (default: one of its own).")
+@click.option(
+    "--address", metavar="SESSION", help="Measure in this session, its name or HOST:PORT (default: one of its own)."
+)
 @json_option
 def microbenchmark(quick: bool, address: str | None, as_json: bool) -> None:
     """Measure how many tasks, actor calls and objects a second this machine does.
@@ -38,7 +40,9 @@ def microbenchmark(quick: bool, address: str | None, as_json: bool) -> None:
     """
     import kernel
 
-    directory = find_session(address).directory if address is not None else None
+    directory = None
+    if address is not None:
+        directory = find_session(address, f"start one with: kernel start --address {address}").directory
     os.environ.pop("KERNEL_ADDRESS", None)  # without --address it measures a session of its own
     results = []
     if not as_json:

@@ -9,10 +9,15 @@ from typing import Any
 import click
 
 from kernel.cli import display, stacks
-from kernel.cli.client import SessionClient, address_option, find_session, json_option
+from kernel.cli.client import SessionClient, address_option, find_head, json_option
 from kernel.cli.refusals import Refusal
+from kernel.node.sessions import Session
 
 _SILENT = "it did not answer within two seconds (pip install py-spy looks into it from outside)"
+_SILENT_ELSEWHERE = "it did not answer within two seconds (kernel stack on its machine looks into it with py-spy)"
+
+_Place = tuple[str, int]
+"""Node (its id, in hexadecimal) and pid of a process."""
 
 
 @click.command("stack")
@@ -24,34 +29,39 @@ _SILENT = "it did not answer within two seconds (pip install py-spy looks into i
 def stack(pid: int | None, full: bool, own: bool, address: str | None, as_json: bool) -> None:
     """Show the Python stacks of all workers and programs of a session, innermost frame first.
 
-    With py-spy installed (pip install py-spy) also those of processes that hang in C code; without it each process
-    is asked, and one that can't answer says nothing.
+    With py-spy installed (pip install py-spy) also those of processes on this machine that hang in C code; all others
+    are asked, and one that can't answer says nothing.
 
     \b
     Examples:
       kernel stack
       kernel stack --pid 4242 --full
       kernel stack --own
+      kernel stack --address 10.0.0.1:6380 --token-file kernel.token
     """
-    session = find_session(address)
+    session = find_head(address)
     with SessionClient(session) as client:
-        processes = _processes(client.ask("status"))
+        found = client.ask("status")
+        here = found["node"] if isinstance(session, Session) else ""
+        processes = _processes(found)
         if pid is not None:
-            if pid not in processes:
-                known = ", ".join(str(one) for one in sorted(processes)) or "none"
+            chosen = {place: name for place, name in processes.items() if place[1] == pid}
+            if not chosen:
+                known = ", ".join(str(one) for _, one in sorted(processes)) or "none"
                 raise Refusal(f"session {session.name} has no process {pid}; there are {known}")
-            processes = {pid: processes[pid]}
-        spied = {} if own else _spied(list(processes))
+            processes = chosen
+        spied = {} if own else _spied([place for place in processes if place[0] == here])
         said = client.ask("stacks") if len(spied) < len(processes) else {}
-    told = {one: stacks.from_process(threads) for one, threads in said.items() if one not in spied}
+    told = {place: stacks.from_process(threads) for place, threads in said.items() if place not in spied}
     rows: list[dict[str, Any]] = [
         {
-            "pid": one,
+            "pid": place[1],
+            "node_id": place[0],
             "name": name,
-            "by": "py-spy" if one in spied else "itself" if one in told else None,
-            "threads": spied.get(one) or told.get(one) or [],
+            "by": "py-spy" if place in spied else "itself" if place in told else None,
+            "threads": spied.get(place) or told.get(place) or [],
         }
-        for one, name in processes.items()
+        for place, name in processes.items()
     ]
     if as_json:
         display.echo_json([_plain(row) for row in rows])
@@ -59,34 +69,38 @@ def stack(pid: int | None, full: bool, own: bool, address: str | None, as_json: 
     if not rows:
         click.echo("No worker and no program is in this session.")
     for number, row in enumerate(rows):
-        click.echo("\n" * bool(number) + display.heading(f"pid {row['pid']}  {row['name']}"))
+        node = f", node {row['node_id'][:8]}" if row["node_id"] != here else ""
+        click.echo("\n" * bool(number) + display.heading(f"pid {row['pid']}{node}  {row['name']}"))
         if row["by"] is None:
-            click.echo(f"  {_SILENT}")
+            click.echo(f"  {_SILENT_ELSEWHERE if node else _SILENT}")
         stacks.show(row["threads"], full)
 
 
-def _processes(found: Mapping[str, Any]) -> dict[int, str]:
-    """Return pid to description, programs first."""
+def _processes(found: Mapping[str, Any]) -> dict[_Place, str]:
+    """Return place to description, programs first."""
     processes = {
-        job["pid"]: f"program {os.path.basename(job['script'])}".rstrip() for job in found["jobs"] if not job["ended"]
+        (job["node_id"], job["pid"]): f"program {os.path.basename(job['script'])}".rstrip()
+        for job in found["jobs"]
+        if not job["ended"]
     }
     for worker in found["workers"]:
         if worker["pid"]:
-            processes[worker["pid"]] = f"worker, {worker['state']}{': ' if worker['name'] else ''}{worker['name']}"
+            name = f"worker, {worker['state']}{': ' if worker['name'] else ''}{worker['name']}"
+            processes[worker["node_id"], worker["pid"]] = name
     return processes
 
 
-def _spied(pids: list[int]) -> dict[int, list[stacks.Thread]]:
-    """Return what py-spy sees; nothing for processes that it may not look into."""
+def _spied(places: list[_Place]) -> dict[_Place, list[stacks.Thread]]:
+    """Return what py-spy sees of processes of this machine; nothing for those that it may not look into."""
     spy = stacks.find_spy()
     found = {}
     if spy is not None:
-        with display.Waiting(f"looking into {display.count(len(pids), 'process')}") as waiting:
-            for pid in pids:
+        with display.Waiting(f"looking into {display.count(len(places), 'process')}") as waiting:
+            for place in places:
                 waiting.show()
-                threads = stacks.from_spy(spy, pid)
+                threads = stacks.from_spy(spy, place[1])
                 if threads:
-                    found[pid] = threads
+                    found[place] = threads
     return found
 
 

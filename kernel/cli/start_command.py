@@ -82,6 +82,12 @@ _WANTED = ("it was asked to stop", DRAINED)
     metavar="S",
     help="How long a head hears nothing of a node before that counts as dead (default: 5).",
 )
+@click.option(
+    "--head-away-seconds",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="How long nodes look for a head that has gone away (default: KERNEL_HEAD_AWAY_SECONDS, else 60).",
+)
 @click.option("--head-service", metavar="NAME", multiple=True, help="Head service plugin to run; may be repeated.")
 @click.option("--block", is_flag=True, help="Stay in the foreground; Ctrl-C or SIGTERM ends the node.")
 @click.option("--json", "as_json", is_flag=True, help="Print the session as JSON.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Mapping
@@ -17,12 +18,17 @@ from kernel.node.detection import address_towards
 from kernel.plugins import PluginManager
 from kernel.transport.addresses import HEAD, SCHEME, format_host_and_port, parse_host_and_port
 from kernel.transport.credentials import Credentials, TlsFiles
+from kernel_spec.errors import OptionError
 
 PORT = 6380
 """Where a head listens, unless told otherwise."""
 LOOPBACK = "127.0.0.1"
+AWAY_SECONDS = 60.0
+"""How long nodes look for a head that has gone away, unless told otherwise."""
+AWAY_VARIABLE = "KERNEL_HEAD_AWAY_SECONDS"
 _ONLY_FOR_HEADS = (
     "scheduler", "object_store", "serializer", "metadata_store", "metadata_path", "head_service", "node_death_seconds",
+    "head_away_seconds",
 )  # fmt: skip
 _ANYWHERE = ("0.0.0.0", "::")
 
@@ -43,6 +49,7 @@ class StartOptions:
     tls: TlsFiles | None = None
     metadata_directory: str = ""
     death_seconds: float = 5.0
+    head_away_seconds: float = AWAY_SECONDS
 
     def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
         """Return what the agent of a new session in `directory` is told."""
@@ -55,6 +62,7 @@ class StartOptions:
             tls=self.tls,
             metadata_directory=self.metadata_directory,
             death_seconds=self.death_seconds,
+            head_away_seconds=self.head_away_seconds,
         )
 
 
@@ -64,7 +72,7 @@ def start_options(head: bool, address: str | None, given: Mapping[str, Any]) -> 
         raise Refusal("--head starts a cluster and --address joins one: say one of them")
     if address is not None:
         parse_host_and_port(address)
-        wrong = ", ".join(f"--{name.replace('_', '-')}" for name in _ONLY_FOR_HEADS if given[name])
+        wrong = ", ".join(f"--{name.replace('_', '-')}" for name in _ONLY_FOR_HEADS if given[name] not in (None, ()))
         if wrong:
             raise Refusal(f"{wrong} is said where the head is started, and holds for all of its nodes")
     tls = TlsFiles.of_directory(given["tls"]) if given["tls"] else None
@@ -90,7 +98,23 @@ def _of_head(given: Mapping[str, Any], tls: TlsFiles | None) -> StartOptions:
         tls=tls,
         metadata_directory=str(metadata.absolute()) if metadata is not None else "",
         death_seconds=given["node_death_seconds"] or 5.0,
+        head_away_seconds=_away_seconds(given),
     )
+
+
+def _away_seconds(given: Mapping[str, Any]) -> float:
+    """Return how long nodes look for this head when it has gone away: as given, else as the environment says."""
+    text = os.environ.get(AWAY_VARIABLE)
+    if given["head_away_seconds"] is not None or not text:
+        seconds: float | None = given["head_away_seconds"]
+        return AWAY_SECONDS if seconds is None else seconds
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = None
+    if seconds is None or not 0 <= seconds < math.inf:
+        raise OptionError(f"{AWAY_VARIABLE}={text!r} must be a number of seconds, zero or more")
+    return seconds
 
 
 def _of_node(head: str, given: Mapping[str, Any], tls: TlsFiles | None) -> StartOptions:

@@ -31,7 +31,7 @@ def token(session: str | None, output: Path | None) -> None:
       kernel token --output kernel.token
       kernel token | ssh other-machine 'umask 077; cat > kernel.token'
     """
-    secret = find_session(session).token()
+    secret = find_session(session, "its token is shown where it has one").token()
     if output is None:
         click.echo(secret.hex())
         return

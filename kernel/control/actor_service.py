@@ -6,12 +6,14 @@ import os
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from kernel.control import actors as control
+from kernel.control import actor_records as control
 from kernel.control import words
+from kernel.control.actors import ActorTable
 from kernel.control.lease_desk import LeaseRecord
 from kernel.control.lease_requests import read_strategy
 from kernel.control.nodes import Caller
 from kernel.runtime import operations as op
+from kernel.runtime.answers import Pickled
 from kernel.transport.connection import Message
 from kernel_spec import observers
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId, process_of
@@ -26,7 +28,7 @@ class ActorService:
 
     def __init__(self, head: Head) -> None:
         self._head = head
-        self.table = control.ActorTable()
+        self.table = ActorTable()
         self._subscribers: dict[ActorId, set[Caller]] = {}
         self._unanswered: list[tuple[Caller, ActorId]] = []
         head.handlers |= {
@@ -43,7 +45,7 @@ class ActorService:
             "kill_actor": self._kill,
             "actor_leaves": lambda caller, reason: self.table.ends_itself(caller.id, reason),
             "explain_actor": lambda caller, actor: self.explain(actor),
-            "actors": lambda caller: pickle.dumps(self.list()),
+            "actors": lambda caller: Pickled.of(self.list()),
         }
 
     # -- messages --------------------------------------------------------------------------------------------------
@@ -84,7 +86,8 @@ class ActorService:
         if caller.closed:
             return
         record = self.table.actors.get(actor)
-        if self._head.restoring and (record is None or (record.worker and record.worker not in self._head.callers)):
+        head = self._head
+        if head.restoration.active and (record is None or (record.worker and record.worker not in head.callers)):
             self._unanswered.append((caller, actor))  # the node of its process, or of its owner, is still to come back
             return
         if record is None:

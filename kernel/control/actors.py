@@ -14,97 +14,29 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Container
-from dataclasses import dataclass, field
-from typing import Any
 
+from kernel.control.actor_records import (
+    ALIVE,
+    DEAD,
+    NOBODY,
+    PENDING,
+    RESTARTING,
+    STARTING,
+    ActorRecord,
+    AskLease,
+    Construct,
+    DropLease,
+    EndWorker,
+    Instruction,
+    Publish,
+)
 from kernel.runtime import memory_faults
 from kernel.runtime import operations as op
 from kernel_spec.errors import InternalError, NameTakenError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
 
-PENDING = "PENDING_CREATION"
-STARTING = "STARTING"
-ALIVE = "ALIVE"
-RESTARTING = "RESTARTING"
-DEAD = "DEAD"
-
-NOBODY = ProcessId(b"")
 KEPT_DEAD = 1000
 """How many dead actors are remembered, for late callers and for `kernel status`."""
-KEPT_WORKERS = 10
-"""How many of an actor's processes are remembered, for `kernel logs`."""
-
-
-@dataclass(slots=True)
-class ActorRecord:
-    """One actor. `description` is what its creator said, `creation` what the worker needs (opaque, empty till then).
-
-    `worker` is its process while it has one, `workers` are the last that it had, also after its end. While it `rests`
-    before a restart, nothing is asked for it.
-    """
-
-    id: ActorId
-    job: JobId
-    owner: ProcessId
-    description: dict[str, Any]
-    creation: bytes = b""
-    state: str = PENDING
-    worker: ProcessId = NOBODY
-    workers: deque[ProcessId] = field(default_factory=lambda: deque(maxlen=KEPT_WORKERS))
-    lease: LeaseId | None = None
-    attempt: int = 0
-    restarts_left: int = 0
-    cause: str = ""
-    failure: tuple[int, bytes] | None = None
-    ending: str = ""
-    rests: bool = False
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        name = self.description["name"]
-        return f"{self.description['class_name']}{f' {name!r}' if name else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class AskLease:
-    """Ask the scheduler for a worker for this actor, in so many seconds."""
-
-    actor: ActorId
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class DropLease:
-    """Withdraw the request, or give the granted lease back."""
-
-    lease: LeaseId
-
-
-@dataclass(frozen=True, slots=True)
-class Construct:
-    """Tell the worker to become the actor."""
-
-    actor: ActorId
-
-
-@dataclass(frozen=True, slots=True)
-class EndWorker:
-    """End the actor's process; with `drain` after the calls it has."""
-
-    worker: ProcessId
-    reason: str
-    drain: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Publish:
-    """Tell everybody who asked about the actor's new state."""
-
-    actor: ActorId
-
-
-Instruction = AskLease | DropLease | Construct | EndWorker | Publish
 
 
 class ActorTable:

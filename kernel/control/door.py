@@ -134,7 +134,7 @@ class Door:
             connection.ended_seconds = ENDED_SECONDS
         connection.info = link = Link(NodeId(id), connection, self._head.reactor.clock())
         self._links.add(link)
-        shared = {**self._shared, "tell_all": self._head.restoring}
+        shared = {**self._shared, "tell_all": self._head.restoration.active}
         connection.send((words.WELCOME, pickle.dumps(shared)))
         connection.flush()
 

@@ -28,6 +28,7 @@ class DrainService:
         self._rows: dict[ObjectId, tuple[Any, ...]] = {}
         """What is to be copied now: size, owner, and the owner's address."""
         head.methods["drain_node"] = self._drain
+        head.words[words.DRAINING] = self.begin
 
     def _drain(self, caller: Caller, node_id: str, seconds: float | None) -> None:
         """Have a node leave; raise OptionError for one that is not there, or can't leave."""
@@ -94,9 +95,9 @@ class DrainService:
 
         def reported(report: dict[str, Any] | None) -> None:
             owners: dict[ObjectId, NodeId] = {}
-            for object, owner, size, state, *_ in report["stored"] if report is not None else ():
+            for object, owner, size, state, _, weak in report["stored"] if report is not None else ():
                 caller = self._head.callers.get(owner)
-                if caller is not None and state != "writing":
+                if caller is not None and state != "writing" and not weak:  # of a copy there is another
                     owners[object] = caller.node.id
                     self._rows[object] = (object, size, owner, caller.address)
             stay = [other.id for other in self._head.working_nodes() if not other.draining and other.address]

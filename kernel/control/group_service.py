@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.control import groups as control
 from kernel.control.later import Later
 from kernel.control.nodes import Caller, Node
+from kernel.runtime.answers import Pickled
 from kernel_spec import observers
 from kernel_spec.errors import PlacementGroupRemovedError
 from kernel_spec.ids import GroupId, JobId, ProcessId
@@ -34,7 +35,7 @@ class GroupService:
             "remove_placement_group": self._remove,
             "find_placement_group": self._find,
             "placement_group_ready": self._ready,
-            "placement_groups": lambda caller, id="": pickle.dumps(self.list(id)),
+            "placement_groups": lambda caller, id="": Pickled.of(self.list(id)),
             "explain_placement_group": lambda caller, id: self.explain(_group(id)),
         }
 
@@ -65,10 +66,10 @@ class GroupService:
     def _remove(self, caller: Caller, id: str) -> None:
         self.carry_out(self.table.remove(_group(id), REMOVED_BY_HAND))
 
-    def _find(self, caller: Caller, name: str, namespace: str) -> bytes:
+    def _find(self, caller: Caller, name: str, namespace: str) -> Pickled:
         """Return the row of the living group of that name, or None."""
         record = self.table.find(namespace, name)
-        return pickle.dumps(self._row(record) if record is not None else None)
+        return Pickled.of(self._row(record) if record is not None else None)
 
     def _ready(self, caller: Caller, id: str) -> Later:
         """Answer when a group is placed, or with the error that says why it never will be."""
@@ -114,7 +115,7 @@ class GroupService:
         for step in instructions:
             record = self.table.groups[step.group]
             if isinstance(step, control.Reserve):
-                if not self._head.restoring:  # else `resume` asks for it
+                if not self._head.restoration.active:  # else `resume` asks for it
                     self._head.desk.handle(GroupRequested(record.request))
             elif isinstance(step, control.Dissolve):
                 self._dissolve(record)

@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kernel.control.actors import ActorRecord
+from kernel.control.actor_records import ActorRecord
 from kernel.control.groups import GroupRecord
 from kernel.control.job_table import Job
 from kernel_spec.ids import NodeId

@@ -163,12 +163,13 @@ class LeaseDesk:
             if record.holder is None and id not in of_actors:
                 self.release(id, broken=True)
 
-    def served(self, id: LeaseId, worker: ProcessId) -> LeaseRecord | None:
-        """A node found the worker of a lease; return the lease, None when it is over already."""
+    def served(self, id: LeaseId, node: NodeId, worker: ProcessId) -> LeaseRecord | None:
+        """A node found the worker of a lease; return the lease, None when that is over, or was taken from the node."""
         record = self.leases.get(id)
-        if record is not None:
-            record.worker = worker
-            self._holders[worker] = (id, record.holder)
+        if record is None or record.grant is None or record.grant.node != node:
+            return None
+        record.worker = worker
+        self._holders[worker] = (id, record.holder)
         return record
 
     def worker_died(self, worker: ProcessId, cause: str, fault: int = op.DIED) -> None:
@@ -293,6 +294,8 @@ class LeaseDesk:
         record = self.leases.get(LeaseId(id))
         if record is not None and record.grant is not None:
             return "its worker process is starting" if record.worker is None else "it has a worker"
+        if self._held_back is not None:
+            return "the head was started again, and waits for the nodes there were before it grants anything"
         return self.scheduler.explain(id, self._clock()).text
 
     def tick(self) -> None:

@@ -81,7 +81,7 @@ class LeaseRequests:
         node = head.nodes.get(id)
         if node is not None and node.client:
             return "that is a remote driver's, where nothing runs"
-        return "" if node is not None or head.restoring else "there never was such a node"
+        return "" if node is not None or head.restoration.active else "there never was such a node"
 
     def environment_for(self, caller: Caller, asked: Mapping[str, Any] | None) -> str:
         """Return the key of what a process asks for: what that adds to its own environment."""

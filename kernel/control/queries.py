@@ -12,6 +12,7 @@ from kernel.control.later import Later
 from kernel.control.node_rows import node_rows
 from kernel.control.nodes import Caller
 from kernel.runtime import operations as op
+from kernel.runtime.answers import Pickled
 from kernel.transport.connection import Message
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import LeaseId, NodeId, ObjectId, ProcessId, task_of
@@ -35,7 +36,7 @@ def install(head: Head) -> None:
 
 
 class Answers:
-    """Each public method is a question a process may ask; larger answers are pickled."""
+    """Each public method is a question a process may ask; answers that hold more than plain values are `Pickled`."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
@@ -44,20 +45,20 @@ class Answers:
 
     # -- the session -----------------------------------------------------------------------------------------------
 
-    def nodes(self, caller: Caller) -> bytes:
+    def nodes(self, caller: Caller) -> Pickled:
         """Return a row per node."""
-        return pickle.dumps(node_rows(self._head))
+        return Pickled.of(node_rows(self._head))
 
-    def cluster_resources(self, caller: Caller) -> bytes:
+    def cluster_resources(self, caller: Caller) -> Pickled:
         """Return the totals."""
         snapshot = self._head.desk.scheduler.snapshot()
-        return pickle.dumps(_sum(snapshot.total.values()))
+        return Pickled.of(_sum(snapshot.total.values()))
 
-    def available_resources(self, caller: Caller) -> bytes:
+    def available_resources(self, caller: Caller) -> Pickled:
         """Return what is free; a resource of which nothing is free stays in the answer, as zero."""
         snapshot = self._head.desk.scheduler.snapshot()
         free = _sum(snapshot.available.values())
-        return pickle.dumps({name: max(0.0, free.get(name, 0.0)) for name in _sum(snapshot.total.values())})
+        return Pickled.of({name: max(0.0, free.get(name, 0.0)) for name in _sum(snapshot.total.values())})
 
     def set_resource(self, caller: Caller, name: str, quantity: float, node_id: str = "") -> None:
         """Create, change or (with 0) delete a custom resource of a node, the caller's own if none is named."""
@@ -78,11 +79,11 @@ class Answers:
     def status(self, caller: Caller) -> Later:
         """Return what `kernel status` shows."""
 
-        def put_together(reports: dict[NodeId, Any]) -> bytes:
+        def put_together(reports: dict[NodeId, Any]) -> Pickled:
             head = self._head
             snapshot = head.desk.scheduler.snapshot()
             known = [report for report in reports.values() if report is not None]
-            return pickle.dumps(
+            return Pickled.of(
                 {
                     "session": head.config.directory,
                     "node": caller.node.id.hex(),
@@ -118,14 +119,14 @@ class Answers:
     def workers(self, caller: Caller) -> Later:
         """Return a row per worker."""
 
-        def put_together(reports: dict[NodeId, Any]) -> bytes:
-            return pickle.dumps([row for report in reports.values() if report for row in report["workers"]])
+        def put_together(reports: dict[NodeId, Any]) -> Pickled:
+            return Pickled.of([row for report in reports.values() if report for row in report["workers"]])
 
         return self._ask_nodes("report", put_together, False)
 
-    def jobs(self, caller: Caller) -> bytes:
+    def jobs(self, caller: Caller) -> Pickled:
         """Return a row per job."""
-        return pickle.dumps(self._jobs())
+        return Pickled.of(self._jobs())
 
     def show_output(self, caller: Caller) -> Later:
         """Send everything that workers have written until now to whom it concerns, before the answer."""
@@ -156,7 +157,7 @@ class Answers:
         actors, groups = self._head.actors, self._head.groups
         named = [actor for actor in actors.table.actors if actor.startswith(prefix) or prefix.startswith(actor)]
 
-        def put_together(answers: dict[ProcessId, Any]) -> bytes:
+        def put_together(answers: dict[ProcessId, Any]) -> Pickled:
             known: dict[bytes, tuple[str, tuple[str, bytes] | None]] = {}
             for rows in answers.values():
                 for id, owned, text, question in rows or ():
@@ -170,7 +171,7 @@ class Answers:
                 if task_of(ObjectId(id)) not in named:
                     more = f": {self._head.methods[question[0]](caller, question[1])}" if question else ""
                     found.append(("object", id.hex(), text + more))
-            return pickle.dumps(found)
+            return Pickled.of(found)
 
         return self._ask_processes("explain_matches", put_together, prefix)
 
@@ -208,7 +209,7 @@ class Answers:
                 usage = _add([report["store"] for report in self._of_nodes(reports).values()])
                 stored = [row for report in known for row in report["stored"]]
                 found = {"usage": usage, "stored": stored, "processes": processes, "silent": silent}
-                later.set(pickle.dumps({**found, "memory": _memory(self._of_nodes(reports))}))
+                later.set(Pickled.of({**found, "memory": _memory(self._of_nodes(reports))}))
 
             asked = {process.id: process for process in self._processes()}
             self._ask_processes("references", with_processes, limit)
@@ -219,22 +220,22 @@ class Answers:
     def timeline(self, caller: Caller) -> Later:
         """Return Chrome trace events of every process."""
 
-        def put_together(answers: dict[ProcessId, Any]) -> bytes:
+        def put_together(answers: dict[ProcessId, Any]) -> Pickled:
             living = [event for data in answers.values() if data for event in pickle.loads(data)]
-            return pickle.dumps([*self._past_calls, *living])
+            return Pickled.of([*self._past_calls, *living])
 
         return self._ask_processes("trace", put_together)
 
     def stacks(self, caller: Caller) -> Later:
-        """Return the Python stacks of every process that answers, by pid (see `kernel.runtime.stacks`)."""
+        """Return the Python stacks of every process that answers, by node and pid (see `kernel.runtime.stacks`)."""
 
-        def put_together(answers: dict[ProcessId, Any]) -> bytes:
+        def put_together(answers: dict[ProcessId, Any]) -> Pickled:
             found = {}
             for process, threads in answers.items():
                 there = self._head.callers.get(process)
                 if there is not None and threads:
-                    found[there.pid] = threads
-            return pickle.dumps(found)
+                    found[there.node.id.hex(), there.pid] = threads
+            return Pickled.of(found)
 
         return self._ask_processes("stacks", put_together)
 

@@ -20,7 +20,7 @@ from kernel.local.placement import Place
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import Execution, ExitActor
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ActorId, ProcessId
 
@@ -227,7 +227,7 @@ class LocalActor:
         try:
             with self.place.occupied(Execution(self.id, f"{self.name}.__init__", self.attempt, constructs=True)):
                 cls = runner.load_definition(self.definition.blob, sender)
-                slots = self.table.tasks.slots_message(self.creation)
+                slots = self.table.tasks.arguments.message(self.creation)
                 args, kwargs, _ = runner.arguments_from(sender, "", self.creation.arguments, slots)
                 self.instance = cls(*args, **kwargs)
         except BaseException as error:

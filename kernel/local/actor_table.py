@@ -19,9 +19,10 @@ from kernel.local.streaming import Streaming
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.definitions import ActorOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
+from kernel.runtime.failures import failure_of
 from kernel.runtime.objects import INLINE
-from kernel.runtime.ownership import failure_of
-from kernel.runtime.tasks import Task, TaskTable, cancelled_error
+from kernel.runtime.task import Task, cancelled_error
+from kernel.runtime.tasks import TaskTable
 from kernel.runtime.value_forms import inline
 from kernel_spec.errors import ActorDiedError, ActorUnavailableError, NameTakenError
 from kernel_spec.ids import ActorId
@@ -105,7 +106,7 @@ class LocalActors:
         """Start an actor now, or when its arguments are there. Not under the lock."""
         with self.lock:
             start = lambda task: self.helpers.submit(lambda: self.start(actor))  # noqa: E731
-            ready = self.tasks.resolve_slots(actor.creation, start)
+            ready = self.tasks.arguments.resolve(actor.creation, start)
         if ready:
             self.start(actor)
 
@@ -114,7 +115,7 @@ class LocalActors:
         with self.lock:
             if actor.state not in (PENDING, RESTARTING):
                 return
-            failure = self.tasks.failed_argument(actor.creation)
+            failure = self.tasks.arguments.failure(actor.creation)
             if failure is not None:
                 self.die(actor, "an argument of its constructor failed", failure)
                 return
@@ -163,7 +164,7 @@ class LocalActors:
         """Take a new call. Under the lock; `kick` the actor afterwards."""
         self.tasks.register(task)
         task.place = actor
-        self.tasks.resolve_slots(task, lambda task: self.helpers.submit(actor.kick))
+        self.tasks.arguments.resolve(task, lambda task: self.helpers.submit(actor.kick))
         if actor.state == DEAD:
             self.fail_dead(actor, task)
         else:

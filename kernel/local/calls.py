@@ -16,7 +16,8 @@ from kernel.local.placement import Place
 from kernel.local.streaming import GeneratorRun, Streaming
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.execution_context import Execution, ExitActor
-from kernel.runtime.tasks import Task, TaskTable
+from kernel.runtime.task import Task
+from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import FAILED, Trace
 from kernel_spec.errors import WorkerDiedError
 
@@ -56,7 +57,8 @@ class Calls:
         try:
             with place.occupied(Execution(task.id, name, task.attempt)):
                 function, name = lookup()
-                args, kwargs, _ = runner.arguments(line, task.arguments, self._table.slots_message(task))  # type: ignore[arg-type]
+                slots = self._table.arguments.message(task)
+                args, kwargs, _ = runner.arguments(line, task.arguments, slots)  # type: ignore[arg-type]
                 value = function(*args, **kwargs)
                 returns = task.definition.returns
                 if returns >= 0:
@@ -85,7 +87,7 @@ class Calls:
         with self._lock:
             if task.cancelled:
                 return False
-            failure = self._table.failed_argument(task) if task.slots is not None else None
+            failure = self._table.arguments.failure(task) if task.slots is not None else None
             if failure is not None:
                 self._table.fail(task, *failure)
                 return False

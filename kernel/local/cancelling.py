@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernel.local.actor import LocalActor
 from kernel.runtime.objects import PENDING, Entry
-from kernel.runtime.tasks import Task, cancelled_error
+from kernel.runtime.task import Task, cancelled_error
 from kernel_spec.errors import UsageError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.runtime.execution_context import Execution
 from kernel.runtime.futures import call_in
 from kernel.runtime.streams import resolve_future
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 
 if TYPE_CHECKING:
     from kernel.local.actor import LocalActor, Picked
@@ -118,7 +118,8 @@ class LocalLoop:
                 return
             place.settle(Execution(task.id, name, task.attempt))
             function, name = actor.lookup(task)
-            args, kwargs, _ = runner.arguments(connection, task.arguments, actor.table.tasks.slots_message(task))
+            slots = actor.table.tasks.arguments.message(task)
+            args, kwargs, _ = runner.arguments(connection, task.arguments, slots)
             value = await self._value(function, args, kwargs)
             if task.definition.returns < 0:
                 await self._generate(picked, value, name)

@@ -9,7 +9,7 @@ from kernel.local.calls import Calls
 from kernel.local.resources import LocalResources, Wish
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.objects import PENDING, STATE_NAMES, Entry
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 from kernel_spec.ids import ObjectId
 
 

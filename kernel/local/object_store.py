@@ -10,7 +10,7 @@ import itertools
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernel_spec.errors import ObjectLostError, ObjectStoreError, ObjectStoreFullError
@@ -21,6 +21,7 @@ from kernel_spec.store import (
     Create,
     Delete,
     Failed,
+    Keep,
     Location,
     Pin,
     ReleaseIdle,
@@ -78,6 +79,8 @@ class LocalObjectServer:
             self._pin(event, out)
         elif isinstance(event, Unpin):
             self._unpin(event.client, event.object)
+        elif isinstance(event, Keep):
+            self._keep(event.object)
         elif isinstance(event, Delete):
             for object in event.objects:
                 self._delete(object)
@@ -211,6 +214,11 @@ class LocalObjectServer:
                 each.pins += Counter()
                 self._forget_if_done(each)
                 return
+
+    def _keep(self, object: ObjectId) -> None:
+        each = self._find(object)
+        if each is not None:
+            each.create = replace(each.create, weak=False)
 
     def _delete(self, object: ObjectId) -> None:
         self._dropped.pop(object, None)

@@ -6,9 +6,9 @@ from typing import Any
 
 from kernel.local.groups import LocalGroups
 from kernel.local.loopback import LocalOwnership
+from kernel.runtime.failures import failure_of
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
-from kernel.runtime.ownership import failure_of
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.value_forms import inline
 from kernel_spec.errors import KernelError

@@ -43,14 +43,15 @@ from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition, function_inside
 from kernel.runtime.execution_context import NO_EXECUTION, current_execution
+from kernel.runtime.failures import failure_of
 from kernel.runtime.futures import Futures
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, PENDING
-from kernel.runtime.ownership import failure_of
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.streams import Stream
-from kernel.runtime.tasks import Task, TaskTable
+from kernel.runtime.task import Task
+from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import ActorDiedError, InfeasibleError, PendingCallsLimitError, SessionEndedError

@@ -18,7 +18,7 @@ from kernel.local.helpers import THREAD_NAME as HELPER_THREAD
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.deliveries import THREAD_NAME as DELIVERY_THREAD
 from kernel.runtime.objects import PENDING, Entry
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 
 if TYPE_CHECKING:
     from kernel.local.runtime import LocalRuntime

@@ -19,7 +19,7 @@ from kernel.runtime import operations as op
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.execution_context import Execution
 from kernel.runtime.objects import PENDING, Entry
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 from kernel.runtime.waiting import Waiter
 from kernel_spec.resources import Allocation
 

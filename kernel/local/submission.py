@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.local.placement import make_place
 from kernel.local.resources import Request
 from kernel.runtime.definitions import FunctionDefinition
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.resources import Allocation
 
@@ -33,11 +33,15 @@ class LocalTasks:
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
         environment = definition.shape.environment
         task.extra = {"environment": runtime.environment_for(pickle.loads(environment) if environment else None)}
+
+        def start_later(task: Task) -> None:
+            runtime.helpers.submit(lambda: self._start(task))
+
         with runtime.lock:
             if runtime.io.ended is not None:
                 raise SessionEndedError(runtime.io.ended)
             runtime.tasks.register(task)
-            ready = runtime.tasks.resolve_slots(task, lambda task: runtime.helpers.submit(lambda: self._start(task)))
+            ready = runtime.tasks.arguments.resolve(task, start_later)
         if ready:
             self._start(task)
 
@@ -72,7 +76,7 @@ class LocalTasks:
         with runtime.lock:
             if task.cancelled or runtime.io.ended is not None:
                 return None
-            failure = runtime.tasks.failed_argument(task)
+            failure = runtime.tasks.arguments.failure(task)
             if failure is not None:
                 runtime.tasks.fail(task, *failure)
                 return None

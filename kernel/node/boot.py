@@ -33,14 +33,8 @@ LOG_BYTES = 4 << 20
 
 def main() -> int:
     """Run an agent until its session ends; return the exit code."""
-    ready = int(sys.argv[1])
-    config: AgentConfig = pickle.load(sys.stdin.buffer)
-    starter = os.dup(sys.stdin.fileno())
-    sys.stdin.close()
-    set_title("kernel: agent")
-    ignore_terminal_signals()
+    ready, config, starter = begin("kernel: agent")
     become_subreaper()
-    raise_limit()
     first = None if config.relay else fork_template(config.preload)
     if config.relay:
         fork_guard(config.directory)
@@ -97,6 +91,18 @@ def main() -> int:
     report(ready, None)
     agent.run()
     return 0
+
+
+def begin(title: str) -> tuple[int, AgentConfig, int]:
+    """Read what this process was told; return where to `report`, the settings, and the end of who started it."""
+    ready = int(sys.argv[1])
+    config: AgentConfig = pickle.load(sys.stdin.buffer)
+    starter = os.dup(sys.stdin.fileno())
+    sys.stdin.close()
+    set_title(title)
+    ignore_terminal_signals()
+    raise_limit()
+    return ready, config, starter
 
 
 def configure_logging(config: AgentConfig, name: str = "agent.log") -> None:

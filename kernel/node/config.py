@@ -23,6 +23,7 @@ class AgentConfig:
     nothing, and everything leads through there.
     With `tls`, everything between machines is in TLS. `metadata_directory` is the directory that the metadata store is
     told, where that is to outlive the session's.
+    A head tells all nodes for how long to look for it when it has gone away (`head_away_seconds`).
     `memory_limit` is what the node's processes and its store may hold, in bytes (0: as much as the machine lets them);
     for the other two see `memory_policy`.
     """
@@ -51,4 +52,5 @@ class AgentConfig:
     tls: TlsFiles | None = None
     metadata_directory: str = ""
     death_seconds: float = 5.0
+    head_away_seconds: float = 60.0
     preload: Sequence[str] = ("numpy", "kernel.api.operations", "kernel.api.context")

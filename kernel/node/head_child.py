@@ -7,11 +7,10 @@ import pickle
 import select
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 
 from kernel.logs import Logger
+from kernel.node.children import let_go, start_child
 from kernel.node.config import AgentConfig
-from kernel.node.processes import command_of
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import KernelError, SessionEndedError
 
@@ -46,17 +45,12 @@ class HeadChild:
     def close(self) -> None:
         """See to it that the head is gone."""
         self._closing = True
-        self._let_go()
+        let_go(self._process)
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def _let_go(self) -> None:
-        assert self._process.stdin is not None
-        with suppress(OSError):
-            self._process.stdin.close()
 
     def _look(self) -> None:
         if self._closing:
@@ -74,7 +68,7 @@ class HeadChild:
             self._on_end(f"{FAILED_STARTS} heads in a row died before they served, the last one with {how}")
         else:
             self._log.warning("the head died and is started again", how=how)
-            self._let_go()
+            let_go(self._process)
             self._failed_starts += 1
             self._process, reader = self._launch()
             self._reactor.register(reader, lambda events: self._started(reader))
@@ -93,28 +87,10 @@ class HeadChild:
             self._log.error("the head can't start", reason=str(error))
 
     def _launch(self) -> tuple[subprocess.Popen[bytes], int]:
-        reader, writer = os.pipe()
-        directory = self._config.directory
         try:
-            with open(os.path.join(directory, "logs", "head.err"), "ab") as errors:
-                process = subprocess.Popen(
-                    command_of("kernel.node.head_main", str(writer)),
-                    stdin=subprocess.PIPE,
-                    stdout=errors,
-                    stderr=errors,
-                    pass_fds=[writer],
-                    start_new_session=True,
-                )
+            return start_child("kernel.node.head_main", self._config, "head.err")
         except OSError as error:
-            os.close(reader)
             raise SessionEndedError(f"the head can't be started: {error.strerror}") from error
-        finally:
-            os.close(writer)
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):
-            process.stdin.write(pickle.dumps(self._config))
-            process.stdin.flush()
-        return process, reader
 
     def _await(self, reader: int) -> None:
         ready, _, _ = select.select([reader], [], [], START_SECONDS)

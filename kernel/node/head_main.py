@@ -7,8 +7,6 @@ hands accepted sockets over. The agent is its parent: when that has died, the he
 from __future__ import annotations
 
 import os
-import pickle
-import sys
 from contextlib import suppress
 
 from kernel.control.config import HeadConfig
@@ -16,10 +14,8 @@ from kernel.control.door import Door
 from kernel.control.head import Head
 from kernel.control_plane.doorbell import Doorbell
 from kernel.logs import Logger, configure_later
-from kernel.node.boot import configure_logging, report
+from kernel.node.boot import begin, configure_logging, report
 from kernel.node.config import AgentConfig
-from kernel.node.descriptor_limit import raise_limit
-from kernel.node.processes import ignore_terminal_signals, set_title
 from kernel.node.standard_logs import keep_standard_logs
 from kernel.plugins import PluginManager
 from kernel.transport.credentials import Credentials
@@ -36,13 +32,7 @@ AGENT_ENDED = "the node agent beside the head has ended"
 
 def main() -> int:
     """Run a head until its session ends; return the exit code."""
-    ready = int(sys.argv[1])
-    config: AgentConfig = pickle.load(sys.stdin.buffer)
-    agent = os.dup(sys.stdin.fileno())
-    sys.stdin.close()
-    set_title("kernel: head")
-    ignore_terminal_signals()
-    raise_limit()
+    ready, config, agent = begin("kernel: head")
     configure_later(lambda: configure_logging(config, "head.log"), debug=config.log_level.lower() == "debug")
     keep_standard_logs(config.log_level)
     try:
@@ -76,11 +66,12 @@ class HeadProcess:
             "plugins": manager.selected_names(),
             "observed": self._head.observation.active,
             "durable": self._head.journal.durable,
+            "head_away_seconds": config.head_away_seconds,
         }
         self._door = Door(self._head, shared, config.death_seconds)
         self._head.journal.beside(NodeId(config.node))
         if self._head.journal.nodes():
-            self._head.restore()
+            self._head.restoration.begin()
         self._entrance = Entrance(
             path,
             True,
@@ -116,7 +107,8 @@ class HeadProcess:
         os.close(agent)
         if self._head.ending is None:
             self._log.warning(AGENT_ENDED)
-            os._exit(1)  # what is written down stays, for the head that is started next
+            self._head.close()  # what is written down stays, for the head that is started next
+            os._exit(1)
         self._ended = True
 
 

@@ -9,11 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
+from kernel.node.children import let_go, start_child
 from kernel.node.config import AgentConfig
 from kernel.node.last_words import end_of_agent_errors
-from kernel.node.processes import command_of
 from kernel.node.sessions import Session, describe, make_session, remove
 from kernel.transport.authentication import TOKEN_VARIABLE, make_token
 from kernel_spec.errors import SessionEndedError
@@ -50,41 +50,17 @@ def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
     Unless its session stays, it ends when this process has ended or `let_go` was called. Raises SessionEndedError when
     no process can be started.
     """
-    reader, writer = os.pipe()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     environment.pop(TOKEN_VARIABLE, None)
     try:
-        with open(os.path.join(config.directory, "logs", "agent.err"), "ab") as errors:
-            process = subprocess.Popen(
-                command_of("kernel.node.boot", str(writer)),
-                stdin=subprocess.PIPE,
-                stdout=errors,
-                stderr=errors,
-                pass_fds=[writer],
-                env=environment,
-                start_new_session=True,
-            )
+        process, reader = start_child("kernel.node.boot", config, "agent.err", environment)
     except OSError as error:
-        os.close(reader)
         raise SessionEndedError(f"the node agent can't be started with {sys.executable}: {error.strerror}") from error
-    finally:
-        os.close(writer)
     describe(config.directory, process.pid, stays)
-    assert process.stdin is not None
-    with suppress(BrokenPipeError):  # one that is dead already is found out by `await_agent`
-        process.stdin.write(pickle.dumps(config))
-        process.stdin.flush()
     if stays:
         let_go(process)
     process.ready_descriptor = reader  # type: ignore[attr-defined]
     return process
-
-
-def let_go(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipe by which an agent knows that the program that started it lives."""
-    assert process.stdin is not None
-    with suppress(BrokenPipeError):
-        process.stdin.close()
 
 
 def await_agent(process: subprocess.Popen[bytes], directory: str) -> None:

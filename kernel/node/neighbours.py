@@ -15,6 +15,8 @@ FORWARD = 1
 """process id, message: hand it to that process."""
 DELETE = 2
 """object ids: their owner counts no references."""
+KEEP = 3
+"""object id: that copy is the one that counts now."""
 
 Handlers = dict[int, Callable[..., None]]
 
@@ -22,9 +24,9 @@ Handlers = dict[int, Callable[..., None]]
 class Neighbours:
     """Connections to other agents, made when they are first needed. What can't be delivered is dropped.
 
-    A *place* is where a node is reached: its gateway ("HOST:PORT"), perhaps behind a relay. `forward(process, message)`
-    and `delete(objects)` do here what another agent asks for. `relay` leads to all others, if there is one. Feed
-    `on_messages` and `on_close` to the gateway.
+    A *place* is where a node is reached: its gateway ("HOST:PORT"), perhaps behind a relay. `forward(process,
+    message)`, `delete(objects)` and `keep(object)` do here what another agent asks for. `relay` leads to all others, if
+    there is one. Feed `on_messages` and `on_close` to the gateway.
     """
 
     def __init__(
@@ -34,13 +36,14 @@ class Neighbours:
         reactor: Reactor,
         forward: Callable[[ProcessId, Message], None],
         delete: Callable[[Sequence[ObjectId]], None],
+        keep: Callable[[ObjectId], None],
         relay: str = "",
     ) -> None:
         self._relay = relay
         self._token = token
         self._tls = tls
         self._reactor = reactor
-        self._handlers: Handlers = {FORWARD: forward, DELETE: delete}
+        self._handlers: Handlers = {FORWARD: forward, DELETE: delete, KEEP: keep}
         self._connections: dict[str, Connection] = {}
         self._dirty: set[Connection] = set()
 
@@ -51,6 +54,10 @@ class Neighbours:
     def delete(self, place: str, objects: Sequence[ObjectId]) -> None:
         """Have the agent at `place` delete objects."""
         self._tell(place, (DELETE, list(objects)))
+
+    def keep(self, place: str, object: ObjectId) -> None:
+        """Have the agent at `place` keep its copy of an object."""
+        self._tell(place, (KEEP, object))
 
     def flush(self) -> None:
         """Write what is queued."""

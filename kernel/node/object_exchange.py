@@ -9,7 +9,7 @@ from functools import partial
 
 from kernel.node.neighbours import Neighbours
 from kernel.node.store_service import StoreService
-from kernel.node.transfer.service import TransferService
+from kernel.node.transfer.service import Ticket, TransferService
 from kernel.node.transfer.store_link import StoreLink
 from kernel.runtime import operations as op
 from kernel.transport.addresses import SCHEME, TRANSFER, is_relayed, is_tcp, place_of, through
@@ -56,9 +56,12 @@ class ObjectExchange:
         self.transfer = TransferService(reactor, store, _FETCHING, _address(place), dial)
         self._send = send
         self._here = here
+        self._readers: dict[ProcessId, dict[int, Ticket]] = {}
+        """What processes here wait for, by their requests."""
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
             op.STORE_FETCH: self._on_fetch,
             op.STORE_DELETE_AT: lambda connection, message: neighbours.delete(message[1], message[2]),
+            op.STORE_KEEP_AT: lambda connection, message: self._keep(message[1], message[2]),
         }
 
     def close(self) -> None:
@@ -66,13 +69,23 @@ class ObjectExchange:
         self.transfer.close()
         self.neighbours.close()
 
+    def process_left(self, process: ProcessId) -> None:
+        """A process, here or elsewhere, has ended: nothing is fetched for it any more, nor of what it owned."""
+        for ticket in self._readers.pop(process, {}).values():
+            ticket.cancel()
+        self.transfer.owner_left(process)
+
+    def explain(self, object: ObjectId) -> str:
+        """Say what a process here that reads an object waits for."""
+        return self.transfer.explain(object) or self._store.explain(object)
+
     def copy(
         self,
         objects: Sequence[tuple[ObjectId, int, ProcessId, str]],
         place: str,
         then: Callable[[int], None],
     ) -> None:
-        """Copy objects (id, size, owner, its address) from the node at `place`, and tell their owners.
+        """Copy objects (id, size, owner, its address) from the node at `place`, which goes, and tell their owners.
 
         `then(how many came)` is called at the end. What does not come stays where it is.
         """
@@ -88,9 +101,10 @@ class ObjectExchange:
         def looked(object: ObjectId, size: int, owner: ProcessId, address: str, error: Exception | None) -> None:
             if isinstance(error, ObjectLostError):
                 tell = partial(done, object, owner, address)
-                self.transfer.pull(object, size, owner, [_address(place)], tell, urgent=False)
+                self.transfer.pull(object, size, owner, [_address(place)], tell, urgent=False, keep=True)
                 return
             if error is None:
+                self._link.keep(object)
                 self._link.unpin(object)
             done(object, owner, address, error)
 
@@ -104,20 +118,26 @@ class ObjectExchange:
         _, request, object, size, places, owner, address = message
         client = connection.info.id
         elsewhere = sources(places, self._place)
+        waiting = self._readers.setdefault(client, {})
 
         def fetch() -> None:
-            self.transfer.pull(object, size, owner, elsewhere.pop(0), fetched)
+            ticket = self.transfer.pull(object, size, owner, elsewhere.pop(0), fetched)
+            if ticket.then is not None:
+                waiting[request] = ticket
 
         def looked(found: object, error: Exception | None) -> None:
             if error is None:
                 self._pin(client, request, object)
                 self._link.unpin(object)
+            elif not self._here(client):
+                return
             elif isinstance(error, ObjectLostError) and elsewhere:
                 fetch()
             else:
                 self._fail(client, request, error)
 
         def fetched(error: Exception | None) -> None:
+            waiting.pop(request, None)
             if isinstance(error, ObjectLostError) and not isinstance(error, OwnerDiedError) and elsewhere:
                 fetch()
                 return
@@ -128,6 +148,12 @@ class ObjectExchange:
             self._tell_owner(owner, address, (op.COPIED, object, self._place))
 
         self._link.pin(object, looked)
+
+    def _keep(self, place: str, object: ObjectId) -> None:
+        if place == self._place:
+            self._store.keep(object)
+        else:
+            self.neighbours.keep(place, object)
 
     def _pin(self, client: ProcessId, request: int, object: ObjectId) -> None:
         if self._here(client):

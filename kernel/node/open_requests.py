@@ -38,7 +38,7 @@ class OpenRequests:
         """The head said something to a process."""
         if not self.watch:
             return
-        if message[0] in (op.REPLY, op.REPLY_ERROR):
+        if message[0] in (op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED):
             self._close(process, (op.CALL, message[1]))
         elif message[0] in (op.LEASE_GRANTED, op.LEASE_FAILED):
             self._close(process, (op.REQUEST_LEASE, message[1]))

@@ -97,6 +97,10 @@ class StoreService:
         for object in objects:
             self._observe(observers.OBJECT, observers.FREED, object, {})
 
+    def keep(self, object: ObjectId) -> None:
+        """A copy that could be dropped is the one that counts now."""
+        self.handle(contract.Keep(object))
+
     def client_left(self, client: ProcessId) -> None:
         """A process is gone."""
         self.quotas.left(client)

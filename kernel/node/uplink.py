@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -68,8 +69,9 @@ class RemoteUplink:
 
     `join` waits until the head has let this node in; `begin` hands what arrives to `to_node(message)` from then on, and
     calls `on_lost(reason)` when the link is gone for good. A head that keeps what it knows (`settings["durable"]`) may
-    be started again: then the link is made anew for up to `head_seconds`. The new head is told everything again, first
-    by `snapshot()`, then by what the old one may not have heard: messages are kept until the head has done them.
+    be started again: then the link is made anew for up to `settings["head_away_seconds"]`. The new head is told
+    everything again, first by `snapshot()`, then by what the old one may not have heard: messages are kept until the
+    head has done them.
     """
 
     def __init__(
@@ -79,7 +81,6 @@ class RemoteUplink:
         reactor: Reactor,
         node: NodeId,
         tls: TlsFiles | None = None,
-        head_seconds: float = 60.0,
     ) -> None:
         self._address = address
         self._place = place_of(address) if is_tcp(address) else address
@@ -87,7 +88,9 @@ class RemoteUplink:
         self._credentials = Credentials(tls) if tls is not None else None
         self._reactor = reactor
         self._node = node
-        self._head_seconds = head_seconds
+        self._leaving = False
+        self.gives_up = True
+        """Whether a head that stays away is given up; not where somebody starts it again, and says if he can't."""
         self.settings: dict[str, Any] = {}
         self._description: Mapping[str, Any] = {}
         self._refusal = ""
@@ -156,7 +159,7 @@ class RemoteUplink:
     def leave(self, reason: str) -> None:
         """Say good-bye and close."""
         self._on_lost = lambda reason: None
-        self._head_seconds = 0.0
+        self._leaving = True
         if not self._connection.closed:
             self._connection.send((words.LEAVE, reason))
             self._connection.write_out(LEAVE_SECONDS)
@@ -225,14 +228,15 @@ class RemoteUplink:
         if first:
             self._lost_at = self._reactor.clock()
         tries = bool(self.settings.get("durable")) and not self._refusal
-        if tries and self._reactor.clock() - self._lost_at < self._head_seconds:
+        seconds = 0.0 if not tries else self.settings["head_away_seconds"] if self.gives_up else math.inf
+        if not self._leaving and self._reactor.clock() - self._lost_at < seconds:
             self._reactor.call_later(self._pause, self._redial)
             self._pause = min(self._pause * 1.5, REDIAL_SECONDS[1])
         else:
-            self._on_lost(f"{self._lost}, for {self._head_seconds:g} s" if tries else self._lost)
+            self._on_lost(f"{self._lost}, for {seconds:g} s" if tries else self._lost)
 
     def _redial(self) -> None:
-        if not self._joined and self._head_seconds:
+        if not self._joined and not self._leaving:
             try:
                 self._connection = self._dial()
             except OSError as error:  # nobody listens there yet

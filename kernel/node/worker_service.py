@@ -146,7 +146,7 @@ class WorkerService:
             return  # the head hears of its end, or is told twice
         self.pool.becomes_actor(id)
         worker.actor, worker.restarts = class_name, restarts
-        self._agent.send_to(id, message)
+        self._agent.processes.send(id, message)
 
     def end(self, id: ProcessId, reason: str, drain: bool) -> None:
         """Tell a worker to end; kill it if it does not (unless it may finish its calls first)."""
@@ -171,7 +171,7 @@ class WorkerService:
             else:
                 self.pool.stays(worker)
 
-        self._agent.ask(worker.peer, "retire", answered)
+        self._agent.processes.ask(worker.peer, "retire", answered)
 
     def _make_sure(self, id: ProcessId) -> None:
         worker = self.pool.workers.get(id)
@@ -299,7 +299,8 @@ class WorkerService:
         if worker.lease is not None:
             self.held.pop(worker.lease, None)
         self._agent.uplink.send((words.WORKER_DIED, id, worker.pid, cause, worker.fault))
-        for path in (self._agent.socket_path(id), self._agent.socket_path(id) + inlet.SUFFIX):
+        socket = os.path.join(self._agent.config.directory, "sockets", id.hex())
+        for path in (socket, socket + inlet.SUFFIX):
             if os.path.exists(path):
                 os.unlink(path)
         self.carry_out(instructions)

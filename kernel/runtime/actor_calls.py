@@ -14,7 +14,8 @@ from kernel.runtime import operations as op
 from kernel.runtime.definitions import CallOptions
 from kernel.runtime.objects import Entry
 from kernel.runtime.process import Peer, Process
-from kernel.runtime.tasks import Task, TaskTable, cancelled_error
+from kernel.runtime.task import Task, cancelled_error
+from kernel.runtime.tasks import TaskTable
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import ActorDiedError, ActorUnavailableError
 from kernel_spec.ids import ActorId, ProcessId
@@ -63,6 +64,7 @@ class ActorCaller:
     def __init__(self, process: Process, table: TaskTable) -> None:
         self._process = process
         self._table = table
+        self._arguments = table.arguments
         self.channels: dict[ActorId, Channel] = {}
         self._by_worker: dict[ProcessId, Channel] = {}
         self._ready: set[Channel] = set()
@@ -86,7 +88,7 @@ class ActorCaller:
         """Take a new call."""
         self._table.register(task)
         task.place = channel
-        ready = self._table.resolve_slots(task, self._arguments_ready)
+        ready = self._arguments.resolve(task, self._arguments_ready)
         if channel.state == DEAD:
             self._fail_dead(channel, task)
         elif ready and channel.connection is not None and not channel.queue:
@@ -149,14 +151,14 @@ class ActorCaller:
         self._ready.add(task.place)
 
     def _send(self, channel: Channel, task: Task) -> None:
-        failure = self._table.failed_argument(task) if task.slots is not None else None
+        failure = self._arguments.failure(task) if task.slots is not None else None
         if failure is not None:
             self._table.fail(task, *failure)
             return
         options: CallOptions = task.definition  # type: ignore[assignment]
         channel.in_flight[task.id] = task
         self._table.running[task.id] = task
-        slots = self._table.slots_message(task) if task.slots is not None else ()
+        slots = self._arguments.message(task) if task.slots is not None else ()
         extra: Any = None
         if options.concurrency_group or options.backpressure or task.attempt:
             extra = {

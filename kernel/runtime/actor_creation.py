@@ -15,7 +15,8 @@ from kernel.runtime.actor_calls import ActorCaller
 from kernel.runtime.definitions import ActorOptions, ClassDefinition, group_of
 from kernel.runtime.objects import INLINE, Entry
 from kernel.runtime.process import Process
-from kernel.runtime.tasks import Task, TaskTable
+from kernel.runtime.task import Task
+from kernel.runtime.tasks import TaskTable
 from kernel.runtime.value_forms import inline
 from kernel_spec.ids import ActorId, JobId
 
@@ -65,7 +66,7 @@ class ActorCreator:
             def send(task: Task) -> None:
                 self._send_arguments(task, definition, options, description)
 
-            ready = self._table.resolve_slots(constructor, send)
+            ready = self._table.arguments.resolve(constructor, send)
             if not options.name:
                 self._process.tell_agent((op.CREATE_ACTOR, actor, pickle.dumps(description)))
             if ready:
@@ -81,7 +82,7 @@ class ActorCreator:
     def _send_arguments(
         self, constructor: Task, definition: ClassDefinition, options: ActorOptions, description: dict[str, Any]
     ) -> None:
-        failure = self._table.failed_argument(constructor)
+        failure = self._table.arguments.failure(constructor)
         creation = b"" if failure is not None else self._pack(constructor, definition, options, description)
         self._process.tell_agent((op.ACTOR_ARGUMENTS, ActorId(bytes(constructor.id)), creation, failure))
 
@@ -114,7 +115,7 @@ class ActorCreator:
                 "name": definition.name,
                 "is_async": definition.is_async,
                 "arguments": constructor.arguments,
-                "slots": self._table.slots_message(constructor),
+                "slots": self._table.arguments.message(constructor),
                 "max_concurrency": options.max_concurrency,
                 "concurrency_groups": dict(options.concurrency_groups),
                 "namespace": description["namespace"],

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.execution_context import Execution, ExitActor, current_execution
 from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
 from kernel.runtime.message_loop import run_with_messages
-from kernel.runtime.ownership import Arrival
 from kernel.runtime.tracing import FAILED
 from kernel.transport.connection import Connection, Message
 

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from kernel.runtime import operations as op
+from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.layout import unpack
 from kernel.runtime.objects import INLINE, STORED
-from kernel.runtime.ownership import Arrival
 from kernel.runtime.remote_traceback import is_internal
+from kernel.runtime.task_arguments import WITH_KEYWORDS, WITH_REFERENCES
 from kernel.runtime.task_error import capture
-from kernel.runtime.tasks import WITH_KEYWORDS, WITH_REFERENCES
 from kernel.runtime.unpicklable import explain
 from kernel.runtime.value_forms import INLINE_BYTES, Stored, in_message, inline, inline_or_stored
 from kernel.runtime.waiting import Waiter
@@ -90,7 +90,7 @@ class CallRunner:
         try:
             view = self._runtime.store.view(id, stored, owner)
         except ObjectLostError:
-            if not stored[1]:
+            if not self._runtime.io.identity.gateway:  # there is one node: nothing is anywhere else
                 raise
             return self._seek(id, stored, owner, arrival)
         return self._serializer.loads(*unpack(view), arrival)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime import operations as op
+from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.actor_calls import ActorCaller, Channel
 from kernel.runtime.actor_creation import ActorCreator
+from kernel.runtime.answers import Pickled
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import (
     ActorOptions,
@@ -25,7 +27,7 @@ from kernel.runtime.lineage import Lineage
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.object_values import ObjectValues
 from kernel.runtime.objects import FAILED, PENDING, Entry
-from kernel.runtime.ownership import Arrival, Ownership
+from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.promises import Promises
 from kernel.runtime.serialization import ValueSerializer, current_load
@@ -33,7 +35,8 @@ from kernel.runtime.stacks import thread_stacks
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.submission import TaskSubmitter
-from kernel.runtime.tasks import Task, TaskTable
+from kernel.runtime.task import Task
+from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
@@ -79,6 +82,8 @@ class CoreRuntime:
         self.tasks.on_retry = self._retry
         self.lineage = Lineage(self.io, self.ownership, self.submitter.retry)
         self.tasks.keep_recipe = self.lineage.keep
+        self.tasks.keep_item = self.lineage.keep_item
+        self.tasks.on_items_missing = self.lineage.items_are_missing
         self.io.handlers[op.PROCESS_DIED] = self._on_process_died
         self.io.pump.on_tick = self._tick
         self.io.on_agent_lost = self._agent_lost
@@ -310,7 +315,7 @@ class CoreRuntime:
     def use_serializer(self, serializer: ValueSerializer) -> None:
         """Serialize with what the session chose."""
         self.serializer = serializer
-        self.tasks.serializer = serializer
+        self.tasks.use_serializer(serializer)
         self.values.serializer = serializer
 
     def current_actor(self) -> bytes:
@@ -329,8 +334,8 @@ class CoreRuntime:
 
     def query(self, method: str, *arguments: Any) -> Any:
         """See `Runtime.query`."""
-        data = self.io.call_agent(method, *arguments)
-        return pickle.loads(data) if isinstance(data, bytes) else data
+        answer = self.io.call_agent(method, *arguments)
+        return answer.load() if isinstance(answer, Pickled) else answer
 
     def explain(self, ref: ObjectRef) -> str:
         """See `Runtime.explain`."""

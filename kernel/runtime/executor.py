@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.runtime import operations as op
+from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.call_group import CallGroup
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.execution_context import NO_EXECUTION, Execution, ExitActor, current_execution
 from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
-from kernel.runtime.ownership import Arrival
 from kernel.runtime.pace import Pace
 from kernel.runtime.tracing import FAILED
 from kernel.runtime.waiting import Waiter

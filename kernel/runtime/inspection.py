@@ -14,7 +14,8 @@ from kernel.runtime.objects import PENDING, STATE_NAMES, Entry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.submission import TaskSubmitter
-from kernel.runtime.tasks import Task, TaskTable
+from kernel.runtime.task import Task
+from kernel.runtime.tasks import TaskTable
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import ObjectId
 

@@ -127,7 +127,10 @@ class Runtime(Protocol):
     # -- about the session -----------------------------------------------------------------------------------------
 
     def query(self, method: str, *arguments: Any) -> Any:
-        """Ask the node agent (nodes, resources, actors, memory, ...)."""
+        """Ask the session (nodes, resources, actors, memory, ...).
+
+        Bytes that somebody has stored, such as those of `kv_get`, come back as they are.
+        """
 
     def explain(self, ref: ObjectRef) -> str:
         """Say what `ref` is waiting for, in a sentence or a few lines."""

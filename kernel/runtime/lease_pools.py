@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from kernel.runtime.definitions import UNSAID, FunctionDefinition
 from kernel.runtime.leasing import Lease, LeasePool
 from kernel.runtime.locality import home_of
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 from kernel_spec.placement import DEFAULT_STRATEGY
 
 Kind = tuple[bytes, bool]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel.runtime.definitions import Shape
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 from kernel_spec.ids import LeaseId, ProcessId
 
 WINDOW_SECONDS = 0.005

@@ -4,6 +4,9 @@ While anybody may still ask for a stored result, its task is kept: the call itse
 passed by value. Of an argument that is the stored result of another task only the *recipe* is kept, which is that task
 in turn: its value may be freed meanwhile. So an object can be made again as long as its whole recipe leads back to
 tasks and values that are there; what was put, or came out of an actor, has no recipe.
+
+A lost item of a generator is made again by running the generator once more: of what it yields then, only the items that
+are awaited are taken.
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from collections.abc import Callable
 
 from kernel.runtime import operations as op
 from kernel.runtime.definitions import FunctionDefinition
+from kernel.runtime.failures import failure_of
 from kernel.runtime.objects import FAILED, FREED, LOST, PENDING, STORED, Entry
-from kernel.runtime.ownership import Ownership, failure_of
+from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import ObjectLostError
 
@@ -32,21 +36,25 @@ class Lineage:
         process.on_place_lost.append(self._on_place_lost)
         process.handlers[op.LOST_AT] = self._on_lost_at
 
+    def keep_item(self, task: Task, entry: Entry) -> None:
+        """Keep the task that yields an item, if it is stored, as the recipe of it."""
+        if entry.state == STORED and self._may_keep(task) and self._is_known(entry):
+            entry.more().recipe = task
+            task.kept += 1
+
     def keep(self, task: Task) -> bool:
         """Keep a task that has ended as the recipe of its stored results; return whether it is one.
 
         What it held is then held as long as the recipe is needed. Where there is one node nothing is lost, or kept.
         """
-        if not self._process.identity.gateway or type(task.definition) is not FunctionDefinition:
+        if not self._may_keep(task):
             return False
-        if task.stream is not None or task.retries == 0:
+        if task.stream is None:
+            task.kept = 0
+            for entry in task.all_entries():
+                self.keep_item(task, entry)
+        if not task.kept:
             return False
-        stored = [entry for entry in task.all_entries() if entry.state == STORED and self._is_known(entry)]
-        if not stored:
-            return False
-        for entry in stored:
-            entry.more().recipe = task
-        task.kept = len(stored)
         held, task.holds = task.holds or [], None
         task.ingredients = [(entry, self._has_recipe(entry)) for entry in held]
         for entry, by_recipe in task.ingredients:
@@ -64,30 +72,63 @@ class Lineage:
                 continue
             task: Task | None = one.details.recipe if one.details is not None else None
             reason = _why_not(one, task)
-            if reason or task is None:
-                one.resolve(FAILED, failure_of(ObjectLostError(f"object {one.id.hex()} is lost: {reason}")))
-                continue
-            self._reset(task)
-            again.append(task)
-            lost += [entry for entry, by_recipe in task.ingredients or () if by_recipe]
+            if task is None or (reason and not task.runs_a_stream):
+                self._give_up(one, reason)
+            elif self._expect(one, task):
+                self._renew(task)
+                again.append(task)
+                lost += task.holds or ()
         for task in again:
             self._retry(task)
 
-    def _reset(self, task: Task) -> None:
+    def items_are_missing(self, task: Task) -> None:
+        """A generator has ended without the items that were to come once more: it had passed them, or is fickle."""
+        assert task.stream is not None
+        awaited, task.stream.awaited = task.stream.awaited, {}
+        for id, attempt in awaited.items():
+            entry = self._ownership.objects.get(id)
+            if entry is None or entry.state != PENDING:
+                continue
+            if attempt < task.attempt:
+                self._give_up(entry, f"{task.name}(), which had made it, yielded less when it ran again")
+                continue
+            entry.state, entry.more().recipe = LOST, task
+            task.kept += 1
+            self.recover(entry)
+
+    def _give_up(self, entry: Entry, reason: str) -> None:
+        entry.resolve(FAILED, failure_of(ObjectLostError(f"object {entry.id.hex()} is lost: {reason}")))
+        self._ownership.free_unneeded(entry)
+
+    def _expect(self, entry: Entry, task: Task) -> bool:
+        """Note that `task` is to make a lost object again; return whether it has to be run for that."""
+        stream = task.stream
+        if stream is None:
+            for other in task.all_entries():
+                if other.state in (LOST, FREED) and self._is_known(other):
+                    self._awaits(other, task)
+                elif other.details is not None:
+                    other.details.recipe = None
+            task.kept = 0
+            return True
+        runs = task.runs_a_stream
+        stream.awaited[entry.id] = task.attempt
+        self._awaits(entry, task)
+        task.kept -= 1
+        return not runs
+
+    def _awaits(self, entry: Entry, task: Task) -> None:
+        entry.state, entry.value, entry.task = PENDING, None, task
+        entry.more().recipe = None
+
+    def _renew(self, task: Task) -> None:
         """Make a task that has ended one that has not begun."""
-        for entry in task.all_entries():
-            if entry.state in (LOST, FREED) and self._is_known(entry):
-                entry.state, entry.value, entry.task = PENDING, None, task
-                entry.more().recipe = None
-            elif entry.details is not None:
-                entry.details.recipe = None
         ingredients, task.ingredients = task.ingredients or [], None
         task.holds = [entry for entry, _ in ingredients]
         for entry, by_recipe in ingredients:
             if by_recipe:
                 entry.holds += 1
                 entry.more().recipe_users -= 1
-        task.kept = 0
         task.place = None
         task.attempt += 1
         if task.retries > 0:
@@ -106,9 +147,13 @@ class Lineage:
         for other, by_recipe in ingredients:
             if by_recipe:
                 other.more().recipe_users -= 1
-                self._ownership.free_unneeded(other)
+                self._ownership.reconsider(other)
             else:
                 self._ownership.release((other,))
+
+    def _may_keep(self, task: Task) -> bool:
+        many_nodes = bool(self._process.identity.gateway)
+        return many_nodes and type(task.definition) is FunctionDefinition and task.retries != 0
 
     def _is_known(self, entry: Entry) -> bool:
         return self._ownership.objects.get(entry.id) is entry
@@ -141,7 +186,9 @@ class Lineage:
         size, known = entry.value
         left = tuple(place for place in known if place not in places)
         entry.value = (size, left)
-        if not left:
+        if left:
+            self._ownership.keep_at(entry.id, left[0])
+        else:
             entry.state = LOST
 
 
@@ -150,8 +197,9 @@ def _why_not(entry: Entry, task: Task | None) -> str:
     if task is None:
         how = "freed" if entry.state == FREED else "on a node that is gone"
         return (
-            f"it is {how}, and it was put or came from an actor or a generator, so there is no task that could make it "
-            "again; keep what must survive a node in files, or have a task make it"
+            f"it is {how}, and it was put, or came from an actor or a task that may not run again (its max_retries are "
+            "0 or used up), so nothing could make it again; keep what must survive a node in files, or have a task "
+            "make it that may run again"
         )
     if task.retries == 0:
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel.runtime.objects import STORED
-from kernel.runtime.tasks import Task
+from kernel.runtime.task import Task
 from kernel.transport.addresses import is_relayed
 
 NEAR_BYTES = 1 << 20

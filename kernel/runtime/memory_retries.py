@@ -12,7 +12,8 @@ from kernel.logs import Logger
 from kernel.runtime import memory_faults
 from kernel.runtime import operations as op
 from kernel.runtime.process import Process
-from kernel.runtime.tasks import Task, TaskTable
+from kernel.runtime.task import Task
+from kernel.runtime.tasks import TaskTable
 
 _WARN_FROM_SECONDS = 4.0
 """Who has to rest as long as this has been ended for memory again and again."""

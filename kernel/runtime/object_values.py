@@ -105,7 +105,7 @@ class ObjectValues(ObjectVerbs):
                 if entry.state == STORED:
                     return super().stored_payload(entry, deadline)
             except ObjectLostError:
-                if not tried:
+                if not self._io.identity.gateway:  # there is one node: nothing is anywhere else
                     raise
             self._seek(entry, tried)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -13,6 +13,8 @@ REPLY = 3
 """answer: request number, value."""
 REPLY_ERROR = 4
 """answer: request number, pickled error."""
+REPLY_PICKLED = 9
+"""answer: request number, value that the head has pickled."""
 
 # -- tasks and actor calls: owner <-> worker -----------------------------------------------------------------------
 
@@ -120,6 +122,8 @@ STORE_FETCH = 69
 """client -> agent: request, object id, size, places, owner, owner's address. As STORE_PIN; it may be elsewhere yet."""
 STORE_DELETE_AT = 70
 """owner -> agent: place, object ids: STORE_DELETE for the store of another node."""
+STORE_KEEP_AT = 72
+"""owner -> agent: place, object id: its copy there is the one that counts now, and not to be dropped."""
 LOST_AT = 37
 """borrower -> owner: object id, places that could not give it. What it asks next is answered when it is there again."""
 COPIED = 36

@@ -14,32 +14,23 @@ Everything here runs under the process's lock unless it says otherwise.
 
 from __future__ import annotations
 
-import itertools
-import pickle
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kernel.runtime import operations as op
+from kernel.runtime.acknowledgements import Acknowledgements, Arrival
+from kernel.runtime.failures import lost, owner_died
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Details, Entry, dropped
 from kernel.runtime.process import Peer, Process
 from kernel.runtime.store_access import StoreAccess
+from kernel.runtime.store_deletions import StoreDeletions
 from kernel.runtime.value_forms import in_message
 from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection, Message
-from kernel_spec.errors import KernelError, ObjectLostError, OwnerDiedError
 from kernel_spec.ids import ObjectId, ProcessId
 
 Carried = Sequence[tuple[ObjectId, ProcessId, str]]
-
-
-@dataclass(slots=True)
-class Arrival:
-    """Where the value being deserialized came from: who sent it, and how many registrations it still awaits."""
-
-    sender: ProcessId
-    unsettled: Waiter
 
 
 class Ownership:
@@ -49,11 +40,9 @@ class Ownership:
         self.process = process
         self.objects: dict[ObjectId, Entry] = {}
         self._store = store
-        self._acknowledgements: dict[int, list[Any]] = {}
-        self._numbers = itertools.count(1)
+        self._acknowledgements = Acknowledgements()
         self._transit: dict[tuple[ProcessId, bytes], list[Entry]] = {}
-        self._deletions: list[ObjectId] = []
-        self._deletions_elsewhere: dict[str, list[ObjectId]] = {}
+        self._deletions = StoreDeletions(process, store)
         self._releases: dict[tuple[ProcessId, str], list[tuple[ObjectId, int]]] = {}
         self.dead_owners: set[ProcessId] = set()
         self.recover: Callable[[Entry], None] = lambda entry: None
@@ -68,8 +57,10 @@ class Ownership:
             op.SETTLED: self._on_settled,
             op.COPIED: self._on_copied,
         }
+        self._unheld: list[Entry] = []
+        self._freeing = False
         process.on_peer_lost.append(self._on_peer_lost)
-        for leftovers in (dropped, self._deletions, self._deletions_elsewhere, self._releases):
+        for leftovers in (dropped, self._deletions.here, self._deletions.elsewhere, self._releases):
             process.after_batch(leftovers, self.drain)
         store.drop_idle_views = self.drop_idle_views
 
@@ -80,11 +71,8 @@ class Ownership:
         with self.process.lock:
             entry = self.objects.get(id)
             if entry is None:
-                entry = self.objects[id] = Entry(id, 0)
-                if owner == self.process.id:
-                    entry.resolve(*_lost(id, "it was freed by its owner before this reference arrived"))
-                else:
-                    self._set_owner(entry, owner, address)
+                entry = self._meet(id, owner, address)
+                if owner != self.process.id:
                     self._register(entry, arrival)
             entry.local += 1
             return ObjectRef(entry)
@@ -97,11 +85,9 @@ class Ownership:
             if entry.local <= 0 and self.objects.get(entry.id) is entry:
                 self.free_unneeded(entry)
         self._store.drain_released()
-        if self._deletions:
-            self._store.delete(self._deletions.copy())
-            self._deletions.clear()
-        while self._deletions_elsewhere:
-            self._store.delete_at(*self._deletions_elsewhere.popitem())
+        deletions = self._deletions
+        if deletions.here or deletions.elsewhere:
+            deletions.tell()
         while self._releases:
             (owner, address), items = self._releases.popitem()
             self._tell(owner, address, (op.UNBORROW, items))
@@ -115,7 +101,24 @@ class Ownership:
         """Undo `hold`."""
         for entry in entries:
             entry.holds -= 1
-            self.free_unneeded(entry)
+            self._unheld.append(entry)
+        self._free_unheld()
+
+    def reconsider(self, entry: Entry) -> None:
+        """Free an entry if nobody needs it, after all else that is being freed."""
+        self._unheld.append(entry)
+        self._free_unheld()
+
+    def _free_unheld(self) -> None:
+        """Free what nobody needs, and what only that needed, in turn: a chain may be longer than the stack."""
+        if self._freeing:
+            return
+        self._freeing = True
+        try:
+            while self._unheld:
+                self.free_unneeded(self._unheld.pop())
+        finally:
+            self._freeing = False
 
     def free_unneeded(self, entry: Entry) -> None:
         """Free the entry if nobody needs it and no task is going to write it."""
@@ -158,13 +161,11 @@ class Ownership:
 
     def delete_at(self, id: ObjectId, places: Sequence[str]) -> None:
         """Have the stores of `places` forget an object, soon."""
-        if not places:
-            self._deletions.append(id)
-        for place in places:
-            if place == self.process.identity.gateway:
-                self._deletions.append(id)
-            else:
-                self._deletions_elsewhere.setdefault(place, []).append(id)
+        self._deletions.add(id, places)
+
+    def keep_at(self, id: ObjectId, place: str) -> None:
+        """Have the store of `place` keep its copy: the one that it was made from may be gone."""
+        self._store.keep_at(place, id)
 
     def contain(self, entry: Entry, inner: Iterable[ObjectRef]) -> None:
         """Note that the value of `entry` holds the references `inner`."""
@@ -206,11 +207,7 @@ class Ownership:
         for id, owner, address in carried:
             found = self.objects.get(id)
             if found is None:
-                found = self.objects[id] = Entry(ObjectId(id), 0)
-                if owner == self.process.id:
-                    found.resolve(*_lost(id, "it was freed by its owner before this reference came back"))
-                else:
-                    self._set_owner(found, owner, address)
+                found = self._meet(id, owner, address)
             if owner == sender:
                 found.more().debt += 1
             elif owner != self.process.id:
@@ -245,13 +242,12 @@ class Ownership:
         details = entry.more()
         details.debt += 1
         number = 0
-        if arrival is not None and arrival.sender != details.owner:
-            number = next(self._numbers)
-            arrival.unsettled.remaining += 1
-            self._acknowledgements[number] = [1, arrival.unsettled.complete, details.owner]
         assert details.owner is not None
+        if arrival is not None and arrival.sender != details.owner:
+            arrival.unsettled.remaining += 1
+            number = self._acknowledgements.expect(details.owner, arrival.unsettled.complete)
         if not self._tell(details.owner, details.address, (op.BORROW, [entry.id], number)) and number:
-            self._acknowledge(number)
+            self._acknowledgements.arrived(number)
 
     def _register_many(self, entries: list[Entry], sender: ProcessId, key: bytes) -> None:
         by_owner: dict[tuple[ProcessId, str], list[Entry]] = {}
@@ -268,10 +264,9 @@ class Ownership:
                 self._tell(sender, "", (op.SETTLED, key))
 
         for (owner, address), group in by_owner.items():
-            number = next(self._numbers)
-            self._acknowledgements[number] = [1, settled, owner]
+            number = self._acknowledgements.expect(owner, settled)
             if not self._tell(owner, address, (op.BORROW, [e.id for e in group], number)):
-                self._acknowledge(number)
+                self._acknowledgements.arrived(number)
 
     def report_lost(self, id: ObjectId, places: Sequence[str], owner: ProcessId, address: str) -> None:
         """Tell the owner of an object that none of `places` could give it. Under the lock."""
@@ -315,7 +310,7 @@ class Ownership:
         for id in message[1]:
             entry = self.objects.get(id)
             if entry is None:
-                _, failure = _lost(id, "its owner has freed it")
+                failure = lost(id, "its owner has freed it")
                 self.process.send(connection, (op.OBJECT, id, op.FAILED, failure, ()))
                 continue
             if entry.state >= LOST:
@@ -364,12 +359,7 @@ class Ownership:
             self.process.send(connection, (op.BORROWED, message[2]))
 
     def _on_borrowed(self, connection: Connection, message: Message) -> None:
-        self._acknowledge(message[1])
-
-    def _acknowledge(self, number: int) -> None:
-        waiting = self._acknowledgements.pop(number, None)
-        if waiting is not None:
-            waiting[1]()
+        self._acknowledgements.arrived(message[1])
 
     def _on_unborrow(self, connection: Connection, message: Message) -> None:
         borrower = connection.info.id
@@ -389,8 +379,7 @@ class Ownership:
         self.dead_owners.add(peer.id)
         for key in [key for key in self._transit if key[0] == peer.id]:
             self.release(self._transit.pop(key))
-        for number in [n for n, waiting in self._acknowledgements.items() if waiting[2] == peer.id]:
-            self._acknowledge(number)
+        self._acknowledgements.lost(peer.id)
         for entry in list(self.objects.values()):
             details = entry.details
             if details is None:
@@ -401,21 +390,20 @@ class Ownership:
                 self._owner_died(entry)
 
     def _owner_died(self, entry: Entry) -> None:
-        owner = entry.owner
-        error = OwnerDiedError(
-            f"object {entry.id.hex()} is lost: its owner, process {owner.hex() if owner else '?'}, has ended. "
-            "Objects live with the process that put them or submitted their task: "
-            "create it in the driver or in a longer-lived actor."
-        )
-        entry.resolve(FAILED, (op.SYSTEM_ERROR, pickle.dumps(error)))
+        entry.resolve(FAILED, owner_died(entry.id, entry.owner))
         self.free_unneeded(entry)
 
     # -- small things ----------------------------------------------------------------------------------------------
 
-    def _set_owner(self, entry: Entry, owner: ProcessId, address: str) -> None:
-        details: Details = entry.more()
-        details.owner = owner
-        details.address = address
+    def _meet(self, id: ObjectId, owner: ProcessId, address: str) -> Entry:
+        """Take in an object of which a reference came here, and which is not known."""
+        entry = self.objects[id] = Entry(id, 0)
+        if owner == self.process.id:
+            entry.resolve(FAILED, lost(id, "it was freed by its owner before this reference came back"))
+        else:
+            details: Details = entry.more()
+            details.owner, details.address = owner, address
+        return entry
 
     def _tell(self, process: ProcessId, address: str, message: Message) -> bool:
         """Send to a process; return False when it is gone."""
@@ -427,12 +415,3 @@ class Ownership:
             self.dead_owners.add(process)
             return False
         return True
-
-
-def failure_of(error: KernelError) -> tuple[int, bytes]:
-    """Return a system error as the value of a failed entry."""
-    return op.SYSTEM_ERROR, pickle.dumps(error)
-
-
-def _lost(id: bytes, why: str) -> tuple[int, tuple[int, bytes]]:
-    return FAILED, failure_of(ObjectLostError(f"object {id.hex()} can't be had: {why}"))

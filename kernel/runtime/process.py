@@ -19,6 +19,7 @@ from typing import Any
 
 from kernel.logs import Logger
 from kernel.runtime import operations as op
+from kernel.runtime.answers import Pickled
 from kernel.runtime.forks import joined
 from kernel.runtime.identity import Identity, Peer
 from kernel.runtime.interrupts import Interrupts
@@ -62,6 +63,7 @@ class Process:
         """Why nothing can be submitted or waited for any more."""
         self._why_agent_ends = "its node agent died"
         self.handlers: dict[int, Handler] = {op.HELLO: self._hello, op.REPLY: self._reply, op.REPLY_ERROR: self._reply}
+        self.handlers[op.REPLY_PICKLED] = self._reply
         self.methods: dict[str, Callable[..., Any]] = {}
         self.handlers[op.CALL] = self._call
         self.handlers[op.EXIT] = self._agent_ends
@@ -226,8 +228,8 @@ class Process:
         self._requests.pop(request.number, None)
         if not done:
             raise TimeoutError(f"no answer within {timeout} s")
-        if request.error is not None:
-            raise request.error
+        if request.failed:
+            raise request.take_error()
         return request.value
 
     def withdraw(self, request: Request, undo: Callable[[], None]) -> None:
@@ -235,7 +237,7 @@ class Process:
         with self.lock:
             if request.remaining > 0:
                 self._requests[request.number] = WithdrawnRequest(request, undo)
-            elif request.error is None:
+            elif not request.failed:
                 undo()
 
     def call_agent(self, method: str, *arguments: Any, timeout: float | None = None) -> Any:
@@ -317,11 +319,11 @@ class Process:
         request = self._requests.pop(message[1], None)
         if request is None:
             return
-        if message[0] == op.REPLY:
-            request.value = message[2]
-            request.complete()
-        else:
+        if message[0] == op.REPLY_ERROR:
             request.fail(pickle.loads(message[2]))
+            return
+        request.value = message[2] if message[0] == op.REPLY else Pickled(message[2])
+        request.complete()
 
     def _on_close(self, connection: Connection, reason: str) -> None:
         with self.lock:

@@ -77,4 +77,4 @@ class _Promised(Request):
     def complete(self) -> None:
         """The answer is there."""
         super().complete()
-        self._keep(self.error)
+        self._keep(self.take_error() if self.failed else None)

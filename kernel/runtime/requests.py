@@ -10,21 +10,29 @@ from kernel.transport.connection import Connection
 
 
 class Request(Waiter):
-    """A question on its way. `value` or `error` is the answer."""
+    """A question on its way. The answer is `value`, or an error if it has `failed`."""
 
-    __slots__ = ("connection", "error", "number", "value")
+    __slots__ = ("_error", "connection", "failed", "number", "value")
 
     def __init__(self, number: int, connection: Connection) -> None:
         super().__init__(1)
         self.number = number
         self.connection = connection
         self.value: Any = None
-        self.error: Exception | None = None
+        self.failed = False
+        self._error: Exception | None = None
 
     def fail(self, error: Exception) -> None:
         """End the wait with an error."""
-        self.error = error
+        self._error = error
+        self.failed = True
         self.complete()
+
+    def take_error(self) -> Exception:
+        """Return the error, once: what is raised holds the frames of its asker, which must not be held by these."""
+        error, self._error = self._error, None
+        assert error is not None
+        return error
 
 
 class WithdrawnRequest(Request):
@@ -38,5 +46,5 @@ class WithdrawnRequest(Request):
 
     def complete(self) -> None:
         """Undo what was granted; an error leaves nothing to undo."""
-        if self.error is None:
+        if not self.failed:
             self._undo()

@@ -71,7 +71,7 @@ class StoreAccess:
             with process.lock:
                 process.tell_agent((op.STORE_SEAL, id, False))
         except BaseException:
-            if request is None or request.error is None:
+            if request is None or not request.failed:
                 with process.lock:
                     process.tell_agent((op.STORE_ABORT, id))
             raise
@@ -120,6 +120,10 @@ class StoreAccess:
     def delete_at(self, place: str, ids: list[ObjectId]) -> None:
         """Tell the store of another node the same. Under the lock."""
         self._process.tell_agent((op.STORE_DELETE_AT, place, ids))
+
+    def keep_at(self, place: str, id: ObjectId) -> None:
+        """Tell the store of a node that it has the copy that counts. Under the lock."""
+        self._process.tell_agent((op.STORE_KEEP_AT, place, id))
 
     def close(self) -> None:
         """Unmap the store."""

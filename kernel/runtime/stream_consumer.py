@@ -12,7 +12,7 @@ from kernel.runtime.futures import call_in
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import Entry
 from kernel.runtime.process import Process
-from kernel.runtime.streams import Stream, abandoned, resolve_future
+from kernel.runtime.streams import NO_MORE, Stream, abandoned, resolve_future
 from kernel.runtime.waiting import Waiter
 from kernel_spec.errors import GetTimeoutError, SessionEndedError
 
@@ -92,7 +92,8 @@ class StreamConsumer:
     def _close(self, stream: Stream) -> None:
         stream.closed = True
         stream.take_all()
-        self._report(stream, -1)
+        if not stream.awaited:
+            self._report(stream, NO_MORE)
 
     def _take(self, stream: Stream) -> tuple[ObjectRef | None, bool]:
         ref = stream.take()

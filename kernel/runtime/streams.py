@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
 from kernel.runtime.waiting import Waiter
-from kernel_spec.ids import TaskId
+from kernel_spec.ids import ObjectId, TaskId
 
 if TYPE_CHECKING:
     import asyncio
 
     from kernel.runtime.object_ref import ObjectRef
+
+NO_MORE = -1
+"""Instead of how many items were taken: nobody will take another, which ends the generator."""
+NO_LIMIT = 1 << 62
 
 _log = Logger("kernel.runtime")
 
@@ -33,6 +37,8 @@ class Stream:
         self.taken = 0
         self.finished = False
         self.closed = False
+        self.awaited: dict[ObjectId, int] = {}
+        """Items that were lost and are to come once more, and in which attempt of the task that was asked for."""
         self.sender: Any = None
         self._waiters: list[Waiter | Callable[[], None]] = []
 
@@ -46,6 +52,12 @@ class Stream:
         """No more items will come."""
         self.finished = True
         self._wake()
+
+    def allowance(self) -> int | None:
+        """Return what a worker that begins to send is told of what was taken; None when that is what it assumes."""
+        if self.closed or self.finished:  # if it runs at all, then for the sake of single items
+            return NO_LIMIT if self.awaited else NO_MORE
+        return self.taken or None
 
     def take(self) -> ObjectRef | None:
         """Return the next item if there is one."""

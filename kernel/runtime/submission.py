@@ -15,7 +15,8 @@ from kernel.runtime.leasing import WINDOW_SECONDS, Lease, LeasePool
 from kernel.runtime.locality import bytes_near
 from kernel.runtime.memory_retries import MemoryRetries
 from kernel.runtime.process import Peer, Process
-from kernel.runtime.tasks import Task, TaskTable, cancelled_error
+from kernel.runtime.task import Task, cancelled_error
+from kernel.runtime.tasks import TaskTable
 from kernel.transport.addresses import gateway_of
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import FaultError, KernelError, WorkerDiedError
@@ -38,6 +39,7 @@ class TaskSubmitter:
     def __init__(self, process: Process, table: TaskTable) -> None:
         self._process = process
         self._table = table
+        self._arguments = table.arguments
         self._pools = LeasePools(lambda: process.identity.gateway)
         self._leases: dict[LeaseId, Lease] = {}
         self._by_worker: dict[ProcessId, Lease] = {}
@@ -68,12 +70,12 @@ class TaskSubmitter:
     def accept(self, task: Task) -> None:
         """Take a new task: run it as soon as its arguments are there and a worker is free."""
         self._table.register(task)
-        if self._table.resolve_slots(task, self._arguments_ready):
+        if self._arguments.resolve(task, self._arguments_ready):
             self._arguments_ready(task, dispatch=True)
 
     def retry(self, task: Task) -> None:
         """Take a task that must run again."""
-        if self._table.resolve_slots(task, self._arguments_ready):
+        if self._arguments.resolve(task, self._arguments_ready):
             self._arguments_ready(task)
 
     def _run_again(self, task: Task) -> None:
@@ -83,9 +85,9 @@ class TaskSubmitter:
     def _arguments_ready(self, task: Task, dispatch: bool = False) -> None:
         if task.cancelled:
             return
-        failure = self._table.failed_argument(task) if task.slots is not None else None
+        failure = self._arguments.failure(task) if task.slots is not None else None
         if failure is not None:
-            self._table.fail(task, *failure)
+            self._table.fail_in_turn(task, failure)
             return
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
         pool = self._pools.plain.get((definition.shape.key, task.retries != 0)) if task.holds is None else None
@@ -134,7 +136,7 @@ class TaskSubmitter:
             lease.progress_at = self._process.reactor.clock()
         table = self._table
         table.running[task.id] = task
-        slots = table.slots_message(task) if task.slots is not None else ()
+        slots = self._arguments.message(task) if task.slots is not None else ()
         extra: Any = None
         if task.attempt or definition.backpressure or definition.max_calls or task.retries == 0:
             extra = _extra_of(task, definition)

@@ -1,8 +1,7 @@
-"""A task or actor call on its way, and what happens to it when it ends.
+"""The tasks and actor calls that were submitted here and are not finished, and what happens to each when it ends.
 
-`TaskTable` packs arguments, knows every task that was submitted here and is not finished, and turns the worker's
-answers into values of the task's objects. Where a task runs is decided by `submission` (leases) and `actor_calls`.
-Everything but `prepare` runs under the process's lock.
+Where a task runs is decided by `submission` (leases) and `actor_calls`. What the worker answers becomes the values of
+the task's objects here. Everything but `prepare` runs under the process's lock.
 """
 
 from __future__ import annotations
@@ -10,88 +9,28 @@ from __future__ import annotations
 import itertools
 import pickle
 import sys
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from kernel.runtime import operations as op
-from kernel.runtime.argument_budget import SMALL_BYTES, ArgumentBudget
-from kernel.runtime.definitions import CallOptions, FunctionDefinition, parameter_names
-from kernel.runtime.execution_context import current_execution
+from kernel.runtime.definitions import CallOptions, FunctionDefinition
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, INLINE, LOST, PENDING, Entry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.store_access import StoreAccess
-from kernel.runtime.streams import DynamicReturns, Stream
+from kernel.runtime.streams import NO_MORE, DynamicReturns, Stream
+from kernel.runtime.task import Task, cancelled_error
+from kernel.runtime.task_arguments import TaskArguments
 from kernel.runtime.task_error import rebuild
-from kernel.runtime.unpicklable import explain_call
-from kernel.runtime.value_forms import in_message, inline, inline_or_stored
+from kernel.runtime.value_forms import inline
 from kernel.transport.connection import Connection, Message
-from kernel_spec.errors import FaultError, KernelError, SerializationError, TaskCancelledError
+from kernel_spec.errors import FaultError, KernelError, TaskCancelledError
 from kernel_spec.ids import ObjectId, TaskId, object_id
 
-WITH_KEYWORDS = 1
-WITH_REFERENCES = 2
 _ZERO = (0).to_bytes(4, "little")
-
-
-class Task:
-    """One submitted task or actor call."""
-
-    __slots__ = (
-        "actor",
-        "arguments",
-        "attempt",
-        "cancelled",
-        "definition",
-        "entries",
-        "estimate",
-        "extra",
-        "holds",
-        "id",
-        "ingredients",
-        "kept",
-        "parent",
-        "place",
-        "retries",
-        "site",
-        "slots",
-        "stream",
-        "waiting",
-        "weight",
-    )
-
-    def __init__(self, id: TaskId, definition: FunctionDefinition | CallOptions, retries: int) -> None:
-        self.id = id
-        self.definition = definition
-        self.retries = retries
-        self.arguments: Any = None
-        self.slots: list[tuple[int | str, Entry]] | None = None
-        self.holds: list[Entry] | None = None
-        self.kept = 0
-        self.ingredients: list[tuple[Entry, bool]] | None = None
-        self.entries: Entry | list[Entry] = ()  # type: ignore[assignment]
-        self.waiting = 0
-        self.weight = 0
-        self.place: Any = None
-        self.actor = ""
-        self.estimate = 0.0
-        self.cancelled = False
-        self.attempt = 0
-        self.stream: Stream | None = None
-        self.extra: dict[str, Any] | None = None
-        self.site: tuple[Any, int] | None = None
-        self.parent = current_execution.get().task
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        return f"{self.actor}.{self.definition.name}" if self.actor else self.definition.name
-
-    def all_entries(self) -> list[Entry]:
-        """Return the entries of its results."""
-        return self.entries if type(self.entries) is list else [self.entries]  # type: ignore[list-item]
 
 
 class TaskTable:
@@ -107,9 +46,14 @@ class TaskTable:
         self.on_retry: Callable[[Task], None] = lambda task: None
         self.keep_recipe: Callable[[Task], bool] = lambda task: False
         """Asked when a task has ended; after a yes, what it held is held on (`kernel.runtime.lineage`)."""
-        self.budget = ArgumentBudget()
+        self.keep_item: Callable[[Task, Entry], None] = lambda task, entry: None
+        self.on_items_missing: Callable[[Task], None] = lambda task: None
+        """Called when a generator has ended that was to give single items once more, and did not."""
+        self.arguments = TaskArguments(process, ownership, store, serializer)
+        self.budget = self.arguments.budget
+        self._pack = self.arguments.pack
+        self._failing: deque[tuple[Task, tuple[int, bytes]]] = deque()
         self._prefix = bytes(process.id)
-        self._self = (process.id, process.address)
         self._counter = itertools.count(1)
         process.handlers |= {
             op.DONE: self._on_done,
@@ -117,6 +61,10 @@ class TaskTable:
             op.FAILED: self._on_failed,
             op.STREAM_ITEM: self._on_stream_item,
         }
+
+    def use_serializer(self, serializer: ValueSerializer) -> None:
+        """Serialize with what the session chose."""
+        self.serializer = self.arguments.serializer = serializer
 
     def next_id(self) -> TaskId:
         """Return a new task id."""
@@ -138,7 +86,7 @@ class TaskTable:
         frame = sys._getframe(3)
         task.site = (frame.f_code, frame.f_lineno)
         if args or kwargs:
-            self._pack_arguments(task, args, kwargs)
+            self._pack(task, args, kwargs)
         returns = definition.returns
         if returns == 1:
             entry = task.entries = Entry(ObjectId(task.id + _ZERO), 1, task)
@@ -154,62 +102,6 @@ class TaskTable:
         entries = task.entries = [Entry(object_id(task.id, index), 1, task) for index in range(returns)]
         return task, ([ObjectRef(entry) for entry in entries] if returns else None)
 
-    def _pack_arguments(self, task: Task, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        slots: list[tuple[int | str, Entry]] = []
-        for index, value in enumerate(args):
-            if type(value) is ObjectRef:
-                slots.append((index, value._entry))
-        for key, value in kwargs.items():
-            if type(value) is ObjectRef:
-                slots.append((key, value._entry))
-        held: list[Entry] = []
-        if slots:
-            positions = {key for key, _ in slots}
-            plain = tuple(None if i in positions else value for i, value in enumerate(args))
-            named = {key: (None if key in positions else value) for key, value in kwargs.items()}
-            task.slots = slots
-            held = [entry for _, entry in slots]
-        else:
-            plain, named = args, kwargs
-        if len(slots) == len(args) and not kwargs:
-            task.arguments = len(args)
-        else:
-            self._serialize_arguments(task, plain, named, held)
-        if held:
-            task.holds = held
-            with self.process.lock:
-                self.ownership.hold(held)
-
-    def _serialize_arguments(
-        self, task: Task, args: tuple[Any, ...], kwargs: dict[str, Any], held: list[Entry]
-    ) -> None:
-        value: Any = (args, kwargs) if kwargs else args
-
-        def describe(error: Exception) -> SerializationError:
-            names = parameter_names(task.definition)
-            return explain_call(task.name, args, kwargs, error, parameters=names, serializer=self.serializer)
-
-        head, buffers, refs = self.serializer.dumps(value, describe)
-        held.extend(ref._entry for ref in refs)
-        flags = (WITH_KEYWORDS if kwargs else 0) | (WITH_REFERENCES if refs else 0)
-        largest = self.budget.largest
-        if not buffers and len(head) <= largest:
-            task.arguments = (flags, head, [])
-            task.weight = len(head) if len(head) > SMALL_BYTES else 0
-            return
-        id = object_id(task.id, 0xFFFFFFFF)
-        state, kept = inline_or_stored(self.store.write, id, head, buffers, self.process.id, largest=largest)
-        if state == INLINE:
-            task.arguments = (flags, *kept)
-            task.weight = len(head) + sum(map(len, kept[1]))
-            return
-        entry = Entry(id, 0)
-        entry.resolve(state, kept)
-        with self.process.lock:
-            self.ownership.objects[id] = entry
-        held.append(entry)
-        task.arguments = (flags, id, kept)
-
     def register(self, task: Task) -> None:
         """Note a new task and its objects."""
         if task.weight:
@@ -221,51 +113,6 @@ class TaskTable:
                 objects[entry.id] = entry
         else:
             objects[entries.id] = entries  # type: ignore[union-attr]
-
-    def resolve_slots(self, task: Task, on_ready: Callable[[Task], None]) -> bool:
-        """Return whether every argument is there; if not, `on_ready(task)` is called when they all are."""
-        if task.slots is None:
-            return True
-        waiting = 0
-        for _, entry in task.slots:
-            if entry.state >= LOST:
-                self.ownership.recover(entry)
-            if entry.state == PENDING:
-                waiting += 1
-
-                def ready(entry: Entry) -> None:
-                    task.waiting -= 1
-                    if task.waiting == 0:
-                        on_ready(task)
-
-                entry.when_ready(ready)
-                if entry.owner is not None:
-                    self.ownership.fetch(entry)
-        task.waiting += waiting
-        return waiting == 0
-
-    def failed_argument(self, task: Task) -> Any:
-        """Return the failure of the first argument that has failed, or None."""
-        for _, entry in task.slots or ():
-            if entry.state == FAILED:
-                return entry.value
-        return None
-
-    def slots_message(self, task: Task) -> tuple[Any, ...]:
-        """Return the task's reference arguments as they travel: key, result, and for stored ones who owns them."""
-        if task.slots is None:
-            return ()
-        message = []
-        for key, entry in task.slots:
-            if entry.state == INLINE and type(entry.value) is bytes:
-                message.append((key, 0, entry.value))
-            elif entry.state == INLINE:
-                message.append((key, *in_message(entry.state, entry.value)))
-            else:
-                details = entry.details
-                owner = (details.owner, details.address) if details is not None and details.owner else self._self
-                message.append((key, 2, entry.id, entry.value, owner))
-        return tuple(message)
 
     # -- after -----------------------------------------------------------------------------------------------------
 
@@ -292,7 +139,8 @@ class TaskTable:
                 self.ownership.discard(object_id(TaskId(id), index), result, refs, sender)
             return
         if task.definition.returns == op.DYNAMIC:
-            self._gather(task)
+            if task.entries.state == PENDING:  # type: ignore[union-attr]
+                self._gather(task)
         else:
             for entry, result, refs in zip(task.all_entries(), results, carried, strict=False):
                 if entry.state == PENDING:
@@ -338,6 +186,17 @@ class TaskTable:
             self.break_stream(task, (kind, data))
         self._release(task)
 
+    def fail_in_turn(self, task: Task, failure: tuple[int, bytes]) -> None:
+        """End a task with the failure of an argument, after those that are failing: a chain may have any length."""
+        self._failing.append((task, failure))
+        if len(self._failing) > 1:
+            return
+        while self._failing:
+            try:
+                self.fail(self._failing[0][0], *self._failing[0][1])
+            finally:
+                self._failing.popleft()
+
     def fail_with(self, task: Task, error: KernelError) -> None:
         """End a task with an error of ours."""
         self.fail(task, op.CANCELLED if isinstance(error, TaskCancelledError) else op.SYSTEM_ERROR, pickle.dumps(error))
@@ -364,6 +223,8 @@ class TaskTable:
             task.holds = None
         self.budget.end(task)
         self.on_finished(task)
+        if task.stream is not None and task.stream.awaited:
+            self.on_items_missing(task)
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
@@ -373,18 +234,40 @@ class TaskTable:
         sender = connection.info.id
         key = object_id(TaskId(id), index)
         stream = task.stream if task is not None else None
-        if stream is not None and stream.sender is not connection:
+        if task is None or stream is None:
+            self.ownership.discard(key, result, carried, sender)
+            return
+        if stream.sender is not connection:
             stream.sender = connection
-            if stream.closed or stream.taken:  # said to nobody yet, or to a worker that has died
-                self.process.send(connection, (op.STREAM_TAKEN, id, -1 if stream.closed else stream.taken))
-        if task is None or stream is None or stream.closed or index <= stream.received:
-            self.ownership.discard(key, result, carried, sender)  # nobody listens, or a retried task repeats itself
+            allowance = stream.allowance()
+            if allowance is not None:  # said to nobody yet, or to a worker that has died
+                self.process.send(connection, (op.STREAM_TAKEN, id, allowance))
+        if stream.finished or index <= stream.received:
+            self._on_repeated_item(connection, task, stream, message)
+            return
+        if stream.closed:
+            self.ownership.discard(key, result, carried, sender)
             return
         entry = Entry(key, 1)
         entry.site = task.site
         self.ownership.objects[key] = entry
         self.ownership.settle(entry, result, carried, sender, key)
+        self.keep_item(task, entry)
         stream.append(ObjectRef(entry), index)
+
+    def _on_repeated_item(self, connection: Connection, task: Task, stream: Stream, message: Message) -> None:
+        """A generator that runs again comes to an item that was there before: it may have been lost since."""
+        _, id, index, result, carried = message
+        key = object_id(TaskId(id), index)
+        stream.awaited.pop(key, None)
+        entry = self.ownership.objects.get(key)
+        if entry is not None and entry.state in (PENDING, LOST):
+            self.ownership.settle(entry, result, carried, connection.info.id, key)
+            self.keep_item(task, entry)
+        else:
+            self.ownership.discard(key, result, carried, connection.info.id)
+        if index >= stream.received and (stream.finished or stream.closed):
+            self.process.send(connection, (op.STREAM_TAKEN, id, NO_MORE))
 
     def _gather(self, task: Task) -> None:
         """Make the one value of a task with a dynamic number of returns: the list of its references."""
@@ -399,6 +282,9 @@ class TaskTable:
         """End a stream with an item that raises."""
         stream = task.stream
         assert stream is not None
+        self._fail_awaited(stream, failure)
+        if stream.finished:
+            return
         index = stream.received + 1
         entry = Entry(object_id(task.id, index), 1)
         entry.site = task.site
@@ -407,7 +293,11 @@ class TaskTable:
         stream.append(ObjectRef(entry), index)
         stream.finish()
 
-
-def cancelled_error(task: Task) -> TaskCancelledError:
-    """Return the error of a task that was cancelled."""
-    return TaskCancelledError(f"task {task.name}() ({task.id.hex()}) was cancelled")
+    def _fail_awaited(self, stream: Stream, failure: tuple[int, bytes]) -> None:
+        """The generator fails before it comes to items that were to come once more."""
+        awaited, stream.awaited = stream.awaited, {}
+        for id in awaited:
+            entry = self.ownership.objects.get(id)
+            if entry is not None and entry.state == PENDING:
+                entry.resolve(FAILED, failure)
+                self.ownership.free_unneeded(entry)

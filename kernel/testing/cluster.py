@@ -22,8 +22,9 @@ from typing import Any
 
 import kernel
 from kernel.api.session import SessionInfo
+from kernel.node.children import let_go
 from kernel.node.config import AgentConfig
-from kernel.node.launch import await_agent, let_go, start_agent
+from kernel.node.launch import await_agent, start_agent
 from kernel.node.processes import children_of, descendants_of, is_alive
 from kernel.node.sessions import gateway_at, make_session, remove
 from kernel.testing.faults import kill, title_of, wait_until, workers_of

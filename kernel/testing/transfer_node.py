@@ -134,13 +134,16 @@ class TransferNode:
         self.call(lambda: self.store.handle(event))
 
     def pull(
-        self, object: ObjectId, size: int, sources: list[str], owner: ProcessId = OWNER, urgent: bool = True
+        self, object: ObjectId, size: int, sources: list[str], owner: ProcessId = OWNER, **options: bool
     ) -> Future[None]:
-        """Begin to pull; the future has the result or the error. Its `ticket` cancels."""
+        """Begin to pull, with the options of `TransferService.pull`; the future has the result or the error.
+
+        Its `ticket` cancels.
+        """
         tickets: list[Ticket] = []
 
         def pull(future: Future[Any]) -> None:
-            tickets.append(self.transfer.pull(object, size, owner, sources, partial(_settle, future, None), urgent))
+            tickets.append(self.transfer.pull(object, size, owner, sources, partial(_settle, future, None), **options))
 
         future = self.begin(pull)
         future.ticket = lambda: self.call(lambda: tickets[0])  # type: ignore[attr-defined]

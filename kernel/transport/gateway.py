@@ -15,13 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from kernel.transport.acceptor import Acceptor
 from kernel.transport.addresses import HEAD, format_host_and_port
 from kernel.transport.admissions import MAXIMUM_STRANGERS, Admissions
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials
 from kernel.transport.incoming import IncomingConnections
 from kernel.transport.inlet import SUFFIX, pass_in
-from kernel.transport.listener import HANDSHAKE_SECONDS, PAUSE_SECONDS
+from kernel.transport.listener import HANDSHAKE_SECONDS
 from kernel.transport.preamble import (
     CALLED_BACK,
     MAGIC,
@@ -102,16 +103,16 @@ class Gateway:
         self._arrivals: dict[int, _Arrival] = {}  # by descriptor, the oldest first
         self._passing = 0
         self._splices: set[Splice] = set()
-        self._failing = False
         self._courier = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._courier.setblocking(False)
         self.crossroads: Crossroads | None = None
-        self._socket = _listen(host, port) if host else None
         self.host = host
         self.port: int = 0
-        if self._socket is not None:
-            self.port = self._socket.getsockname()[1]
-            reactor.register(self._socket.fileno(), self._accept)
+        self._acceptor: Acceptor | None = None
+        if host:
+            listening = _listen(host, port)
+            self.port = listening.getsockname()[1]
+            self._acceptor = Acceptor(listening, reactor, self._expect, self._on_refused)
 
     @property
     def address(self) -> str:
@@ -159,9 +160,8 @@ class Gateway:
 
     def close(self) -> None:
         """Stop listening, and drop whoever has not been handed over yet. What was, stays."""
-        if self._socket is not None:
-            self._reactor.unregister(self._socket.fileno())
-            self._socket.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for arrival in list(self._arrivals.values()):
             self._forget(arrival)
             arrival.socket.close()
@@ -173,8 +173,8 @@ class Gateway:
 
     def abandon(self) -> None:
         """Let go of the sockets in a forked child; the parent goes on listening."""
-        if self._socket is not None:
-            self._socket.close()
+        if self._acceptor is not None:
+            self._acceptor.abandon()
         self._courier.close()
         for arrival in self._arrivals.values():
             arrival.socket.close()
@@ -185,19 +185,6 @@ class Gateway:
 
     # -- arriving --------------------------------------------------------------------------------------------------
 
-    def _accept(self, events: int) -> None:
-        assert self._socket is not None
-        for _ in range(64):
-            try:
-                sock, _ = self._socket.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._pause(error)
-                return
-            self._failing = False
-            self._expect(sock)
-
     def _expect(self, sock: socket.socket) -> None:
         if len(self._arrivals) >= MAXIMUM_STRANGERS:
             oldest = next(iter(self._arrivals.values()))
@@ -207,19 +194,6 @@ class Gateway:
         self._arrivals[sock.fileno()] = arrival
         self._reactor.register(sock.fileno(), lambda events: self._on_first_bytes(arrival))
         self._reactor.call_later(HANDSHAKE_SECONDS, lambda: self._expire(arrival))
-
-    def _pause(self, error: OSError) -> None:
-        """Leave who knocks waiting for a moment: the socket stays ready, so that the loop would spin."""
-        if not self._failing:
-            self._failing = True
-            self._on_refused(f"connections can't be accepted, and wait: {error.strerror}")
-        assert self._socket is not None
-        self._reactor.unregister(self._socket.fileno())
-        self._reactor.call_later(PAUSE_SECONDS, self._go_on)
-
-    def _go_on(self) -> None:
-        if self._socket is not None and self._socket.fileno() >= 0:
-            self._reactor.register(self._socket.fileno(), self._accept)
 
     def _on_first_bytes(self, arrival: _Arrival) -> None:
         try:
@@ -300,7 +274,10 @@ class Gateway:
             pass_in(self._courier, arrival.socket, os.path.join(self._sockets, target + SUFFIX))
         except (FileNotFoundError, ConnectionRefusedError):
             self._answer(arrival, NOT_HERE)
-            self._on_refused(f"a peer asked for process {target}, which is not here")
+            if target != HEAD:
+                self._on_refused(f"a peer asked for process {target}, which is not here")
+            elif not self.splice_to:  # else it is away: whoever starts it again has said so, and nodes keep asking
+                self._on_refused("a peer asked for the head, which is not here")
         except OSError as error:
             late = self._reactor.clock() >= deadline or self._passing >= MAXIMUM_STRANGERS
             if late or self._courier.fileno() < 0:
@@ -363,7 +340,6 @@ def _listen(host: str, port: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(place)
         sock.listen(1024)
-        sock.setblocking(False)
     except OSError:
         sock.close()
         raise

@@ -7,14 +7,13 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
+from kernel.transport.acceptor import Acceptor
 from kernel.transport.authentication import Handshake
 from kernel.transport.connection import Connection, Message
 from kernel.transport.reactor import Reactor
 
 HANDSHAKE_SECONDS = 5.0
 """A peer that has not proved itself by then is dropped."""
-PAUSE_SECONDS = 0.5
-"""How long nobody is accepted after that has failed, for want of descriptors as a rule."""
 _MAXIMUM_STRANGERS = 256
 
 
@@ -37,18 +36,15 @@ class Listener:
         self._on_close = on_close
         self._on_refused = on_refused
         self._silent: set[Connection] = set()  # accepted, and not heard of yet
-        self._failing = False
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        self._socket.bind(path)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        listening.bind(path)
         os.chmod(path, 0o600)
-        self._socket.listen(1024)
-        self._socket.setblocking(False)
-        reactor.register(self._socket.fileno(), self._accept)
+        listening.listen(1024)
+        self._acceptor = Acceptor(listening, reactor, self._accepted, on_refused)
 
     def close(self) -> None:
         """Stop listening and remove the socket file."""
-        self._reactor.unregister(self._socket.fileno())
-        self._socket.close()
+        self._acceptor.close()
         for connection in list(self._silent):
             connection.close("shutting down")
         with suppress(FileNotFoundError):  # the session's directory may be gone already
@@ -56,40 +52,19 @@ class Listener:
 
     def abandon(self) -> None:
         """Let go of the sockets in a forked child; the parent goes on listening."""
-        self._socket.close()
+        self._acceptor.abandon()
         for connection in self._silent:
             connection.abandon()
 
-    def _accept(self, events: int) -> None:
-        for _ in range(64):
-            try:
-                sock, _ = self._socket.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._pause(error)
-                return
-            self._failing = False
-            if sum(not connection.authenticated for connection in self._silent) >= _MAXIMUM_STRANGERS:
-                sock.close()
-                self._on_refused("too many connections at once that did not prove the session token")
-                continue
-            handshake = Handshake(self._token, server=True)
-            connection = Connection(sock, self._reactor, handshake, self._first_messages, self._closed)
-            self._silent.add(connection)
-            self._reactor.call_later(HANDSHAKE_SECONDS, lambda c=connection: self._expire(c))  # type: ignore[misc]
-
-    def _pause(self, error: OSError) -> None:
-        """Leave who knocks waiting for a moment: the socket stays ready, so that the loop would spin."""
-        if not self._failing:
-            self._failing = True
-            self._on_refused(f"connections can't be accepted, and wait: {error.strerror}")
-        self._reactor.unregister(self._socket.fileno())
-        self._reactor.call_later(PAUSE_SECONDS, self._go_on)
-
-    def _go_on(self) -> None:
-        if self._socket.fileno() >= 0:
-            self._reactor.register(self._socket.fileno(), self._accept)
+    def _accepted(self, sock: socket.socket) -> None:
+        if sum(not connection.authenticated for connection in self._silent) >= _MAXIMUM_STRANGERS:
+            sock.close()
+            self._on_refused("too many connections at once that did not prove the session token")
+            return
+        handshake = Handshake(self._token, server=True)
+        connection = Connection(sock, self._reactor, handshake, self._first_messages, self._closed)
+        self._silent.add(connection)
+        self._reactor.call_later(HANDSHAKE_SECONDS, lambda: self._expire(connection))
 
     def _first_messages(self, connection: Connection, messages: list[Message]) -> None:
         self._silent.discard(connection)

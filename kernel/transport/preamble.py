@@ -18,7 +18,8 @@ Who can't be dialled dials back, and says for whom by a ticket that only the rel
     kind        1   4
     ticket     32   random bytes
 
-Who can't be served is answered with REFUSED and one byte that says why, or not at all.
+Who can't be served is answered with REFUSED and one byte that says why, or not at all. Both are said twice: where TLS
+is about to begin, OpenSSL may read five bytes for the head of its first record before we look at them.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ NOT_HERE = 3
 WRONG_TOKEN = 4
 UNREACHABLE = 5
 CLOSED = 6
-_ANSWER = len(REFUSED) + 1
+_ANSWERS = (len(REFUSED) + 1, 2 * (len(REFUSED) + 1))
 _REASONS = {
     TLS_NEEDED: "its gateway speaks TLS only: switch TLS on here too, with a certificate of the same authority",
     NO_TLS: "its gateway speaks no TLS: switch TLS on there too, or off here",
@@ -120,7 +121,7 @@ def parse_ticket(data: bytes) -> bytes:
 
 def refusal(reason: int) -> bytes:
     """Return what is answered to somebody who can't be served."""
-    return REFUSED + bytes([reason])
+    return 2 * (REFUSED + bytes([reason]))
 
 
 def refusal_of(data: bytes) -> OSError | None:
@@ -128,7 +129,7 @@ def refusal_of(data: bytes) -> OSError | None:
 
     Its number is EHOSTUNREACH or ECONNREFUSED where a relay could not reach the other side, else EPROTO.
     """
-    if len(data) != _ANSWER or not data.startswith(REFUSED):
+    if len(data) not in _ANSWERS or not data.startswith(REFUSED):
         return None
     return OSError(_ERRORS.get(data[-1], errno.EPROTO), _REASONS.get(data[-1], "it refuses the connection"))
 

@@ -79,7 +79,7 @@ class TlsSocket(ssl.SSLSocket):
         """Return why a gateway refuses, which it says before there is any TLS."""
         try:
             return refusal_of(socket.socket.recv(self, 16, socket.MSG_PEEK | socket.MSG_DONTWAIT))
-        except BlockingIOError:
+        except OSError:
             return None
 
     def shake_hands(self) -> str:
@@ -97,8 +97,8 @@ class TlsSocket(ssl.SSLSocket):
             return "write"
         except ssl.SSLEOFError as error:
             raise OSError(errno.ECONNRESET, "the peer closed the connection during the TLS handshake") from error
-        except ssl.SSLError as error:
-            raise OSError(errno.EPROTO, explain(error)) from error
+        except ssl.SSLError as error:  # it may be a refusal, come since, whose first half was read as a record
+            raise self._refusal() or OSError(errno.EPROTO, explain(error)) from error
         return ""
 
 

@@ -96,6 +96,13 @@ class Unpin:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """A weak object is weak no more: what could have replaced it is gone. Objects that are not here are ignored."""
+
+    object: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     """The owner counts no references. A pinned object disappears with its last pin."""
 
@@ -152,6 +159,7 @@ StoreEvent = (
     | Abort
     | Pin
     | Unpin
+    | Keep
     | Delete
     | SpillDone
     | SpillFailed

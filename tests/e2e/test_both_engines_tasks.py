@@ -54,6 +54,16 @@ def test_a_call_gives_its_result():
     assert kernel.get(identity.remote(42)) == 42
 
 
+def test_a_failure_goes_through_a_chain_longer_than_the_stack():
+    gate = Gate.remote()
+    ref = refuse.remote(gate.passed.remote())
+    for _ in range(2000):
+        ref = identity.remote(ref)
+    gate.open.remote(7)
+    with pytest.raises(Refused, match="refused with 7"):
+        kernel.get(ref, timeout=60)
+
+
 def test_a_list_of_references_gives_values_in_its_order():
     assert kernel.get([identity.remote(i) for i in range(20)]) == list(range(20))
 
@@ -651,6 +661,18 @@ def test_ids_and_namespace_of_the_session():
     context = kernel.get_runtime_context()
     assert kernel.get(look.remote()) == (context.get_job_id(), context.get_node_id(), context.namespace)
     assert kernel.nodes()[0]["NodeID"] == context.get_node_id()
+
+
+def test_a_node_says_what_it_offers_and_what_of_that_is_free():
+    @kernel.remote(memory=64 << 20)
+    def look():
+        (node,) = [row for row in kernel.nodes() if row["Alive"]]
+        return node["Resources"], node["Available"]
+
+    offered, free = kernel.get(look.remote())
+    assert offered == kernel.cluster_resources() and offered.keys() == free.keys()
+    assert min(offered[name] for name in ("CPU", "memory", "object_store_memory")) > 0
+    assert offered["memory"] - free["memory"] >= 64 << 20 and offered["CPU"] - free["CPU"] >= 1
 
 
 def test_gpus_are_given_out():

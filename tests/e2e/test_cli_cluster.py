@@ -163,12 +163,51 @@ def test_a_machine_without_a_node_asks_and_ends_the_cluster(head: CommandLine, o
     place, known = started["address"], {"KERNEL_TOKEN": token_of(head)}
     found = other.json("status", "--address", place, **known)
     assert found["name"] == place and [row["NodeID"] for row in found["nodes"]] == [started["node_id"]]
-    for command in ("memory", "status"):
+    for command in ("memory", "status", "stack"):
         assert other.run(command, "--address", place, **known).returncode == 0
     line = other.refused("logs", "--address", place, **known)
-    assert line == f"kernel: this needs a node of the cluster at {place} on this machine, and there is none"
+    assert line == (
+        f"kernel: this machine has no node of the cluster at {place}; what workers write is kept where they run: "
+        "ask there"
+    )
     assert other.run("stop", "--address", place, **known).stdout == f"Ended the cluster at {place}.\n"
     end_of(started["agent_pid"])
+
+
+TALK = """
+import sys
+import kernel
+
+@kernel.remote(resources={"there": 1})
+class Talker:
+    def talk(self):
+        print("said there", flush=True)
+
+with kernel.init(address="auto", log_to_driver=False):
+    talker = Talker.remote()
+    kernel.get(talker.talk.remote(), timeout=20)
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_stacks_and_lines_of_a_worker_on_another_node(head: CommandLine, other: CommandLine) -> None:
+    place = head.start("--port", "0")["address"]
+    known = {"KERNEL_TOKEN": token_of(head)}
+    joined = other.join(place, "--resources", '{"there": 1}', **known)
+    program = head.program(TALK, "auto")
+    assert program.stdout is not None and program.stdout.readline() == "ready\n"
+    (worker,) = (row for row in head.json("status")["workers"] if row["name"] == "Talker")
+    (row,) = head.json("stack", "--pid", str(worker["pid"]))
+    assert (row["node_id"], row["by"]) == (joined["node_id"], "itself"), "py-spy sees processes of this machine only"
+    (row,) = other.json("stack", "--pid", str(worker["pid"]), "--address", place, **known)
+    assert row["threads"] and row["node_id"] == joined["node_id"]
+    shown = head.run("stack", "--pid", str(worker["pid"])).stdout
+    assert shown.startswith(f"pid {worker['pid']}, node {joined['node_id'][:8]}  worker, actor: Talker")
+    done = head.run("logs", "--actor", "Talker")
+    assert done.stdout == "" and f"it runs on node {joined['node_id'][:8]} (" in done.stderr
+    assert "said there" in other.run("logs", "--actor", "Talker").stdout
+    program.communicate("", timeout=SECONDS)
 
 
 WORK = """

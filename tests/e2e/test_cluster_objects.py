@@ -131,6 +131,40 @@ def test_objects_that_own_each_other_across_nodes():
     assert kernel.get(kernel.get(second)[0]).sum() == BYTES // 8
 
 
+def weak_copies(ref):
+    """Return of each copy of an object whether it may be dropped."""
+    rows = kernel.api.session.ensure_session().query("memory")["stored"]
+    return sorted(weak for object, *_, weak in rows if object == ref.binary())
+
+
+def test_a_copy_may_be_dropped_until_it_is_the_last(cluster: Cluster, eventually):
+    """One that is made nowhere else can't be made again either: its task may run once."""
+    home = cluster.add_node(num_cpus=1, resources={"home": 10})
+    small = cluster.add_node(num_cpus=1, resources={"small": 10}, object_store_memory=40 << 20)
+    there = {"resources": {"small": 0.01}, "num_cpus": 0}
+
+    @kernel.remote(num_cpus=0, max_retries=0)
+    def make(value):
+        return numpy.full(1_000_000, value)
+
+    first, second = (make.options(resources={"home": 0.01}).remote(i) for i in (1, 2))
+    assert kernel.get([total.options(**there).remote(ref) for ref in (first, second)]) == [1_000_000, 2_000_000]
+    assert weak_copies(first) == weak_copies(second) == [False, True]
+    more = [make.options(**there).remote(i) for i in range(5)]  # 40 MB: there is no room for the copies
+    kernel.wait(more, num_returns=5, timeout=30)
+    eventually(lambda: True not in weak_copies(first) + weak_copies(second))
+    assert kernel.get(total.options(**there).remote(first)) == 1_000_000
+    cluster.kill_node(home)
+    eventually(lambda: weak_copies(first) == [False])
+    more += [make.options(**there).remote(i) for i in range(4)]
+    kernel.wait(more, num_returns=9, timeout=30)
+    assert kernel.get(total.options(**there).remote(first)) == 1_000_000
+    with pytest.raises(kernel.exceptions.ObjectLostError, match=r"max_retries are 0 or used up\), so nothing could"):
+        kernel.get(second, timeout=30)
+    del more
+    cluster.remove_node(small)
+
+
 def test_a_full_store_spills_at_another_node(cluster: Cluster):
     small = cluster.add_node(num_cpus=1, resources={"small": 10}, object_store_memory=40 << 20)
     there = {"resources": {"small": 0.01}, "num_cpus": 0}

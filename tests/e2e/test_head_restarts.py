@@ -178,3 +178,29 @@ def test_a_head_that_keeps_nothing_ends_the_session_when_it_dies() -> None:
             SessionEndedError, match="the head died .signal 9., and it keeps nothing that another could"
         ):
             kernel.get(Counter.remote().up.remote(), timeout=20)
+
+
+def test_a_head_is_started_again_though_no_node_waits_for_it() -> None:
+    kernel.shutdown()
+    with Cluster(num_cpus=1, resources={"far": 4}, head_apart=True, plugins=PLUGINS, head_away_seconds=0.0) as other:
+        other.connect()
+        counter = Counter.remote()
+        assert kernel.get(counter.up.remote(), timeout=20)[0] == 1
+        other.kill_head()
+        assert kernel.get(far.remote("asked of the next head"), timeout=30) == "asked of the next head"
+        assert kernel.get(counter.up.remote(), timeout=20)[0] == 2
+
+
+def test_nodes_look_for_a_lost_head_as_long_as_they_were_told(tmp_path: Path) -> None:
+    kernel.shutdown()
+    with Cluster(num_cpus=1, head_apart=True, plugins=PLUGINS, head_away_seconds=1.0) as other:
+        node = other.add_node(num_cpus=1, resources={"far": 1})
+        kernel.init(address=node.directory)
+        endless = note.remote(str(tmp_path / "notes"), 600.0)
+        wait_until((tmp_path / "notes").exists, 20, "the task to begin")
+        other.kill_node(other.head)
+        lost = time.monotonic()
+        with pytest.raises(SessionEndedError, match="the head is gone: .*, for 1 s"):
+            kernel.get(endless, timeout=30)
+        assert time.monotonic() - lost > 0.9
+        node.process.wait(timeout=20)

@@ -10,7 +10,6 @@ import pytest
 
 import kernel
 from kernel import exceptions
-from kernel.runtime.argument_budget import ArgumentBudget
 from kernel.runtime.current import get_runtime
 
 MIB = 1 << 20
@@ -203,8 +202,8 @@ class Measure:
 @pytest.mark.parametrize("kind", ["task", "actor"])
 def test_large_arguments_of_many_waiting_calls_go_to_the_store(fresh_session, tmp_path, monkeypatch, kind) -> None:
     fresh_session()
-    budget = ArgumentBudget(1_000_000)
-    monkeypatch.setattr(get_runtime().tasks, "budget", budget)
+    budget = get_runtime().tasks.budget
+    monkeypatch.setattr(budget, "_budget", 1_000_000)
     gate = hold.remote(str(tmp_path), 0)
     call = length.remote if kind == "task" else Measure.remote().length.remote
     refs = [call(bytes(50_000 + number), gate) for number in range(100)]

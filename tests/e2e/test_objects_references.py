@@ -352,3 +352,17 @@ def test_memory_names_holders_and_places():
     assert "PINNED_IN_MEMORY" in mine
     assert any("put object" in str(cell) and "test_objects_references.py" in str(cell) for cell in mine)
     del view
+
+
+@pytest.mark.parametrize("made_by", ["put", "task"])
+def test_a_chain_of_references_longer_than_the_stack_is_freed(made_by, eventually):
+    runtime = kernel.api.session.ensure_session()
+    gc.collect()
+    before = len(runtime.ownership.objects)
+    ref = kernel.put(None)
+    for _ in range(2000):
+        ref = kernel.put([ref]) if made_by == "put" else identity.remote([ref])
+    kernel.wait([ref], timeout=60)
+    assert len(runtime.ownership.objects) >= before + 2000
+    del ref
+    eventually(lambda: len(runtime.ownership.objects) <= before)

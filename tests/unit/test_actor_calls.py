@@ -34,11 +34,9 @@ class Table:
 
     def __init__(self) -> None:
         self.running: dict[bytes, Call] = {}
+        self.arguments = SimpleNamespace(resolve=lambda call, ready: True)
 
     def register(self, call: Call) -> None: ...
-
-    def resolve_slots(self, call: Call, ready: Any) -> bool:
-        return True
 
     def fail_with(self, call: Call, error: Any) -> None:
         call.error = error

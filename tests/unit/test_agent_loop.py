@@ -31,7 +31,7 @@ def test_a_timer_that_raises_is_logged_and_the_next_one_runs() -> None:
     reactor.call_later(0.0, out_of_descriptors)
     reactor.call_later(0.0, lambda: logged.append("next"))
     while "next" not in logged:
-        Agent._turn(agent, 1.0)
+        Agent.turn(agent, 1.0)
     assert logged == ["something failed in the node agent", "next", "delivered"]
     reactor.close()
 

@@ -18,7 +18,8 @@ from kernel.runtime.objects import Entry, dropped
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.streams import Stream
-from kernel.runtime.tasks import Task, TaskTable
+from kernel.runtime.task import Task
+from kernel.runtime.tasks import TaskTable
 from kernel_spec.errors import SerializationError
 from kernel_spec.ids import TaskId, object_id
 

@@ -138,11 +138,19 @@ def test_plugins_add_commands_and_replace_none(
         (["start", "--head", "--address=h:1"], "kernel: --head starts a cluster and --address joins one"),
         (["start", "--address=head"], "kernel: 'head' is no place to connect to: expected HOST:PORT"),
         (["start", "--address=h:1", "--scheduler=fifo"], "--scheduler is said where the head is started, and holds"),
+        (["start", "--address=h:1", "--head-away-seconds=0"], "--head-away-seconds is said where the head is started"),
         (["start", "--head", "--node-ip-address=0.0.0.0"], "is no address that others can reach; say theirs, and"),
         (["start", "--head", "--listen=0.0.0.0:1"], "--listen 0.0.0.0:1 needs --node-ip-address HOST"),
         (["start", "--head", "--tls=/nowhere"], "the TLS file /nowhere/node.pem can't be read"),
         (["start", "--head", "--token-file=/nowhere/t"], "the token file /nowhere/t can't be written: No such file"),
-        (["token", "10.0.0.1:6380"], "this needs a node of the cluster at 10.0.0.1:6380 on this machine, and there"),
+        (
+            ["token", "10.0.0.1:6380"],
+            "this machine has no node of the cluster at 10.0.0.1:6380; its token is shown where it has one",
+        ),
+        (
+            ["microbenchmark", "--address", "10.0.0.1:6380"],
+            "this machine has no node of the cluster at 10.0.0.1:6380; start one with: kernel start --address",
+        ),
         (["drain"], "Missing argument 'NODE'"),
         (["status", "--address", "10.0.0.1:6380"], "the token of the cluster at 10.0.0.1:6380 is not known here: "),
         (["stop", "x", "--address", "10.0.0.1:6380"], "--address ends a cluster by asking its head, and goes with no"),
@@ -205,3 +213,12 @@ def test_a_reader_that_has_left_is_told_nothing() -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
+def test_seconds_in_the_environment_that_are_none_are_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("KERNEL_HEAD_AWAY_SECONDS", text)
+    line = refused(capsys, "start", "--head", "--port=0")
+    assert line == f"kernel: KERNEL_HEAD_AWAY_SECONDS={text!r} must be a number of seconds, zero or more"

@@ -11,20 +11,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
 from kernel.control import actors as control
-from kernel.control.actors import (
+from kernel.control.actor_records import (
     ALIVE,
     DEAD,
     PENDING,
     RESTARTING,
     STARTING,
     ActorRecord,
-    ActorTable,
     AskLease,
     Construct,
     DropLease,
     EndWorker,
+    Instruction,
     Publish,
 )
+from kernel.control.actors import ActorTable
 from kernel.runtime import operations as op
 from kernel_spec.errors import ActorOutOfMemoryError, InternalError, NameTakenError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
@@ -316,7 +317,7 @@ class ActorLives(RuleBasedStateMachine):
         self.count += 1
         return f"{kind}{self.count}".encode()
 
-    def carry_out(self, steps: list[control.Instruction]) -> None:
+    def carry_out(self, steps: list[Instruction]) -> None:
         for step in steps:
             if isinstance(step, AskLease):
                 lease = LeaseId(self.new("lease"))

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
-from kernel.control import actors
+from kernel.control import actor_records as actors
 from kernel.control_plane.protocol import METHODS, VERSION, in_python, messages
 from kernel.control_plane.services import SERVICES
 from kernel_spec.observers import ACTOR, STATES

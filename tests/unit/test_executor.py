@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from kernel.runtime import operations as op
+from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.async_executor import AsyncExecutor
 from kernel.runtime.executor import Executor
 from kernel.runtime.identity import Identity
-from kernel.runtime.ownership import Arrival
 from kernel.runtime.process import Process
 from kernel.runtime.tracing import Trace
 from kernel.runtime.waiting import Waiter

@@ -118,7 +118,7 @@ class Bench:
         for message in self.heard_by(DRIVER):
             if message[0] == op.REPLY_ERROR:
                 raise pickle.loads(message[2])
-            if message[0] == op.REPLY:
+            if message[0] in (op.REPLY, op.REPLY_PICKLED):
                 return message[2] if message[2] is not None else "nothing"
         return None
 
@@ -319,6 +319,24 @@ def test_an_affinity_to_a_lost_node_is_refused_also_for_who_waited(bench: Bench)
     assert str(error).startswith(f"f() may run only on node {SECOND.hex()}, and that is gone: no power")
 
 
+def test_a_worker_found_for_a_lease_that_was_taken_from_its_node_is_not_handed_out(bench: Bench) -> None:
+    bench.join()
+    bench.lease(b"lease-1-", group=False)
+    bench.scheduler.answers[LeaseRequested] = [Grant(LeaseId(b"lease-1-"), SECOND, Allocation(CPU), 0)]
+    bench.head.desk.take(LeaseId(b"lease-1-"), "somebody else needs it more")
+    bench.tell(0, words.WORKER_FOUND, b"lease-1-", WORKER)
+    assert bench.heard_by(DRIVER) == []
+    bench.tell(1, words.WORKER_FOUND, b"lease-1-", OTHER)
+    assert [(message[0], message[2]) for message in bench.heard_by(DRIVER)] == [(op.LEASE_GRANTED, OTHER)]
+
+
+def test_what_waits_for_the_nodes_of_an_earlier_head_is_explained(bench: Bench) -> None:
+    bench.join()
+    bench.head.desk.hold()
+    bench.lease(b"lease-1-", granted=False, group=False)
+    assert "waits for the nodes there were" in bench.call("explain_lease", b"lease-1-")
+
+
 class LastingStore(LocalMetadataStore):
     """A store that outlives a head, as that test has it."""
 
@@ -334,7 +352,7 @@ def test_another_head_tells_the_scheduler_of_groups_before_what_is_in_them() -> 
     bench.lease(b"running-", served=WORKER)
     held = bench.told(words.FIND_WORKER)[0][-1]
     after = Bench(store)
-    after.head.restore()
+    after.head.restoration.begin()
     after.head.add_node(after.nodes[0])
     after.process(DRIVER, "driver")
     after.process(WORKER, "worker")
@@ -361,7 +379,7 @@ def test_a_lost_program_takes_its_groups_along_also_while_there_was_no_head() ->
     bench.lease(b"running-", served=WORKER)
     held = bench.told(words.FIND_WORKER)[0][-1]
     after = Bench(store)
-    after.head.restore()
+    after.head.restoration.begin()
     for node in after.nodes:
         after.head.add_node(node)
     after.process(WORKER, "worker")

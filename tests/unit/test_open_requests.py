@@ -35,7 +35,7 @@ def test_what_was_answered_or_withdrawn_is_not_told_again() -> None:
     requests.answered(ONE, (op.LEASE_GRANTED, b"granted", b"worker", "", {}, {}))
     requests.answered(ONE, (op.LEASE_FAILED, b"failed", b"why"))
     requests.asked(ONE, (op.CANCEL_LEASE, b"withdrawn"))
-    requests.answered(ONE, (op.REPLY, 1, b"rows"))
+    requests.answered(ONE, (op.REPLY_PICKLED, 1, b"rows"))
     requests.answered(ONE, (op.REPLY_ERROR, 2, b"error"))
     requests.answered(ONE, (op.ACTOR_STATE, b"x", "ALIVE", b"worker", "", 0, "", None))
     assert list(requests.messages()) == [(ONE, (op.SUBSCRIBE_ACTOR, b"x"))], "an actor's news go on"

@@ -17,10 +17,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.inspection import Inspection
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import INLINE, PENDING, Entry, dropped
-from kernel.runtime.ownership import Arrival, Ownership
+from kernel.runtime.ownership import Ownership
 from kernel.runtime.waiting import Waiter
 from kernel.runtime.worker import Worker
 from kernel_spec.errors import ObjectLostError

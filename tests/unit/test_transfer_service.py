@@ -7,6 +7,8 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +23,7 @@ from kernel.testing.faults import wait_until
 from kernel.testing.transfer_node import CLIENT, OWNER, WORKER, TransferNode
 from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OwnerDiedError
 from kernel_spec.ids import ObjectId, ProcessId
-from kernel_spec.store import ClientLeft, Create, Delete, Seal, Unpin
+from kernel_spec.store import ClientLeft, Create, Delete, Pin, Seal, Unpin
 
 CHUNK = 1 << 16
 LIMITS = TransferLimits(
@@ -84,6 +86,7 @@ class Impostor:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)  # wakes its thread, which closing does not
         self._listening.close()
         for sock in self._accepted:
             sock.close()
@@ -319,7 +322,7 @@ def test_strangers_cost_nothing(nodes: Nodes) -> None:
     a.put(name(), data)
     want = protocol.encode_request(protocol.Want(name(), len(data), 0, CHUNK, 0.1, "nobody:1"))
     for noise in (os.urandom(100), b"\x01" + os.urandom(1 << 20), want[:30], want + want, b"\x01" * 48):
-        with a.connect(a.address) as sock:
+        with a.connect(a.address) as sock, suppress(ConnectionError):  # it may be refused before all of it is sent
             sock.sendall(noise)
     silent = [a.connect(a.address) for _ in range(20)]
     b.pull(name(), len(data), [a.address]).result(10)
@@ -354,6 +357,55 @@ def test_a_pull_waits_for_room(nodes: Nodes) -> None:
     b.say(Unpin(WORKER, name(1)))
     pull.result(10)
     assert b.read(name(0)) == bytes(2 * CHUNK)
+
+
+def test_a_copy_makes_room_before_anything_is_spilled_and_may_be_pulled_again(nodes: Nodes) -> None:
+    a, b = nodes(), nodes(room=3 * CHUNK)
+    data = os.urandom(2 * CHUNK)
+    a.put(name(0), data)
+    b.pull(name(0), len(data), [a.address]).result(10)
+    b.put(name(1), bytes(2 * CHUNK))
+    assert b.usage().spilled == 0
+    with pytest.raises(ObjectLostError, match="dropped"):
+        b.read(name(0))
+    b.say(Delete([name(1)]))
+    b.pull(name(0), len(data), [a.address]).result(10)
+    assert b.read(name(0)) == data
+
+
+def test_a_copy_to_keep_is_an_object_like_any_other(nodes: Nodes) -> None:
+    a, b = nodes(), nodes()
+    for index in range(2):
+        a.put(name(index), bytes(CHUNK))
+    b.pull(name(0), CHUNK, [a.address]).result(10)
+    b.pull(name(1), CHUNK, [a.address], keep=True).result(10)
+    assert {row.object: row.weak for row in b.call(b.server.objects)} == {name(0): True, name(1): False}
+    b.pull(name(0), CHUNK, [a.address], keep=True).result(10)
+    assert not any(row.weak for row in b.call(b.server.objects))
+
+
+def test_who_waited_for_a_copy_pins_it_before_others_who_wait_for_room_have_it_dropped(nodes: Nodes) -> None:
+    a, b = nodes(), nodes(room=3 * CHUNK)
+    data = os.urandom(2 * CHUNK)
+    a.put(name(0), data)
+    b.put(name(1), bytes(CHUNK))
+    b.pin(name(1))
+
+    def pull(copied: Any) -> None:
+        def then(error: Exception | None) -> None:
+            assert error is None
+            b.store.handle(Pin(WORKER, b._expect(copied), name(0)))
+
+        b.transfer.pull(name(0), len(data), OWNER, [a.address], then)
+        b.store.handle(Create(WORKER, b._expect(waiting), name(2), len(data), OWNER))
+
+    waiting: Any = Future()
+    b.begin(pull).result(10)
+    assert not waiting.done() and b.read(name(0)) == data
+    b.say(Unpin(WORKER, name(0)))
+    waiting.result(10)
+    b.say(Seal(WORKER, name(2)))
+    b.say(Unpin(WORKER, name(1)))
 
 
 def test_who_waits_for_room_no_more_leaves_nothing(nodes: Nodes) -> None:

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernel.transport.acceptor import PAUSE_SECONDS
 from kernel.transport.authentication import Handshake
 from kernel.transport.connecting import connect
 from kernel.transport.connection import ATTACH_OPERATION, MAXIMUM_FRAME, Connection, may_be_handled
-from kernel.transport.listener import HANDSHAKE_SECONDS, PAUSE_SECONDS, Listener
+from kernel.transport.listener import HANDSHAKE_SECONDS, Listener
 from kernel.transport.poller import READ, WRITE, SelectorPoller, make_poller
 from kernel.transport.reactor import Reactor
 
@@ -398,7 +399,7 @@ def test_who_proved_the_token_may_be_silent_and_is_no_stranger(server):
 
 
 def test_a_listener_without_descriptors_rests_says_so_once_and_goes_on(server, monkeypatch):
-    real = server.listener._socket
+    real = server.listener._acceptor._socket
 
     class Starved:
         attempts = 0
@@ -410,14 +411,14 @@ def test_a_listener_without_descriptors_rests_says_so_once_and_goes_on(server, m
         def fileno(self):
             return real.fileno()
 
-    starved = server.listener._socket = Starved()
+    starved = server.listener._acceptor._socket = Starved()
     connection = server.connect()
     for attempts in (1, 2, 3):
         server.settle()
         assert starved.attempts == attempts
         server.clock.now += PAUSE_SECONDS
     assert server.refused == ["connections can't be accepted, and wait: Too many open files"]
-    server.listener._socket = real
+    server.listener._acceptor._socket = real
     server.settle()
     assert connection.authenticated
     connection.close()

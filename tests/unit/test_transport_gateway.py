@@ -12,12 +12,13 @@ import time
 import pytest
 
 from kernel.transport import connector, dialling, gateway
+from kernel.transport.acceptor import PAUSE_SECONDS
 from kernel.transport.addresses import TcpAddress
 from kernel.transport.authentication import Handshake
 from kernel.transport.connecting import connect, open_socket
 from kernel.transport.entrance import Entrance
 from kernel.transport.inlet import Inlet, pass_in
-from kernel.transport.listener import HANDSHAKE_SECONDS, PAUSE_SECONDS
+from kernel.transport.listener import HANDSHAKE_SECONDS
 from kernel.transport.preamble import preamble
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ProtocolError
@@ -198,9 +199,20 @@ def test_who_is_not_here_is_told_so_and_nothing_else(node, target):
     sock = node.raw()
     sock.sendall(preamble(target, False))
     node.until(lambda: node.refused)
-    assert sock.recv(100) == b"KRN!\3" and sock.recv(100) == b""
+    assert sock.recv(100) == 2 * b"KRN!\3" and sock.recv(100) == b""
     assert target in node.refused[0] and "not here" in node.refused[0]
     sock.close()
+
+
+@pytest.mark.parametrize("is_on_this_node", [False, True])
+def test_a_head_that_is_away_is_no_news_on_its_own_node(tmp_path, is_on_this_node):
+    node = Node(tmp_path, splice_to=str(tmp_path / "control") if is_on_this_node else "")
+    for _ in range(3):
+        connection = node.connect("head")
+        node.until(lambda one=connection: one.closed)
+        assert "nobody of that name is there" in connection.info[1][0]
+    assert node.refused == ([] if is_on_this_node else ["a peer asked for the head, which is not here"] * 3)
+    node.close()
 
 
 def test_a_process_that_is_gone_is_not_here(node):
@@ -531,7 +543,7 @@ def test_a_flood_keeps_nobody_out_and_nothing_grows(node):
 
 
 def test_a_gateway_without_descriptors_rests_says_so_once_and_goes_on(node):
-    real = node.gateway._socket
+    real = node.gateway._acceptor._socket
 
     class Starved:
         attempts = 0
@@ -543,7 +555,7 @@ def test_a_gateway_without_descriptors_rests_says_so_once_and_goes_on(node):
         def fileno(self):
             return real.fileno()
 
-    starved = node.gateway._socket = Starved()
+    starved = node.gateway._acceptor._socket = Starved()
     connection = node.connect("agent")
     for attempts in (1, 2, 3):
         node.until(lambda attempts=attempts: starved.attempts == attempts)
@@ -552,7 +564,7 @@ def test_a_gateway_without_descriptors_rests_says_so_once_and_goes_on(node):
         assert starved.attempts == attempts
         node.clock.added += PAUSE_SECONDS
     assert node.refused == ["connections can't be accepted, and wait: Too many open files"]
-    node.gateway._socket = real
+    node.gateway._acceptor._socket = real
     hear(node, connection, node.heard)
     connection.close()
 
@@ -562,7 +574,7 @@ def test_a_peer_that_wants_tls_is_told_that_there_is_none(node):
     sock.sendall(preamble("agent", True))
     node.until(lambda: node.refused)
     assert node.refused == ["a peer speaks TLS, which is off here: switch it on here too, or off there"]
-    assert sock.recv(100) == b"KRN!\2"
+    assert sock.recv(100) == 2 * b"KRN!\2"
     sock.close()
 
 

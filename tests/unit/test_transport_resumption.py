@@ -7,12 +7,13 @@ import os
 import socket
 import struct
 import time
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.transport import certificates, frame_log
+from kernel.transport import certificates, frame_log, tcp_connection
 from kernel.transport import frame_words as words
 from kernel.transport.authentication import Handshake
 from kernel.transport.connecting import connect
@@ -253,7 +254,11 @@ SIZES = st.lists(st.one_of(st.integers(0, 200), st.integers(0, 30_000)), max_siz
 
 
 def exchange(directory, cuts, upwards, downwards, tls=None):
-    pair = Pair(directory, cuts, tls)
+    with patch.object(tcp_connection, "ENDED_SECONDS", RESUME_SECONDS):  # a network ends connections here, no peer does
+        _exchange(Pair(directory, cuts, tls), upwards, downwards)
+
+
+def _exchange(pair, upwards, downwards):
     try:
         pair.client.send(("begin",))
         pair.client.flush()
@@ -296,6 +301,12 @@ def test_random_cuts_in_tls_lose_and_double_nothing(tmp_path_factory, tls, cuts,
 @pytest.mark.parametrize("how", [RESET, END, HALF])
 def test_the_first_bytes_may_be_cut_anywhere(tmp_path, size, how):
     exchange(str(tmp_path), [(size, how), (size + 30, how)], [10, 20, 30], [10, 20])
+
+
+@pytest.mark.parametrize("secured", [False, True])
+def test_every_attempt_to_go_on_may_be_cut_for_a_while(tmp_path, tls, secured):
+    cuts = [(9000 if secured else 3000, END), *[(10, END)] * 7]
+    exchange(str(tmp_path), cuts, [10, 20, 30, *[1000] * 20], [10, 20], tls if secured else None)
 
 
 def test_what_is_sent_while_there_is_no_network_arrives_later(make):

@@ -18,7 +18,7 @@ from kernel.transport.connecting import connect, open_socket
 from kernel.transport.credentials import Credentials, TlsFiles
 from kernel.transport.entrance import Entrance
 from kernel.transport.gateway import Gateway
-from kernel.transport.preamble import preamble
+from kernel.transport.preamble import NOT_HERE, preamble, refusal
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import OptionError, ProtocolError
 
@@ -346,10 +346,20 @@ def test_who_is_not_there_is_not_mistaken_for_one_without_tls(made, start):
     node.until(lambda: connection.closed)
     error = node.beside(lambda: open_socket(node.address("f" * 16), TOKEN, tls=tls))
     assert isinstance(error, ProtocolError)
-    # The refusal may come between the look for one and the first record of TLS, which then reads it as noise.
-    said = ("nobody of that name is there; a process that was has ended", "the peer speaks no TLS")
-    for reason in (connection.info[1][0], str(error)):
-        assert reason.startswith(tuple(f"no connection to {node.address('f' * 16)}: {text}" for text in said))
+    said = f"no connection to {node.address('f' * 16)}: nobody of that name is there; a process that was has ended"
+    assert connection.info[1] == [said] and str(error) == said
+
+
+def test_a_refusal_that_tls_was_first_to_read_is_understood(made):
+    near, far = socket.socketpair()
+    far.sendall(refusal(NOT_HERE))
+    secured = credentials(made / "good").wrap(near, server=False)
+    look = secured._refusal
+    secured._refusal = lambda: setattr(secured, "_refusal", look)  # the first look came too early
+    with pytest.raises(OSError, match="nobody of that name is there"):
+        secured.shake_hands()
+    secured.close()
+    far.close()
 
 
 @pytest.mark.parametrize("target", ["agent", PROCESS])

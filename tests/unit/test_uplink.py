@@ -28,7 +28,7 @@ class ScriptedHead:
     def __init__(self, path: str, reactor: Reactor) -> None:
         self.path, self.reactor = path, reactor
         self.heard: list[Message] = []
-        self.settings: dict[str, Any] = {"durable": True, "tell_all": False}
+        self.settings: dict[str, Any] = {"durable": True, "tell_all": False, "head_away_seconds": 2.0}
         self.refusal = ""
         self.connection: Connection | None = None
         self.open()
@@ -67,7 +67,7 @@ class Side:
         self.told: list[Message] = []
         self.lost: list[str] = []
         self.snapshot: list[Message] = []
-        self.uplink = RemoteUplink(path, TOKEN, self.reactor, NODE, head_seconds=2.0)
+        self.uplink = RemoteUplink(path, TOKEN, self.reactor, NODE)
 
     def join(self) -> None:
         self.uplink.join()
@@ -116,7 +116,7 @@ def test_what_a_dead_head_may_not_have_done_is_told_to_the_next_after_the_snapsh
     side.head.say(words.PULSE, 2)  # the description and the first of them are done
     side.until(lambda: side.uplink._done == 2, "the news of what is done")
     side.head.heard.clear()
-    side.head.settings = {"durable": True, "tell_all": True}
+    side.head.settings = {"durable": True, "tell_all": True, "head_away_seconds": 2.0}
     side.snapshot = [(words.LEASE_HELD, b"held", b"", False)]
     side.head.die()
     side.uplink.send((words.LEASE_BLOCKED, 4, True))
@@ -143,6 +143,7 @@ def test_a_head_that_stays_away_is_given_up(side: Side, monkeypatch: pytest.Monk
     side.head.die()
     side.until(lambda: side.lost, "the loss of the link")
     assert "nobody answers at" in side.lost[0]
+    assert side.lost[0].endswith(", for 2 s")
 
 
 def test_a_node_that_is_refused_when_it_comes_back_tries_no_more(side: Side) -> None:

@@ -52,6 +52,8 @@ class Pull:
         self.size = size
         self.owner = owner
         self.urgent = False
+        self.keep = False
+        """Whether the copy is not to be dropped when space is short: it is going to be the only one."""
         self.state = QUEUED
         self._means = means
         self._ended = ended
@@ -116,14 +118,17 @@ class Pull:
     # -- room ------------------------------------------------------------------------------------------------------
 
     def _looked(self, answer: tuple[contract.Location, int] | None, error: Exception | None) -> None:
-        if answer is not None:
-            self._means.store.unpin(self.object)
-        if self.state != LOOKING:
+        if self.state == LOOKING and answer is None and isinstance(error, ObjectLostError):
+            self._create()
             return
-        if answer is not None or not isinstance(error, ObjectLostError):
+        if self.state == LOOKING:
             self._error = error
+            self._keep_it()
             self._end()
-            return
+        if answer is not None:  # only now: those who waited for it have pinned it
+            self._means.store.unpin(self.object)
+
+    def _create(self) -> None:
         self.state = WAITING
         self._means.store.create(self.object, self.size, self.owner, self._placed)
 
@@ -175,8 +180,21 @@ class Pull:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def _complete(self) -> None:
-        self._means.uploads.received(self.object, partial(self._means.store.seal, self.object))
+        self._means.uploads.received(self.object, self._seal)
+        self._keep_it()
         self._end()
+        self._means.store.unpin(self.object)
+
+    def _seal(self, sending: bool) -> None:
+        """Seal it, pinned until those who waited for it have pinned it, and once more while it is being sent."""
+        store = self._means.store
+        store.seal(self.object, pin=True)
+        if sending:
+            store.pin(self.object, lambda found, error: None)
+
+    def _keep_it(self) -> None:
+        if self.keep:
+            self._means.store.keep(self.object)
 
     def _end(self) -> None:
         self.state = OVER

@@ -90,13 +90,15 @@ class TransferService:
         sources: Sequence[str],
         then: Then,
         urgent: bool = True,
+        keep: bool = False,
     ) -> Ticket:
         """Have an object of `size` bytes, which `owner` owns, in this node's store; `then` may be called at once.
 
         `sources` are addresses of nodes that have it, or are receiving it; the first are asked first. With `urgent`
-        somebody waits for it now: such pulls come before others. Pulls of one object are one pull, with the sources of
-        all. `then` gets `ObjectLostError` when no source can give it (which names them and what they said),
-        `OwnerDiedError` when the owner ends, and what the store says when that has no room.
+        somebody waits for it now: such pulls come before others. The copy may be dropped when space is short, unless it
+        is one to `keep`. Pulls of one object are one pull, with the sources of all. `then` gets `ObjectLostError` when
+        no source can give it (which names them and what they said), `OwnerDiedError` when the owner ends, and what the
+        store says when that has no room.
 
         Once it is called with None the object is sealed, but not pinned: who wants to read pins it in the same call.
         """
@@ -107,6 +109,7 @@ class TransferService:
         self._tickets.setdefault(object, []).append(ticket)
         for address in sources:
             pull.add_source(address)
+        pull.keep |= keep
         if urgent:
             pull.urgent = True
             self.queue.hurry(object)

@@ -33,7 +33,7 @@ class StoreLink:
         self._store.handle(contract.Unpin(self._client, object))
 
     def create(self, object: ObjectId, size: int, owner: ProcessId, then: Then) -> None:
-        """Find room for the object: `then(location, None)`; see `contract.Create`."""
+        """Find room for the object, weak until `keep`: `then(location, None)`; see `contract.Create`."""
 
         def answered(location: contract.Location, error: Exception | None) -> None:
             if error is not None:
@@ -41,12 +41,16 @@ class StoreLink:
             then(location, error)
 
         request = self._creating[object] = self._expect(answered)
-        self._store.create(contract.Create(self._client, request, object, size, owner))
+        self._store.create(contract.Create(self._client, request, object, size, owner, weak=True))
 
     def seal(self, object: ObjectId, pin: bool) -> None:
         """The object is complete; with `pin` it stays in memory until `unpin`."""
         self._creating.pop(object, None)
         self._store.seal(contract.Seal(self._client, object, pin))
+
+    def keep(self, object: ObjectId) -> None:
+        """The object is not to be dropped when space is short."""
+        self._store.keep(object)
 
     def abort(self, object: ObjectId) -> None:
         """Give up an object that is being created; what was asked about it is not answered any more."""

@@ -21,6 +21,7 @@ from kernel_spec.store import (
     Delete,
     DeleteSpill,
     Failed,
+    Keep,
     Pin,
     Reply,
     RestoreDone,
@@ -59,6 +60,7 @@ class StoreMachine:
             Abort: self._abort,
             Pin: self._pin,
             Unpin: self._unpin,
+            Keep: self._keep,
             Delete: self._delete,
             SpillDone: self._spill_done,
             SpillFailed: self._spill_failed,
@@ -253,6 +255,11 @@ class StoreMachine:
             self._forget_if_done(entry, out)
         elif entry.object not in self.table.disk_work:
             self.table.becomes_idle(entry)
+
+    def _keep(self, event: Keep, out: Out) -> None:
+        entry = self.table.current.get(event.object)
+        if entry is not None and entry.weak:
+            self.table.keep(entry)
 
     # -- the end of objects and clients ------------------------------------------------------------------------
 

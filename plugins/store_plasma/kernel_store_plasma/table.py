@@ -152,6 +152,14 @@ class ObjectTable:
         self.dropped[entry.object] = entry.owner
         self.client(entry.owner).dropped[entry.object] = None
 
+    def keep(self, entry: Entry) -> None:
+        """Let a weak object be one that is spilled, not dropped."""
+        idle = self.is_idle(entry)
+        self.not_idle(entry)
+        entry.weak = False
+        if idle:
+            self.becomes_idle(entry)
+
     def set_state(self, entry: Entry, state: str) -> None:
         """Change an object's state and the sums that depend on it."""
         if entry.state == SPILLED:

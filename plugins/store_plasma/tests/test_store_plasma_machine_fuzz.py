@@ -15,6 +15,7 @@ from kernel_spec.store import (
     Delete,
     DeleteSpill,
     Failed,
+    Keep,
     Pin,
     ReadSpill,
     ReleaseIdle,
@@ -118,6 +119,10 @@ class Processes(RuleBasedStateMachine):
     def unpin(self, data: st.DataObject) -> None:
         client, name, _, _ = self.views.pop(data.draw(st.integers(0, len(self.views) - 1)))
         self.carry_out(self.machine.handle(Unpin(client, name)))
+
+    @rule(name=objects)
+    def keep(self, name: bytes) -> None:
+        self.carry_out(self.machine.handle(Keep(name)))
 
     @rule(names=st.lists(objects, max_size=3))
     def delete(self, names: list[bytes]) -> None:

@@ -1,0 +1,97 @@
+"""What a head is told of a node: when the node joins, and all of it again when another head takes over."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kernel.control import words
+from kernel.node.config import AgentConfig
+from kernel.node.detection import host_name
+from kernel.node.open_requests import OpenRequests
+from kernel.node.process_table import ProcessTable
+from kernel.node.worker_service import WorkerService
+from kernel.runtime.identity import Peer
+from kernel.transport.connection import Message
+from kernel_spec.version import __version__
+
+
+class NodeAccount:
+    """Of one node, reached at `place`, with the resources `total` (plain quantities).
+
+    `requests` are what its processes still wait for. `clock` is the reactor's.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        total: dict[str, float],
+        devices: Iterable[str],
+        place: str,
+        processes: ProcessTable,
+        workers: WorkerService,
+        clock: Callable[[], float],
+    ) -> None:
+        self.total = total
+        self.requests = OpenRequests()
+        self._config = config
+        self._devices = devices
+        self._place = place
+        self._processes = processes
+        self._workers = workers
+        self._clock = clock
+        self._leaves_at: float | None = None
+        """When the node, which is being drained, leaves at the latest; infinity where there is no deadline."""
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the node is being drained."""
+        return self._leaves_at is not None
+
+    def drain(self, seconds: float | None) -> None:
+        """The node is to leave, in `seconds` at the latest."""
+        self._leaves_at = math.inf if seconds is None else self._clock() + seconds
+
+    def set_resource(self, name: str, quantity: float) -> None:
+        """A custom resource was set at run time: another head must hear so."""
+        self.total[name] = quantity
+        if not quantity:
+            del self.total[name]
+
+    def description(self) -> dict[str, Any]:
+        """Return the node's part of a `kernel.control.nodes.Node`."""
+        return {
+            "total": self.total,
+            "labels": dict(self._config.labels),
+            "devices": tuple(self._devices) or ("GPU",),
+            "host": host_name(),
+            "address": self._place,
+            "directory": self._config.directory,
+            "pid": os.getpid(),
+            "version": __version__,
+            "client": bool(self._config.relay),
+        }
+
+    def introduction(self, peer: Peer) -> Message:
+        """Return what tells a head of a process."""
+        worker = self._workers.pool.workers.get(peer.id)
+        job, environment = worker.key if worker is not None else (peer.details.get("job", b""), "")
+        return (words.PROCESS_JOINED, peer.id, peer.role, peer.pid, peer.address, job, environment, peer.details)
+
+    def snapshot(self) -> Iterator[Message]:
+        """Yield all that a head must know of this node when it takes the place of one that has died."""
+        if self._leaves_at is not None:
+            left = self._leaves_at - self._clock()
+            yield (words.DRAINING, None if math.isinf(left) else max(0.0, left))
+        for connection in self._processes.connections.values():
+            yield self.introduction(connection.info)
+        for lease, held in self._workers.held.items():
+            worker = self._workers.pool.of_lease(lease)
+            if worker is not None:
+                yield (words.LEASE_HELD, held, worker.id, worker.blocked)
+            else:
+                yield (words.LEASE_HELD, held, b"", False)
+        for process, message in self.requests.messages():
+            yield (words.FROM_PROCESS, process, message)

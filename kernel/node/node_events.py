@@ -1,0 +1,57 @@
+"""What happens on a node, told to the head while anybody listens there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kernel.control import words
+from kernel.node.process_table import ProcessTable
+from kernel.node.worker_pool import WorkerPool
+from kernel.transport.connection import Message
+from kernel_spec.ids import ProcessId
+
+COLLECT_SECONDS = 1.0
+"""How often workers are asked what they have run."""
+
+
+class NodeEvents:
+    """Costs nothing while `wanted` is False. `send` reaches the head, `clock` is the reactor's."""
+
+    def __init__(
+        self, pool: WorkerPool, processes: ProcessTable, send: Callable[[Message], None], clock: Callable[[], float]
+    ) -> None:
+        self._pool = pool
+        self._processes = processes
+        self._send = send
+        self._clock = clock
+        self._collected = 0.0
+        self._since = 0.0
+        self.wanted = False
+
+    def want(self, wanted: bool) -> None:
+        """Begin, or stop, to tell the head what happens here. What happened before is nobody's concern."""
+        if wanted and not self.wanted:
+            self._since = time.time()
+        self.wanted = wanted
+
+    def note(self, kind: str, state: str, id: bytes, detail: dict[str, Any]) -> None:
+        """Tell of a life cycle event."""
+        if self.wanted:
+            self._send((words.EVENTS, [(kind, state, id, time.time(), detail)]))
+
+    def collect(self) -> None:
+        """Ask the workers for their calls, if it is time."""
+        now = self._clock()
+        if not self.wanted or now - self._collected < COLLECT_SECONDS:
+            return
+        self._collected = now
+        for worker in self._pool.workers.values():
+            if worker.peer is not None and not worker.peer.closed:
+                self._processes.ask(worker.peer, "new_calls", partial(self._on_calls, worker.id))
+
+    def _on_calls(self, worker: ProcessId, calls: Any) -> None:
+        if calls:
+            self._send((words.CALLS, worker, [call for call in calls if call[3] >= self._since]))

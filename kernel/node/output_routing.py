@@ -1,0 +1,53 @@
+"""Whose output goes to whom: to the drivers here that it concerns, and to the head for those that are elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernel.control import words
+from kernel.control.job_table import DETACHED
+from kernel.node.log_feed import LogFeed
+from kernel.node.process_table import ProcessTable
+from kernel.node.worker_pool import WorkerPool
+from kernel.transport.connection import Connection, Message
+from kernel_spec.ids import ProcessId
+
+
+class OutputRouting:
+    """Tells `LogService` whose a line is, and passes lines on. `send` reaches the head."""
+
+    def __init__(self, pool: WorkerPool, processes: ProcessTable, send: Callable[[Message], None]) -> None:
+        self._pool = pool
+        self._processes = processes
+        self._send = send
+        self._feed = LogFeed()
+
+    def origin(self, worker: bytes) -> tuple[int, str] | None:
+        """Return the pid of a worker and the class of its actor, None when it is not known (any more)."""
+        record = self._pool.workers.get(ProcessId(worker))
+        return (record.pid, record.actor) if record is not None else None
+
+    def on_lines(self, worker: bytes, name: str, stream: str, lines: list[str]) -> None:
+        """A worker has written lines."""
+        record = self._pool.workers.get(ProcessId(worker))
+        if record is None:
+            return
+        job = record.key[0]
+        if self.show(job, record.pid, name, stream, lines) == 0 or job.startswith(DETACHED):
+            self._send((words.LINES, job, record.pid, name, stream, lines))
+
+    def show(self, job: bytes, pid: int, name: str, stream: str, lines: list[str]) -> int:
+        """Show output to the drivers of this node that it concerns, and return how many there are."""
+        everybody = job.startswith(DETACHED)
+        drivers = [
+            connection
+            for connection in self._processes.connections.values()
+            if connection.info.role == "driver" and (everybody or connection.info.details.get("job") == job)
+        ]
+        wanting = [connection for connection in drivers if connection.info.details.get("wants_logs", True)]
+        self._feed.send(wanting, pid, name, stream, lines)
+        return len(drivers)
+
+    def forget(self, driver: Connection) -> None:
+        """A driver left."""
+        self._feed.forget(driver)

@@ -1,0 +1,80 @@
+"""A task or actor call on its way, as the process that submitted it knows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel.runtime.definitions import CallOptions, FunctionDefinition
+from kernel.runtime.execution_context import current_execution
+from kernel.runtime.objects import Entry
+from kernel.runtime.streams import Stream
+from kernel_spec.errors import TaskCancelledError
+from kernel_spec.ids import TaskId
+
+
+class Task:
+    """One submitted task or actor call."""
+
+    __slots__ = (
+        "actor",
+        "arguments",
+        "attempt",
+        "cancelled",
+        "definition",
+        "entries",
+        "estimate",
+        "extra",
+        "holds",
+        "id",
+        "ingredients",
+        "kept",
+        "parent",
+        "place",
+        "retries",
+        "site",
+        "slots",
+        "stream",
+        "waiting",
+        "weight",
+    )
+
+    def __init__(self, id: TaskId, definition: FunctionDefinition | CallOptions, retries: int) -> None:
+        self.id = id
+        self.definition = definition
+        self.retries = retries
+        self.arguments: Any = None
+        self.slots: list[tuple[int | str, Entry]] | None = None
+        self.holds: list[Entry] | None = None
+        self.kept = 0
+        self.ingredients: list[tuple[Entry, bool]] | None = None
+        self.entries: Entry | list[Entry] = ()  # type: ignore[assignment]
+        self.waiting = 0
+        self.weight = 0
+        self.place: Any = None
+        self.actor = ""
+        self.estimate = 0.0
+        self.cancelled = False
+        self.attempt = 0
+        self.stream: Stream | None = None
+        self.extra: dict[str, Any] | None = None
+        self.site: tuple[Any, int] | None = None
+        self.parent = current_execution.get().task
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"{self.actor}.{self.definition.name}" if self.actor else self.definition.name
+
+    @property
+    def runs_a_stream(self) -> bool:
+        """Whether it is a generator that has not ended, or runs again."""
+        return self.stream is not None and (not self.stream.finished or bool(self.stream.awaited))
+
+    def all_entries(self) -> list[Entry]:
+        """Return the entries of its results."""
+        return self.entries if type(self.entries) is list else [self.entries]  # type: ignore[list-item]
+
+
+def cancelled_error(task: Task) -> TaskCancelledError:
+    """Return the error of a task that was cancelled."""
+    return TaskCancelledError(f"task {task.name}() ({task.id.hex()}) was cancelled")
