@@ -19,18 +19,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 import kernel
+from benchmarks.outcome import Hang, Outcome
 from benchmarks.side_session import SideKiller
 from kernel import exceptions
 from kernel.testing.faults import agents_of, kill, template_of, workers_of
 from kernel.testing.leaks import no_leaks
 
-HANG_SECONDS = 60.0
 SIDE_PAUSES = 20
 """How many times rarer than in this session processes are killed in a session beside."""
 
@@ -105,39 +104,6 @@ class Mortal:
 
 
 # -- waves of it -----------------------------------------------------------------------------------------------------
-
-
-class Hang(Exception):
-    """Something did not come in time: there is no use in going on."""
-
-
-@dataclass
-class Outcome:
-    """What was seen so far."""
-
-    right: Counter[str] = field(default_factory=Counter)
-    documented: Counter[str] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)
-    faults: Counter[str] = field(default_factory=Counter)
-    memory: list[str] = field(default_factory=list)
-
-    def check(self, kind: str, ref: Any, expected: Any, allowed: tuple[type[Exception], ...] = ()) -> bool:
-        """Compare a result with what it must be; return whether it was there."""
-        try:
-            value = kernel.get(ref, timeout=HANG_SECONDS)
-        except exceptions.GetTimeoutError as error:
-            self.wrong.append(f"{kind}: hangs: {error}")
-            raise Hang from error
-        except allowed as error:
-            self.documented[f"{kind}: {type(error).__name__}"] += 1
-        except Exception as error:
-            self.wrong.append(f"{kind}: {type(error).__name__}: {error}")
-        else:
-            if value == expected:
-                self.right[kind] += 1
-                return True
-            self.wrong.append(f"{kind}: expected {expected!r}, got {value!r}")
-        return False
 
 
 Wave = Callable[[random.Random, Outcome], None]
@@ -286,7 +252,7 @@ def soak(minutes: float, seed: int, every: float, root: str, outcome: Outcome) -
                 break
             if time.monotonic() - said > 10:
                 said = time.monotonic()
-                print(f"  {end - said:5.0f} s to go: {summary(outcome)}", file=sys.stderr, flush=True)
+                print(f"  {end - said:5.0f} s to go: {outcome.summary()}", file=sys.stderr, flush=True)
         after = {"program": resident_megabytes(os.getpid()), "node agent": resident_megabytes(agent)}
         outcome.memory += [f"{name} {before[name]:.0f} -> {after[name]:.0f} MB" for name in before]
     finally:
@@ -294,14 +260,6 @@ def soak(minutes: float, seed: int, every: float, root: str, outcome: Outcome) -
             if killer.is_alive():
                 killer.stop()
         kernel.shutdown()
-
-
-def summary(outcome: Outcome) -> str:
-    """Return the state in a line."""
-    return (
-        f"{outcome.faults.total():,} faults, {outcome.right.total():,} right results, "
-        f"{outcome.documented.total():,} documented errors, {len(outcome.wrong)} wrong"
-    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -332,7 +290,7 @@ def main(arguments: list[str] | None = None) -> int:
         "memory": ", ".join(outcome.memory),
         "left behind": left,
     }
-    print(f"{given.minutes:g} minutes, seed {given.seed}: {summary(outcome)}")
+    print(f"{given.minutes:g} minutes, seed {given.seed}: {outcome.summary()}")
     for label, text in rows.items():
         print(f"{label + ':':<19}{text}")
     return 1 if outcome.wrong or left != "nothing" else 0

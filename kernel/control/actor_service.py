@@ -142,6 +142,9 @@ class ActorService:
         """After the death of a head: go on with what is left."""
         head = self._head
         self.carry_out(self.table.resume(head.callers, head.desk.leases, head.callers))
+        for lease in list(self.table.leases):
+            if lease in head.desk.leases:
+                head.leases.tell_of_worker(lease, head.desk.leases[lease])
         unanswered, self._unanswered = self._unanswered, []
         for caller, actor in unanswered:
             self._subscribe(caller, actor)

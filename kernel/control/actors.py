@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Container
+from collections.abc import Collection, Container
 
 from kernel.control.actor_records import (
     ALIVE,
@@ -215,7 +215,7 @@ class ActorTable:
         self._note(record, "restored")
 
     @property
-    def leases(self) -> Container[LeaseId]:
+    def leases(self) -> Collection[LeaseId]:
         """The leases that actors ask for or hold."""
         return self._by_lease.keys()
 

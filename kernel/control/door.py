@@ -20,8 +20,9 @@ from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
 PULSE_SECONDS = 0.5
+LOOK_SECONDS = 0.1
 DEATH_SECONDS = 5.0
-"""A node that is silent for so long is declared dead. Change it with the option `node_death_seconds`."""
+"""A node with which no pulse went to and fro for so long is declared dead. The option is `node_death_seconds`."""
 CLIENT_PATIENCE = 3
 """A remote driver may be silent for so many times as long: its network is not the cluster's, and nothing runs there."""
 ENDED_SECONDS = 0.25
@@ -31,9 +32,9 @@ _INTRODUCTIONS = (words.JOIN, op.HELLO)
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """One agent's connection. `node` is set once it has described itself; `heard` is when it last said anything.
+    """One agent's connection. `node` is set once it has described itself; `heard` is when it last answered a pulse.
 
-    `done` counts its messages that were handled.
+    That it says something is not enough: it may not hear us. `done` counts its messages that were handled.
     """
 
     id: NodeId
@@ -60,7 +61,8 @@ class Door:
         self._death_seconds = death_seconds
         self._links: set[Link] = set()
         self._visitors: set[Connection] = set()
-        head.reactor.call_later(PULSE_SECONDS, self._pulse)
+        self._looked_at = self._pulsed_at = head.reactor.clock()
+        head.reactor.call_later(LOOK_SECONDS, self._look)
 
     def on_messages(self, connection: Connection, messages: list[Message]) -> None:
         """Take what an agent says."""
@@ -74,10 +76,8 @@ class Door:
             if isinstance(link, Visitor):
                 link.on_message(message)
                 continue
-            link.heard = self._head.reactor.clock()
-            if link.node is not None:
-                link.node.heard = link.heard
             if message[0] == words.PULSE:
+                self._note_pulse(link)
                 continue
             link.done += 1
             if message[0] == words.NODE:
@@ -86,6 +86,11 @@ class Door:
                 self._lose(link, message[1])
             elif link.node is not None:
                 self._head.handle(link.node, message)
+
+    def _note_pulse(self, link: Link) -> None:
+        link.heard = self._head.reactor.clock()
+        if link.node is not None:
+            link.node.heard = link.heard
 
     def on_close(self, connection: Connection, reason: str) -> None:
         """A connection ended: its node is gone."""
@@ -132,9 +137,10 @@ class Door:
             return
         if isinstance(connection, TcpConnection):
             connection.ended_seconds = ENDED_SECONDS
+            connection.resume_seconds = max(connection.resume_seconds, self._death_seconds)
         connection.info = link = Link(NodeId(id), connection, self._head.reactor.clock())
         self._links.add(link)
-        shared = {**self._shared, "tell_all": self._head.restoration.active}
+        shared = {**self._shared, "tell_all": self._head.restoration.active, "death_seconds": self._death_seconds}
         connection.send((words.WELCOME, pickle.dumps(shared)))
         connection.flush()
 
@@ -168,16 +174,26 @@ class Door:
             link.connection.on_close = lambda connection, reason: None
             link.connection.close(cause)
 
-    def _pulse(self) -> None:
-        self._head.reactor.call_later(PULSE_SECONDS, self._pulse)
+    def _look(self) -> None:
+        """Give up who is silent, no later than it was promised, and send pulses now and then.
+
+        How long this process itself stood still is nobody's silence.
+        """
+        self._head.reactor.call_later(LOOK_SECONDS, self._look)
         now = self._head.reactor.clock()
+        stood_still, self._looked_at = now - self._looked_at - LOOK_SECONDS, now
+        if stood_still > PULSE_SECONDS:
+            for link in self._links:
+                link.heard += stood_still
         for link in list(self._links):
-            silent = now - link.heard
-            if silent > self._death_seconds * (CLIENT_PATIENCE if link.is_client else 1):
-                self._lose(link, f"nothing was heard of it for {silent:.1f} s")
-            else:
+            patience = self._death_seconds * (CLIENT_PATIENCE if link.is_client else 1)
+            if now - link.heard > patience - LOOK_SECONDS:
+                self._lose(link, f"nothing was heard of it for {now - link.heard:.1f} s")
+        if now - self._pulsed_at >= PULSE_SECONDS:
+            self._pulsed_at = now
+            for link in self._links:
                 link.connection.send((words.PULSE, link.done))
-        self.flush()
+            self.flush()
 
     def flush(self) -> None:
         """Write what waits for the nodes."""

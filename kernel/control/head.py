@@ -64,7 +64,7 @@ class Head:
         self.handlers: dict[int, Callable[[Caller, Message], None]] = {}
         self.methods: dict[str, Callable[..., Any]] = {}
         self._on_end = on_end
-        self._questions: Questions[NodeId] = Questions()
+        self._questions: Questions[NodeId] = Questions(int.from_bytes(os.urandom(4), "little"))
         self.environments = Environments()
         self.archives = Archives(config.directory)
         self.jobs = JobTable()
@@ -85,7 +85,8 @@ class Head:
             words.END_SESSION: lambda node, reason: self.end(reason),
         }
         self.processes = ProcessService(self)
-        self.desk = LeaseService(self).desk
+        self.leases = LeaseService(self)
+        self.desk = self.leases.desk
         self.requests = LeaseRequests(self)
         self.actors = ActorService(self)
         self.groups = GroupService(self)
@@ -131,6 +132,8 @@ class Head:
 
     def _tick(self) -> None:
         self.reactor.call_later(TICK_SECONDS, self._tick)
+        if self.journal.behind:
+            self.journal.catch_up()
         if self.desk.waiting or self.groups.table.waiting:
             self.desk.tick()
 
@@ -166,6 +169,7 @@ class Head:
         node.send((words.OBSERVE, self.observation.active))
         if not node.client:
             self.journal.node(node.id)
+            self.journal.address(node.id, node.address)
             self.observe(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
             self.desk.add_node(node.id, node.total, dict(node.labels), node.devices)
 

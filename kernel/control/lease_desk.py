@@ -139,6 +139,8 @@ class LeaseDesk:
         """A lease was granted by an earlier head. Its holder is known later (`adopt`), or gone."""
         if request.id not in self.leases:
             self._remember(LeaseRecord(request, None, grant, worker or None))
+            if worker:
+                self._holders[worker] = (request.id, None)
             if request.group is None:
                 self.handle(contract.LeaseHeld(request, grant, blocked))
             else:  # its group may have bundles on nodes that have not come back yet
@@ -162,6 +164,14 @@ class LeaseDesk:
                 self._holders[record.worker] = (id, record.holder)
             if record.holder is None and id not in of_actors:
                 self.release(id, broken=True)
+
+    def held_by(self) -> dict[Caller, list[LeaseId]]:
+        """Return which process holds which leases."""
+        found: dict[Caller, list[LeaseId]] = {}
+        for id, record in self.leases.items():
+            if record.holder is not None and record.worker is not None:
+                found.setdefault(record.holder, []).append(id)
+        return found
 
     def served(self, id: LeaseId, node: NodeId, worker: ProcessId) -> LeaseRecord | None:
         """A node found the worker of a lease; return the lease, None when that is over, or was taken from the node."""

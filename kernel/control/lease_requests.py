@@ -47,6 +47,10 @@ class LeaseRequests:
 
     def ask(self, request: LeaseRequest, holder: Caller | None) -> None:
         """Ask the scheduler for a worker, unless there will never be one."""
+        known = self._head.desk.leases.get(request.id)
+        if known is not None:  # an earlier head granted it, and died before its holder had heard so
+            self._head.leases.tell_of_worker(request.id, known)
+            return
         error = self._refusal(request)
         if error is None:
             self._head.desk.request(request, holder)

@@ -80,21 +80,28 @@ class LeaseService:
 
     def _on_return(self, caller: Caller, message: Message) -> None:
         """Take a lease back. What an unusable worker held (a device's memory, too) is free when its process is gone."""
-        _, id, broken = message
-        if broken:
+        _, id, broken, worker = message
+        if not broken:
+            self.desk.release(id, broken=False)
+        elif id in self.desk.leases:
             self.desk.drop_worker(id)
             self._head.reactor.call_later(GRACE_SECONDS, lambda: self.desk.release(id, broken=True))
-        else:
-            self.desk.release(id, broken=False)
+        else:  # it was told so, or an earlier head was to tell it
+            caller.send((op.PROCESS_DIED, worker, "how is not known, as the head was started again", op.DIED))
 
     def _worker_found(self, node: Node, lease: LeaseId, worker: ProcessId) -> None:
         record = self.desk.served(lease, node.id, worker)
-        if record is None:
+        if record is not None and not self._head.restoration.active:
+            self.tell_of_worker(lease, record)
+
+    def tell_of_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
+        """Tell the holder of a lease which worker serves it, if that is known."""
+        if record.worker is None:
             return
         if record.holder is None:
             self._head.actors.lease_served(lease, record)
         else:  # one that is gone already can't be reached, which its holder will say
-            caller = self._head.callers.get(worker)
+            caller = self._head.callers.get(record.worker)
             record.holder.send(grant_message(lease, record, caller.address if caller is not None else ""))
 
     def _unserved(self, node: Node, lease: LeaseId, error: bytes) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kernel.control.head import Head
 
 STARTER_ENDED = "the program that started it ended"
+_ON_LEASES = (op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE)
 
 
 class ProcessService:
@@ -100,7 +101,10 @@ class ProcessService:
             return
         if handler is None:
             raise ProtocolError(f"process {id.hex()} sent {message!r:.100}, which the head does not know")
-        handler(caller, message)
+        if self._head.restoration.active and message[0] in _ON_LEASES:
+            self._head.restoration.postpone(node, id, message)
+        else:
+            handler(caller, message)
 
     def _on_call(self, caller: Caller, message: Message) -> None:
         _, number, name, arguments = message

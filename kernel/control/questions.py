@@ -12,11 +12,14 @@ Then = Callable[[Any], None]
 
 
 class Questions(Generic[Asked]):
-    """Who was asked what. Each `then(answer)` is called once, with None when there will be no answer."""
+    """Who was asked what. Each `then(answer)` is called once, with None when there will be no answer.
 
-    def __init__(self) -> None:
+    Numbers count from `first`: who takes the place of another asker begins elsewhere, and hears no answers to that one.
+    """
+
+    def __init__(self, first: int = 0) -> None:
         self._open: dict[int, tuple[Asked, Then]] = {}
-        self._last = 0
+        self._last = first
 
     def begin(self, asked: Asked, then: Then) -> int:
         """Return the number of a new question to `asked`."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.control import words
 from kernel.control.nodes import Node
-from kernel_spec.ids import NodeId, ProcessId
+from kernel.transport.connection import Message
+from kernel_spec.ids import LeaseId, NodeId, ProcessId
 
 if TYPE_CHECKING:
     from kernel.control.head import Head
@@ -27,6 +28,7 @@ class Restoration:
     def __init__(self, head: Head) -> None:
         self._head = head
         self._missing: set[NodeId] = set()
+        self._postponed: list[tuple[Node, ProcessId, Message]] = []
         self.active = False
         head.words |= {words.LEASE_HELD: self._lease_held, words.ALL_TOLD: self._all_told}
 
@@ -48,6 +50,10 @@ class Restoration:
         head.desk.hold()
         head.reactor.call_later(seconds, self._finish)
 
+    def postpone(self, node: Node, process: ProcessId, message: Message) -> None:
+        """Keep what a process says of leases until all that there are are known."""
+        self._postponed.append((node, process, message))
+
     def _lease_held(self, node: Node, held: bytes, worker: ProcessId, blocked: bool) -> None:
         request, grant = pickle.loads(held)
         self._head.desk.held(grant, request, worker, blocked)
@@ -65,9 +71,14 @@ class Restoration:
         for id in self._missing - head.remote_drivers.missing(self._missing):
             head.fallen[id] = "it did not come back when the head was started again"
             head.journal.node(id, head.fallen[id])
+        self._mourn_the_fallen()
         head.groups.resume()
         head.desk.adopt(head.callers, head.actors.table.leases)
         head.actors.resume()
+        postponed, self._postponed = self._postponed, []
+        for node, process, message in postponed:
+            head.handle(node, (words.FROM_PROCESS, process, message))
+        self._drop_leases_nobody_has()
         for job in list(head.jobs.jobs.values()):
             if job.is_program and not job.ended and job.driver not in head.callers:
                 head.processes.end_job(job.driver)
@@ -76,6 +87,22 @@ class Restoration:
         for node in head.living_nodes():
             head.ask_node(node, "report", partial(self._forget_owners, node), True)
         head.log.warning("the session goes on with another head", nodes=len(head.nodes), lost_nodes=len(self._missing))
+
+    def _mourn_the_fallen(self) -> None:
+        """Say which nodes are gone: an earlier head may not have come to it."""
+        living = {node.address for node in self._head.living_nodes()}
+        for address in self._head.journal.addresses_of(self._head.fallen) - living:
+            for node in self._head.living_nodes():
+                node.send((words.PROCESSES_GONE, [], address))
+
+    def _drop_leases_nobody_has(self) -> None:
+        """Release what was given back to, or never heard of from, an earlier head."""
+        for caller, leases in self._head.desk.held_by().items():
+            self._head.ask(caller, "leases_not_held", self._release_all, leases)
+
+    def _release_all(self, leases: list[LeaseId] | None) -> None:
+        for id in leases or ():
+            self._head.desk.release(id, broken=True)
 
     def _forget_owners(self, node: Node, report: Mapping[str, Any] | None) -> None:
         """Have a node free what is owned by processes that were lost while there was no head."""

@@ -88,7 +88,7 @@ REFUSED = 142
 NODE = 143
 """agent -> head, once its parts are made: pickled description of the node."""
 PULSE = 144
-"""both ways, now and then: whoever is silent for too long counts as gone. The head says how many messages it did."""
+"""head -> agent, now and then: how many messages it did; and back, at once. Whoever is silent for too long is gone."""
 DRAINING = 147
 """agent -> head that was started again: seconds left or None. The node was about to leave."""
 ALL_TOLD = 146

@@ -57,4 +57,9 @@ class HeadLine:
                 answered(answer)
 
         self.post(run)
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if not future.cancelled() and future.done() and future.exception() is None:
+                unheard(future.result())  # it came, and then the caller gave up before it went on
+            raise

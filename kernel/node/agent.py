@@ -287,6 +287,7 @@ class Agent:
     def _answer_processes(self) -> None:
         self.processes.methods |= {
             "register": self._register,
+            "has_ended": lambda connection, process: process in self._departed,
             "explain_storage": lambda connection, object: (self.exchange or self.store).explain(object),
         }
         handlers = self.processes.handlers

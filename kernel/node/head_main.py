@@ -27,6 +27,8 @@ from kernel_spec.ids import NodeId
 
 SOCKET = "head"
 """The name of its socket in the session's directory of sockets, and of its target behind a gateway."""
+RESTORE_DEATHS, LEAST_RESTORE_SECONDS = 2.0, 3.0
+"""How long a head that was started again waits for the nodes there were: so many times as for a death, at least so."""
 AGENT_ENDED = "the node agent beside the head has ended"
 
 
@@ -71,7 +73,7 @@ class HeadProcess:
         self._door = Door(self._head, shared, config.death_seconds)
         self._head.journal.beside(NodeId(config.node))
         if self._head.journal.nodes():
-            self._head.restoration.begin()
+            self._head.restoration.begin(max(LEAST_RESTORE_SECONDS, RESTORE_DEATHS * config.death_seconds))
         self._entrance = Entrance(
             path,
             True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kernel.control import words
@@ -131,8 +131,8 @@ class HeadHere:
 class HeadElsewhere:
     """A head in another process, to which `uplink` leads: a `child` of this agent, or that of another node.
 
-    `on_word(message)` does what the head says, `snapshot()` yields what a head that takes over must know. `lost(why)`
-    is called when there is no head any more, `stop(reason)` when the session is over, or this node leaves it.
+    `on_word(message)` does what the head says, `snapshot(unheard)` yields what a head that takes over must know.
+    `lost(why)` is called when there is no head any more, `stop(reason)` when the session is over or the node leaves it.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class HeadElsewhere:
         uplink: RemoteUplink,
         child: HeadChild | None,
         on_word: Callable[[Message], None],
-        snapshot: Callable[[], Iterable[Message]],
+        snapshot: Callable[[Sequence[Message]], Iterable[Message]],
         lost: Callable[[str], None],
         stop: Callable[[str], None],
     ) -> None:

@@ -9,6 +9,7 @@ from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel.transport.credentials import Credentials
 from kernel.transport.reactor import Reactor
+from kernel.transport.tcp_connection import TcpConnection
 from kernel_spec.ids import ObjectId, ProcessId
 
 FORWARD = 1
@@ -19,11 +20,15 @@ KEEP = 3
 """object id: that copy is the one that counts now."""
 
 Handlers = dict[int, Callable[..., None]]
+AGAIN_SECONDS = 1.0
+PATIENCE_SECONDS = 60.0
+"""How long a place that can't be reached is tried; before that, the head will have said if its node is gone."""
 
 
 class Neighbours:
-    """Connections to other agents, made when they are first needed. What can't be delivered is dropped.
+    """Connections to other agents, made when they are first needed.
 
+    When one ends, what may not have arrived is said again, until the node is known to be gone: it does no harm twice.
     A *place* is where a node is reached: its gateway ("HOST:PORT"), perhaps behind a relay. `forward(process,
     message)`, `delete(objects)` and `keep(object)` do here what another agent asks for. `relay` leads to all others, if
     there is one. Feed `on_messages` and `on_close` to the gateway.
@@ -46,6 +51,11 @@ class Neighbours:
         self._handlers: Handlers = {FORWARD: forward, DELETE: delete, KEEP: keep}
         self._connections: dict[str, Connection] = {}
         self._dirty: set[Connection] = set()
+        self._again: dict[str, list[Message]] = {}
+        """What is to be said again, by place."""
+        self._lost_at: dict[str, float] = {}
+        """Since when nobody is reached there."""
+        self._closed = False
 
     def forward(self, place: str, process: ProcessId, message: Message) -> None:
         """Have the agent at `place` hand a message to one of its processes."""
@@ -66,12 +76,15 @@ class Neighbours:
 
     def forget(self, place: str) -> None:
         """A node is gone."""
+        self._again.pop(place, None)
+        self._lost_at.pop(place, None)
         connection = self._connections.pop(place, None)
         if connection is not None:
             connection.close("its node is gone")
 
     def close(self) -> None:
         """End every connection."""
+        self._closed = True
         for place in list(self._connections):
             self.forget(place)
 
@@ -88,6 +101,26 @@ class Neighbours:
         self._dirty.discard(connection)
         for place in [place for place, known in self._connections.items() if known is connection]:
             del self._connections[place]
+            if isinstance(connection, TcpConnection):
+                self._keep(place, connection)
+
+    def _keep(self, place: str, connection: TcpConnection) -> None:
+        now = self._reactor.clock()
+        lost_at = self._lost_at.setdefault(place, now) if connection.fresh else now
+        unheard = connection.unheard()
+        if now - lost_at > PATIENCE_SECONDS or not unheard:
+            self._lost_at.pop(place, None)
+            return
+        self._lost_at[place] = lost_at
+        if place not in self._again:
+            self._reactor.call_later(AGAIN_SECONDS, lambda: self._say_again(place))
+        self._again.setdefault(place, []).extend(unheard)
+
+    def _say_again(self, place: str) -> None:
+        for message in self._again.pop(place, ()):
+            if not self._closed:
+                self._tell(place, message)
+        self.flush()
 
     def _tell(self, place: str, message: Message) -> None:
         connection = self._connections.get(place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kernel.control import words
@@ -80,7 +80,7 @@ class NodeAccount:
         job, environment = worker.key if worker is not None else (peer.details.get("job", b""), "")
         return (words.PROCESS_JOINED, peer.id, peer.role, peer.pid, peer.address, job, environment, peer.details)
 
-    def snapshot(self) -> Iterator[Message]:
+    def snapshot(self, unheard: Sequence[Message]) -> Iterator[Message]:
         """Yield all that a head must know of this node when it takes the place of one that has died."""
         if self._leaves_at is not None:
             left = self._leaves_at - self._clock()
@@ -93,5 +93,4 @@ class NodeAccount:
                 yield (words.LEASE_HELD, held, worker.id, worker.blocked)
             else:
                 yield (words.LEASE_HELD, held, b"", False)
-        for process, message in self.requests.messages():
-            yield (words.FROM_PROCESS, process, message)
+        yield from self.requests.to_tell(unheard)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kernel.control import words
 from kernel.runtime import operations as op
 from kernel.transport.connection import Message
 from kernel_spec.ids import ProcessId
 
 _NAMED = "create_named_actor"
+_OUTDATED = (
+    words.NODE, words.DRAINING, words.LEASE_HELD, words.WORKER_FOUND, words.LEASE_BLOCKED, words.ANSWER, words.ALL_TOLD,
+)  # fmt: skip
+"""What a head was told of the node's state, or had asked: the next one is told how it is now, and asks anew."""
 
 
 class OpenRequests:
-    """Wishes for leases, calls without an answer, and subscriptions, by process. Kept only if `watch` is set."""
+    """Wishes for leases, workers given up, calls without an answer, and subscriptions, by process.
+
+    Kept only if `watch` is set.
+    """
 
     def __init__(self) -> None:
         self.watch = False
@@ -28,6 +36,8 @@ class OpenRequests:
             self._close(process, (op.REQUEST_LEASE, message[1]))
         elif operation in (op.REQUEST_LEASE, op.CALL, op.SUBSCRIBE_ACTOR):
             self._open.setdefault(process, {})[operation, message[1]] = message
+        elif operation == op.RETURN_LEASE and message[2]:  # it waits to hear how that worker died
+            self._open.setdefault(process, {})[operation, message[3]] = message
         actor = message[1] if operation == op.CREATE_ACTOR else None
         if operation == op.CALL and message[2] == _NAMED:
             actor = message[3][0]
@@ -42,6 +52,8 @@ class OpenRequests:
             self._close(process, (op.CALL, message[1]))
         elif message[0] in (op.LEASE_GRANTED, op.LEASE_FAILED):
             self._close(process, (op.REQUEST_LEASE, message[1]))
+        elif message[0] == op.PROCESS_DIED:
+            self._close(process, (op.RETURN_LEASE, message[1]))
         elif message[0] == op.ACTOR_STATE and message[2] == "DEAD":
             self._close(process, (op.SUBSCRIBE_ACTOR, message[1]))
 
@@ -54,6 +66,24 @@ class OpenRequests:
         for process, messages in self._open.items():
             for message in messages.values():
                 yield process, message
+
+    def to_tell(self, unheard: Iterable[Message]) -> Iterator[Message]:
+        """Yield what another head must hear, in order: of `unheard`, what is of use still, and all that is open.
+
+        `unheard` is what the head before may have heard or not. What it has answered is not told again: it would be
+        done a second time, perhaps after others have changed it.
+        """
+        of_processes = {id(message) for messages in self._open.values() for message in messages.values()}
+        unheard = [message for message in unheard if message[0] not in _OUTDATED]
+        told = {id(message[2]) for message in unheard if message[0] == words.FROM_PROCESS}
+        for process, message in self.messages():
+            if id(message) not in told:
+                yield (words.FROM_PROCESS, process, message)
+        for message in unheard:
+            inner = message[2] if message[0] == words.FROM_PROCESS else None
+            if inner is not None and inner[0] in (op.CALL, op.REQUEST_LEASE) and id(inner) not in of_processes:
+                continue
+            yield message
 
     def _close(self, process: ProcessId, key: tuple[int, Any]) -> None:
         messages = self._open.get(process)

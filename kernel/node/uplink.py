@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kernel.control import words
-from kernel.control.door import PULSE_SECONDS
+from kernel.control.door import DEATH_SECONDS, PULSE_SECONDS
 from kernel.node.advice import advice_on
 from kernel.node.detection import host_name
 from kernel.runtime.process import PYTHON
@@ -17,13 +17,17 @@ from kernel.transport.addresses import is_tcp, place_of
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials, TlsFiles
+from kernel.transport.preamble import NOBODY
 from kernel.transport.reactor import Reactor
+from kernel.transport.tcp_connection import TcpConnection
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
 JOIN_SECONDS = 10.0
 LEAVE_SECONDS = 1.0
+ANOTHER_HEAD_SECONDS = 3.0
+"""How long a node that wants to join waits for a head where there is a gateway, but no head behind it."""
 REDIAL_SECONDS = (0.05, 1.0)
 """How soon the link is tried again at first, and at most; each time takes half as long again."""
 
@@ -70,8 +74,8 @@ class RemoteUplink:
     `join` waits until the head has let this node in; `begin` hands what arrives to `to_node(message)` from then on, and
     calls `on_lost(reason)` when the link is gone for good. A head that keeps what it knows (`settings["durable"]`) may
     be started again: then the link is made anew for up to `settings["head_away_seconds"]`. The new head is told
-    everything again, first by `snapshot()`, then by what the old one may not have heard: messages are kept until the
-    head has done them.
+    everything again, as `snapshot(unheard)` has it: messages are kept until the head has done them, so that it is known
+    what the old one may not have heard.
     """
 
     def __init__(
@@ -100,10 +104,11 @@ class RemoteUplink:
         self._waiting: list[Message] = []
         self._to_node: Callable[[Message], None] = self._waiting.append
         self._on_lost: Callable[[str], None] = lambda reason: None
-        self._snapshot: Callable[[], Iterable[Message]] = tuple
+        self._snapshot: Callable[[Sequence[Message]], Iterable[Message]] = tuple
         self._log: deque[Message] = deque()
         self._done = 0
         self._pause = REDIAL_SECONDS[0]
+        self._watched_at = self._heard = reactor.clock()
         self._connection = self._dial()
 
     def send(self, message: Message) -> None:
@@ -123,8 +128,14 @@ class RemoteUplink:
         The error is for those who started a node, or for a `program` that is a remote driver.
         """
         deadline = self._reactor.clock() + seconds
-        while not self.settings and not self._lost and self._reactor.clock() < deadline:
-            self._reactor.poll(deadline - self._reactor.clock())
+        awaited = self._reactor.clock() + ANOTHER_HEAD_SECONDS
+        while not self.settings and self._reactor.clock() < deadline:
+            self._reactor.poll(min(self._pause, deadline - self._reactor.clock()))
+            if self._lost and NOBODY in self._lost and self._reactor.clock() < awaited:
+                self._lost = ""  # the head may just be started again
+                self._connection = self._dial()
+            elif self._lost:
+                break
         if self.settings:
             return
         why = self._refusal or self._lost or f"it did not answer within {seconds:g} s"
@@ -137,7 +148,7 @@ class RemoteUplink:
         self,
         description: Mapping[str, Any],
         to_node: Callable[[Message], None],
-        snapshot: Callable[[], Iterable[Message]],
+        snapshot: Callable[[Sequence[Message]], Iterable[Message]],
         on_lost: Callable[[str], None],
     ) -> None:
         """Describe the node, from when on the head uses it."""
@@ -145,7 +156,8 @@ class RemoteUplink:
         self._introduce()
         for message in self._waiting:
             to_node(message)
-        self._reactor.call_later(PULSE_SECONDS, self._pulse)
+        self._watched_at = self._heard = self._reactor.clock()
+        self._reactor.call_later(PULSE_SECONDS, self._watch)
         if self._lost:
             self._on_close(self._connection, self._lost)
 
@@ -178,32 +190,38 @@ class RemoteUplink:
     def _introduce(self) -> None:
         """Say who we are; to a head that was started again, also all that it has to know."""
         self._joined = True
+        self._heard = self._reactor.clock()
         self._pause = REDIAL_SECONDS[0]
         self._done = 0
         unheard, self._log = self._log, deque()
         self.send((words.NODE, pickle.dumps(dict(self._description))))
         if self.settings["tell_all"]:
-            for message in self._snapshot():
+            for message in self._snapshot(tuple(unheard)):
                 self.send(message)
-            for message in unheard:
-                if message[0] != words.NODE:
-                    self.send(message)
             self.send((words.ALL_TOLD,))
         else:
             for message in unheard:
                 self.send(message)
         self._connection.flush()
 
-    def _pulse(self) -> None:
-        self._reactor.call_later(PULSE_SECONDS, self._pulse)
-        if self._joined:
-            self._connection.send((words.PULSE,))
-            self._connection.flush()
+    def _watch(self) -> None:
+        """Dial again when the head is silent: it may be another by now, on another machine of the same address."""
+        self._reactor.call_later(PULSE_SECONDS, self._watch)
+        now = self._reactor.clock()
+        stood_still, self._watched_at = now - self._watched_at - PULSE_SECONDS, now
+        self._heard += stood_still if stood_still > PULSE_SECONDS else 0.0
+        silent, limit = now - self._heard, self.settings.get("death_seconds", DEATH_SECONDS)
+        if self._joined and silent > limit and isinstance(self._connection, TcpConnection):
+            self._heard = now
+            self._connection.doubt(f"nothing was heard of the head for {silent:.1f} s")
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:
             if message[0] == words.PULSE:
+                self._heard = self._reactor.clock()
                 self._forget_done(message[1])
+                connection.send((words.PULSE,))
+                connection.flush()
             elif message[0] == words.WELCOME:
                 self.settings = pickle.loads(message[1])
                 if self._description:

@@ -28,6 +28,8 @@ DEAD = "DEAD"
 _LAST_WORDS_SECONDS = 2.0
 """How long the connection to a process that has ended may stay open before its calls are given up all the same."""
 
+_SILENCE_SECONDS = 2.0
+"""How long after the connection to an actor ended the news that it died may take: after that, it is asked for."""
 _NOBODY = ProcessId(b"")
 
 
@@ -37,7 +39,8 @@ class Channel:
 
     `entry` is the object whose references are the actor's handles, if they are counted; `owned`: by this process.
     It is kept, and with it the actor, until the calls made here have ended, though the last handle is gone
-    (`forgotten`). `news` of the actor waits while its process, which has ended, may still be heard.
+    (`forgotten`). `news` of the actor waits while its process, which has ended, may still be heard. `doubted`: the
+    connection to the process ended, and whether that lives was asked.
     """
 
     id: ActorId
@@ -56,6 +59,7 @@ class Channel:
     detached: bool = False
     forgotten: bool = False
     news: list[Message] = field(default_factory=list)
+    doubted: bool = False
 
 
 class ActorCaller:
@@ -140,12 +144,18 @@ class ActorCaller:
         """Send what became ready, and let go of actors that nobody needs any more."""
         while self._ready:
             channel = self._ready.pop()
-            while channel.queue and channel.connection is not None and not channel.queue[0].waiting:
+            while channel.queue and channel.connection is not None and self._is_ready(channel.queue[0]):
                 self._send(channel, channel.queue.popleft())
             if channel.forgotten and channel.entry is not None:
                 self._table.ownership.free_unneeded(channel.entry)
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _is_ready(self, task: Task) -> bool:
+        """Return whether all arguments are there; what was lost while the call waited is made again."""
+        if task.slots is None or task.waiting or not self._arguments.is_lacking(task):
+            return not task.waiting
+        return self._arguments.resolve(task, self._arguments_ready)
 
     def _arguments_ready(self, task: Task) -> None:
         self._ready.add(task.place)
@@ -211,15 +221,18 @@ class ActorCaller:
         channel.cause = cause
         if state == ALIVE and (channel.state != ALIVE or channel.worker != worker):
             self._became_alive(channel, worker, address, attempt)
+        elif state == ALIVE and channel.doubted and channel.connection is None:
+            self._recover(channel, final=False, why="could not be reached for too long")
+            self._became_alive(channel, worker, address, attempt)
         elif state == RESTARTING:
             channel.state = RESTARTING
             self._disconnect(channel)
-            self._recover(channel, final=False)
+            self._recover(channel, final=False, why=f"died and is restarting: {cause}")
         elif state == DEAD and channel.state != DEAD:
             channel.state = DEAD
             channel.failure = tuple(failure) if failure else None
             self._disconnect(channel)
-            self._recover(channel, final=True)
+            self._recover(channel, final=True, why=cause)
             while channel.queue:
                 self._fail_dead(channel, channel.queue.popleft())
         if channel.forgotten:
@@ -227,6 +240,7 @@ class ActorCaller:
 
     def _became_alive(self, channel: Channel, worker: ProcessId, address: str, attempt: int) -> None:
         self._disconnect(channel)
+        channel.doubted = False
         try:
             peer = self._process.peer(worker, address)
         except OSError:
@@ -247,9 +261,20 @@ class ActorCaller:
         if channel is not None:
             channel.connection = None  # the agent will say whether it restarts, if it has not yet
             self._catch_up(channel)
+            if channel.state == ALIVE:
+                self._process.reactor.call_later(_SILENCE_SECONDS, lambda: self._ask_again(channel, peer.id))
 
-    def _recover(self, channel: Channel, final: bool) -> None:
-        """Make again, or fail, the calls that were in flight when the process died."""
+    def _ask_again(self, channel: Channel, worker: ProcessId) -> None:
+        """Nobody has said that the process died to which the connection ended: it may only have been cut off."""
+        with self._process.lock:
+            lost = channel.state == ALIVE and channel.worker == worker and channel.connection is None
+            if lost and self.channels.get(channel.id) is channel and not self._process.closing:
+                channel.doubted = True
+                self._process.tell_agent((op.SUBSCRIBE_ACTOR, channel.id))
+        self._process.flush()
+
+    def _recover(self, channel: Channel, final: bool, why: str) -> None:
+        """Make again, or fail, the calls that were in flight when the process died, or could not be reached."""
         tasks = list(channel.in_flight.values())
         channel.in_flight.clear()
         again = []
@@ -260,7 +285,7 @@ class ActorCaller:
                 continue
             error = ActorUnavailableError(
                 f"{channel.name}.{task.definition.name}() may or may not have run: the actor ({channel.id.hex()[:12]}) "
-                f"died and is restarting: {channel.cause}. Set max_task_retries to have such calls made again"
+                f"{why}. Set max_task_retries to have such calls made again"
             )
             if self._table.retry_or_fail(task, error):
                 task.place = channel

@@ -82,6 +82,11 @@ class AsyncExecutor(ExecutorBase):
         if self._loop is not None and self._ended is not None:
             self._loop.call_soon_threadsafe(self._ended.set)
 
+    def run_soon(self, function: Callable[[], None]) -> None:
+        """Call `function` on the loop."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(function)
+
     def leave_in_child(self) -> None:
         """In a child that user code forked: end when that code returns, or gives way to the parent's other calls."""
         self._in_child = True

@@ -188,7 +188,10 @@ class CallRunner:
     # -- failures --------------------------------------------------------------------------------------------------
 
     def send_failure(self, connection: Connection, task: bytes, name: str, error: BaseException) -> None:
-        """Send why a call failed."""
+        """Send why a call failed, unless this process ends with its agent: then it has not failed, but died."""
+        agent = self._runtime.io.agent
+        if agent is not None and agent.closed:
+            return
         self._send(connection, (op.FAILED, task, *self.describe_failure(name, error)))
 
     def describe_failure(self, name: str, error: BaseException, ends_actor: bool = False) -> tuple[int, bytes]:

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernel.runtime import operations as op
@@ -41,6 +41,7 @@ class Executor(ExecutorBase):
         self.main = CallGroup("", 1, with_main=True)
         self.groups: dict[str, CallGroup] = {"": self.main}
         self._work: Waiter | None = None
+        self._errands: deque[Callable[[], None]] = deque()
         self.running: dict[int, bytes] = {}
         self._main_thread = threading.main_thread().ident
         self._interrupts = runtime.io.pump.interrupts
@@ -135,7 +136,9 @@ class Executor(ExecutorBase):
         queue = self.main.queue
         while self.exit_reason is None:
             try:
-                if queue:
+                if self._errands:
+                    self._errands.popleft()()
+                elif queue:
                     self._drain(self.main)
                 else:
                     self._wait_for_work(queue)
@@ -145,12 +148,17 @@ class Executor(ExecutorBase):
     def _wait_for_work(self, queue: deque[Call]) -> None:
         work = Waiter(1)
         with self._io.lock:
-            if queue or self.exit_reason is not None:
+            if queue or self._errands or self.exit_reason is not None:
                 return
             if not self.running:
                 self._cancelled.clear()  # of calls that had ended already
             self._work = work
         self._io.pump.wait(work)
+
+    def run_soon(self, function: Callable[[], None]) -> None:
+        """Call `function` in the main thread."""
+        self._errands.append(function)
+        self.wake()
 
     def wake(self) -> None:
         """Make the main thread look at `exit_reason`."""

@@ -46,6 +46,10 @@ class ExecutorBase:
         """Whether any call runs or waits."""
         return bool(self.running) or any(group.queue for group in self.groups.values())
 
+    def run_soon(self, function: Callable[[], None]) -> None:
+        """Call `function` between two calls, where those run."""
+        raise NotImplementedError
+
     def cancel_waiting(self, task: bytes) -> bool:
         """Drop a call that has not begun, and tell who made it; return whether there was one. Under the lock."""
         for group in self.groups.values():

@@ -73,7 +73,7 @@ LEASE_GRANTED = 42
 LEASE_FAILED = 43
 """agent -> process: lease id, pickled error."""
 RETURN_LEASE = 44
-"""process -> agent: lease id, whether the worker must not be used again."""
+"""process -> agent: lease id, whether the worker must not be used again, worker id. If so, PROCESS_DIED answers."""
 RECLAIM_LEASE = 45
 """agent -> process: lease id: give it back when what was sent is done."""
 BLOCKED = 46

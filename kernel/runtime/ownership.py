@@ -60,6 +60,7 @@ class Ownership:
         self._unheld: list[Entry] = []
         self._freeing = False
         process.on_peer_lost.append(self._on_peer_lost)
+        process.on_peer_met = self.dead_owners.discard  # it was only out of reach
         for leftovers in (dropped, self._deletions.here, self._deletions.elsewhere, self._releases):
             process.after_batch(leftovers, self.drain)
         store.drop_idle_views = self.drop_idle_views

@@ -20,11 +20,13 @@ from typing import Any
 from kernel.logs import Logger
 from kernel.runtime import operations as op
 from kernel.runtime.answers import Pickled
+from kernel.runtime.cut_peers import CutPeers
 from kernel.runtime.forks import joined
 from kernel.runtime.identity import Identity, Peer
 from kernel.runtime.interrupts import Interrupts
 from kernel.runtime.requests import Request, WithdrawnRequest
 from kernel.runtime.waiting import Pump
+from kernel.transport.addresses import gateway_of
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel.transport.entrance import Entrance
@@ -72,12 +74,14 @@ class Process:
         self._clearing: list[Callable[[], None]] = []
         self.on_peer_lost: list[Callable[[Peer, str], None]] = []
         self.on_place_lost: list[Callable[[str], None]] = []
+        self.on_peer_met: Callable[[ProcessId], None] = lambda process: None
         self.on_agent_lost: Callable[[str], None] | None = None
         self._dirty: set[Connection] = set()
         self._peers: dict[ProcessId, Connection] = {}
         self._requests: dict[int, Request] = {}
         self._request_numbers = itertools.count(1)
         self._entrance: Entrance | None = None
+        self._cut_peers = CutPeers(self)
         self._connections: set[Connection] = set()
         self.on_forked: list[Callable[[], None]] = []
 
@@ -200,6 +204,7 @@ class Process:
             connection.info = Peer(process, "peer", 0, address, via=connection)
             self._peers[process] = connection
             self._connections.add(connection)
+            self.on_peer_met(process)
             self.send_hello(connection)
         return connection
 
@@ -299,6 +304,8 @@ class Process:
             old.give_up("the peer has given up this connection and opened another")
         connection.info = Peer(process, role, pid, address, details)
         self._connections.add(connection)
+        self._cut_peers.watch(connection)
+        self.on_peer_met(process)
         connection.info.via = self._peers.setdefault(process, connection)
 
     def _call(self, connection: Connection, message: Message) -> None:
@@ -359,12 +366,14 @@ class Process:
                 self._try(function, peer, reason)
 
     def _peers_gone(self, connection: Connection, message: Message) -> None:
-        """Processes are gone with their node: no end of a connection would say so."""
-        for process in message[1]:
-            for other in [c for c in self._connections if c.info is not None and c.info.id == process]:
+        """A node is gone, and its processes with it: no end of a connection would say so."""
+        _, processes, place = message
+        gone = set(processes)
+        for other in [c for c in self._connections if c.info is not None]:
+            if other.info.id in gone or (place and gateway_of(other.info.address) == place):
                 other.close("its node is gone")
         for function in self.on_place_lost:
-            self._try(function, message[2])
+            self._try(function, place)
 
     def _agent_ends(self, connection: Connection, message: Message) -> None:
         self._why_agent_ends = message[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,7 @@ class TaskSubmitter:
             op.TOOK: self._on_took,
             op.WORN_OUT: self._on_worn_out,
         }
+        process.methods["leases_not_held"] = self._not_held
         process.on_peer_lost.append(self._on_peer_lost)
         process.after_batch(self._touched, self.dispatch)
 
@@ -117,7 +119,10 @@ class TaskSubmitter:
                 task = pool.pop()
                 if task is None:
                     break
-                self._start(pool, lease, task)
+                if task.slots is not None and self._arguments.is_lacking(task):
+                    self.retry(task)
+                else:
+                    self._start(pool, lease, task)
             self._ask(pool)
             for lease in [lease for lease in pool.leases if lease.reclaimed and not lease.in_flight]:
                 self._give_back(lease, broken=lease.worn_out)
@@ -165,7 +170,7 @@ class TaskSubmitter:
         lease.pool.leases.remove(lease)
         self._leases.pop(lease.id, None)
         self._by_worker.pop(lease.worker, None)
-        self._process.tell_agent((op.RETURN_LEASE, lease.id, broken))
+        self._process.tell_agent((op.RETURN_LEASE, lease.id, broken, lease.worker))
 
     def _housekeeping(self) -> None:
         with self._process.lock:
@@ -201,16 +206,18 @@ class TaskSubmitter:
 
     def _on_granted(self, connection: Connection, message: Message) -> None:
         _, id, worker, address, resources, devices = message
+        if id in self._leases:
+            return  # said once more, by a head that was started again
         pool = self._pool_of_request.pop(id, None)
         if pool is None:  # withdrawn meanwhile
-            self._process.tell_agent((op.RETURN_LEASE, id, False))
+            self._process.tell_agent((op.RETURN_LEASE, id, False, worker))
             return
         pool.requested.pop(id, None)
         self._deaths.pop(worker, None)
         try:
             peer = self._process.peer(worker, address)
         except OSError:
-            self._process.tell_agent((op.RETURN_LEASE, id, True))
+            self._process.tell_agent((op.RETURN_LEASE, id, True, worker))
             self._touched.add(pool)
             return
         now = self._process.reactor.clock()
@@ -224,6 +231,10 @@ class TaskSubmitter:
         self._by_worker[worker] = lease
         self._process.send(peer, (op.ACTIVATE, id, resources, devices, group_of(pool.shape.strategy)))
         self._touched.add(pool)
+
+    def _not_held(self, ids: Sequence[LeaseId]) -> list[LeaseId]:
+        """Return which of these leases this process neither has nor waits for."""
+        return [id for id in ids if id not in self._leases and id not in self._pool_of_request]
 
     def _on_lease_failed(self, connection: Connection, message: Message) -> None:
         _, id, data = message
@@ -293,7 +304,7 @@ class TaskSubmitter:
         unsent = {message[1] for message in lease.connection.outbox if message[0] == op.TASK}
         lost = _Lost(tasks, bool(tasks) and tasks[0].id not in unsent)
         self._leases.pop(lease.id, None)
-        self._process.tell_agent((op.RETURN_LEASE, lease.id, True))
+        self._process.tell_agent((op.RETURN_LEASE, lease.id, True, lease.worker))
         self._touched.add(lease.pool)
         if peer.id in self._deaths:
             self._recover(lost, *self._deaths.pop(peer.id))

@@ -117,6 +117,10 @@ class TaskArguments:
         task.waiting += waiting
         return waiting == 0
 
+    def is_lacking(self, task: Task) -> bool:
+        """Return whether an argument that was there was lost since, with the node that had it."""
+        return any(entry.state == PENDING or entry.state >= LOST for _, entry in task.slots or ())
+
     def failure(self, task: Task) -> Any:
         """Return the failure of the first argument that has failed, or None."""
         for _, entry in task.slots or ():

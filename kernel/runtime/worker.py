@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import gc
 import os
 import pickle
 import sys
@@ -40,6 +41,8 @@ class Worker:
         self._main = self.executor
         self._functions: dict[bytes, tuple[Callable[..., Any] | None, bytes, dict[str, Any], ProcessId]] = {}
         self._instance: Any = None
+        self._lets_go = False
+        """Whether the state of the actor was dropped, or is about to be."""
         self._class_name = ""
         self._creation: tuple[Any, ...] | None = None
         self._exit_code = 0
@@ -272,9 +275,21 @@ class Worker:
         """The agent wants this process to end: at once, or after what is queued."""
         drain = message[2]
         if drain and (self.executor.is_running or self._is_needed()):
+            if not self.executor.is_running and self._instance is not None and not self._lets_go:
+                self._lets_go = True
+                self.executor.run_soon(self._drop_instance)
             self.runtime.io.reactor.call_later(0.01, lambda: self._on_exit(connection, message))
             return
         threading.Thread(target=self._exit_now, daemon=True).start()
+
+    def _drop_instance(self) -> None:
+        """Let go of what the actor holds, which nobody can call any more though others need objects that it owns.
+
+        Two actors that hold objects of each other would wait for each other's end.
+        """
+        self._instance = None
+        gc.collect()
+        self.runtime.io.flush_soon()
 
     def _exit_now(self) -> None:
         """Run exit handlers though the main thread may be in the middle of a call."""
@@ -305,7 +320,7 @@ class Worker:
 
         What an actor holds in its own state goes with it: there, only what others hold counts.
         """
-        actor = self._instance is not None
+        actor = self._instance is not None or self._lets_go
         return any(
             entry.owner is None and (entry.borrowed if actor else (entry.needed or entry.state == 0))
             for entry in list(self.runtime.ownership.objects.values())

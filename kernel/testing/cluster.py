@@ -27,7 +27,7 @@ from kernel.node.config import AgentConfig
 from kernel.node.launch import await_agent, start_agent
 from kernel.node.processes import children_of, descendants_of, is_alive
 from kernel.node.sessions import gateway_at, make_session, remove
-from kernel.testing.faults import kill, title_of, wait_until, workers_of
+from kernel.testing.faults import kill, slowed, title_of, wait_until, workers_of
 from kernel.testing.leaks import no_leaks
 from kernel.testing.network import Network, Weather
 from kernel.testing.roots import temporary_root
@@ -111,10 +111,15 @@ class Cluster:
         labels: Mapping[str, str] | None = None,
         object_store_memory: int = _STORE_BYTES,
         memory: int = 1 << 30,
+        root: str = "",
         **settings: Any,
     ) -> ClusterNode:
-        """Start a node and return it once it has joined. `settings` are further fields of its `AgentConfig`."""
-        directory = make_session(self._token, False, self.root)
+        """Start a node and return it once it has joined. `settings` are further fields of its `AgentConfig`.
+
+        Its files are below `root`, by default a directory of the cluster; see `kernel.testing.disks` for one that is
+        full.
+        """
+        directory = make_session(self._token, False, root or self.root)
         head = f"tcp://{self.nodes[0].gateway}/head" if self.nodes else ""
         listen, advertised = self._network.add(directory) if self._network is not None else ("127.0.0.1:0", "")
         id = os.urandom(8)
@@ -217,6 +222,14 @@ class Cluster:
         finally:
             for pid in family:
                 _signal(pid, signal.SIGCONT)
+
+    @contextmanager
+    def slowed(self, node: ClusterNode, share: float) -> Iterator[None]:
+        """Let every process that a node has now run only `share` (0 to 1) of the time, until the block is left."""
+        with ExitStack() as slow:
+            for pid in [node.agent, *descendants_of(node.agent)]:
+                slow.enter_context(slowed(pid, share))
+            yield
 
     # -- the network between the nodes -----------------------------------------------------------------------------
 

@@ -49,10 +49,11 @@ WRONG_TOKEN = 4
 UNREACHABLE = 5
 CLOSED = 6
 _ANSWERS = (len(REFUSED) + 1, 2 * (len(REFUSED) + 1))
+NOBODY = "nobody of that name is there"
 _REASONS = {
     TLS_NEEDED: "its gateway speaks TLS only: switch TLS on here too, with a certificate of the same authority",
     NO_TLS: "its gateway speaks no TLS: switch TLS on there too, or off here",
-    NOT_HERE: "nobody of that name is there; a process that was has ended",
+    NOT_HERE: f"{NOBODY}; a process that was has ended",
     WRONG_TOKEN: "it has another session token",
     UNREACHABLE: "the relay can't reach it",
     CLOSED: "the relay can't reach it: Connection refused",

@@ -70,6 +70,10 @@ class TcpConnection(Connection):
             self.resume_seconds = max(self.resume_seconds, RELAYED_RESUME_SECONDS)
             self.ended_seconds = max(self.ended_seconds, RELAYED_ENDED_SECONDS)
 
+    def unheard(self) -> list[Message]:
+        """Return every message that the peer may not have got. Those that it has got may be among them."""
+        return [*(one for frame in self._log.kept for one in unpack_frame(memoryview(frame)[4:])), *self.outbox]
+
     # -- sockets ---------------------------------------------------------------------------------------------------
 
     def attach(self, sock: socket.socket, heard: int, rest: bytes = b"") -> None:
@@ -116,6 +120,11 @@ class TcpConnection(Connection):
             return
         self._wait_no_longer(reason, min(seconds, self.resume_seconds))
         self.on_cut()
+
+    def doubt(self, reason: str) -> None:
+        """Go on over another socket: the peer is silent on this one."""
+        if self.fd >= 0 and not self.closed:
+            self._cut(reason, self.resume_seconds)
 
     def hasten(self, reason: str) -> None:
         """Wait no longer than for a peer that has ended, because of what was learnt while it is cut."""

@@ -282,3 +282,23 @@ def test_an_actor_calls_one_on_another_node_and_is_called_back():
     kernel.get(one.meet.remote(wall))
     assert kernel.get(one.play.remote(5)) == 5
     kernel.get(one.part.remote())
+
+
+@kernel.remote(num_cpus=0)
+class AsyncKeeper:
+    """Keeps references in its state, and is asynchronous."""
+
+    async def keep(self, refs):
+        self.refs = list(refs)
+        self.me = self  # a cycle that only the garbage collector finds
+
+    async def make(self, size):
+        return [kernel.put(numpy.ones(size))]
+
+
+@pytest.mark.parametrize("kind", [Keeper, AsyncKeeper], ids=["plain", "async"])
+@pytest.mark.parametrize("size", [10, 200_000], ids=["inline", "stored"])
+def test_actors_that_hold_objects_of_each_other_end_with_their_last_handles(kind, size):
+    one, other = kind.options(**B).remote(), kind.options(**C).remote()
+    for maker, keeper in ((one, other), (other, one)):
+        kernel.get(keeper.keep.remote(kernel.get(maker.make.remote(size))))

@@ -1,12 +1,13 @@
-"""Checks that take minutes: `python tests/soak/long_checks.py [cycles] [store] [large] [output] [idle]` (all without).
+"""Checks that take minutes: `python tests/soak/long_checks.py [NAME]...`, by default all of them.
 
     cycles   200 sessions begun and ended in one program: no descriptor, thread, process, file or memory left
     store    2 GB of live objects in a store of 200 MB, read back in random order, checked by checksum
     large    objects of 1 GB and more, as values, arguments and results
     output   workers that print 2 GB: the logs stay within their bound
     idle     workers that have nothing to do for 20 s retire
+    cut      two nodes that can't reach each other for 11 s, though the head reaches both, meet again
 
-Random kills for minutes are in `python -m benchmarks.soak`.
+Random kills for minutes are in `python -m benchmarks.soak`, all other faults in `python -m benchmarks.chaos`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from typing import Any
 import numpy as np
 
 import kernel
+from benchmarks.chaos.soak import wait_until_empty
+from kernel import exceptions
 from kernel.node.log_service import FILE_BYTES, FILES
 from kernel.runtime.current import get_runtime
+from kernel.testing.cluster import Cluster
 from kernel.testing.faults import wait_until
 from kernel.testing.leaks import no_leaks
 from kernel.testing.session import running_session, temporary_root
@@ -137,7 +141,56 @@ def idle() -> str:
         return f"of {started} workers one is left"
 
 
-CHECKS = {check.__name__: check for check in (cycles, store, large, output, idle)}
+@kernel.remote(num_cpus=0, resources={"one": 0.01})
+class Caller:
+    """Calls another actor, and says what came of it."""
+
+    def __init__(self, other: Any) -> None:
+        self.other = other
+
+    def call(self, retries: int = 0) -> Any:
+        try:
+            return kernel.get(self.other.up.options(max_task_retries=retries).remote(), timeout=60.0)
+        except exceptions.ActorUnavailableError as error:
+            return f"unavailable: {error}"
+
+    def read(self, refs: list[kernel.ObjectRef]) -> int:
+        return int(kernel.get(refs[0], timeout=60.0).sum())
+
+
+@kernel.remote(num_cpus=0, resources={"other": 0.01}, max_restarts=1)
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def up(self) -> int:
+        self.count += 1
+        return self.count
+
+
+def cut() -> str:
+    with Cluster(num_cpus=1, faulty_network=True) as cluster:
+        one, other = (cluster.add_node(num_cpus=1, resources={name: 1}) for name in ("one", "other"))
+        cluster.connect()
+        counter = Counter.remote()
+        caller = Caller.remote(counter)
+        assert kernel.get(caller.call.remote(), timeout=60.0) == 1
+        with cluster.partitioned(one, other):
+            cluster.reset(one, other)
+            lost = caller.call.remote()
+            time.sleep(11.0)  # longer than both sides wait for each other
+        assert "unavailable: Counter.up() may or may not have run" in str(kernel.get(lost, timeout=60.0))
+        again = kernel.get(caller.call.remote(-1), timeout=60.0)
+        assert again in (2, 3), "it is the same life of the actor"
+        ref = kernel.put(np.ones(200_000))
+        assert kernel.get(caller.read.remote([ref]), timeout=60.0) == 200_000
+        assert [row["Alive"] for row in kernel.nodes()] == [True] * 3
+        del counter, caller, ref, lost
+        assert wait_until_empty() == []
+    return "two nodes were cut off from each other for 11 s, and met again"
+
+
+CHECKS = {check.__name__: check for check in (cycles, store, large, output, idle, cut)}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or CHECKS:

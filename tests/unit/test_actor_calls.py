@@ -58,7 +58,10 @@ class World:
         self.reactor = SimpleNamespace(call_later=lambda seconds, function: self.timers.append(function))
         self.sent: list[tuple[bytes, bytes]] = []
         self.after_batch = lambda leftovers, function: None
-        self.tell_agent = lambda message: None
+        self.told: list[Any] = []
+        self.tell_agent = self.told.append
+        self.flush = lambda: None
+        self.closing = False
         self.caller = ActorCaller(self, Table())  # type: ignore[arg-type]
         self.channel: Channel = self.caller.channel(ACTOR, "Counter")
         self.state(ALIVE, FIRST)
@@ -72,6 +75,12 @@ class World:
     def state(self, state: str, worker: bytes = b"", cause: str = "") -> None:
         self.handlers[op.ACTOR_STATE](None, (op.ACTOR_STATE, ACTOR, state, worker, "", 0, cause, None))
         self.caller.dispatch()
+
+    def ring(self) -> None:
+        """Let all timers ring."""
+        timers, self.timers = self.timers, []
+        for timer in timers:
+            timer()
 
     def call(self, id: bytes, retries: int = 0) -> Call:
         call = Call(id, retries)
@@ -126,4 +135,24 @@ def test_news_of_a_process_that_is_gone_already_is_taken_at_once(world: World) -
     assert call.error is None
     world.state(DEAD)
     assert call.error is not None
-    assert not world.timers
+    world.told.clear()
+    world.ring()
+    assert not world.told, "nothing is left to ask"
+
+
+def test_an_actor_that_could_not_be_reached_and_lives_is_asked_for_and_called_again(world: World) -> None:
+    call, again = world.call(b"open"), world.call(b"repeatable", retries=1)
+    world.lose(FIRST)
+    later = world.call(b"later")
+    assert world.sent == [(FIRST, call.id), (FIRST, again.id)]
+    world.state(ALIVE, FIRST)
+    assert call.error is None, "that may be old news"
+    world.told.clear()
+    world.ring()
+    assert world.told == [(op.SUBSCRIBE_ACTOR, ACTOR)]
+    world.state(ALIVE, FIRST)
+    assert "open() may or may not have run: the actor" in str(call.error)
+    assert "could not be reached for too long. Set max_task_retries" in str(call.error)
+    assert world.sent[2:] == [(FIRST, again.id), (FIRST, later.id)]
+    world.state(ALIVE, FIRST)
+    assert len(world.sent) == 4, "news that comes twice is no news"

@@ -14,7 +14,15 @@ from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.object_verbs import failure_to_raise
 from kernel.runtime.serialization import ValueSerializer
-from kernel_spec.errors import ActorDiedError, GetTimeoutError, KernelError, ObjectLostError, TaskError, UsageError
+from kernel_spec.errors import (
+    ActorDiedError,
+    GetTimeoutError,
+    KernelError,
+    ObjectLostError,
+    SessionEndedError,
+    TaskError,
+    UsageError,
+)
 from kernel_spec.ids import ProcessId
 
 
@@ -42,7 +50,7 @@ def view_of_a_store(*arguments: Any) -> Any:
 def runner() -> CallRunner:
     runtime: Any = SimpleNamespace(
         identity=SimpleNamespace(id=b"process1", node=b"node"),
-        io=SimpleNamespace(send=None),
+        io=SimpleNamespace(send=None, identity=SimpleNamespace(gateway="")),
         serializer=ValueSerializer(),
         store=SimpleNamespace(view=view_of_a_store),
         ownership=SimpleNamespace(objects={}),
@@ -107,3 +115,12 @@ def test_a_constructor_that_ends_its_process_does_not_end_who_asks(
 def test_an_error_of_the_kernel_in_a_constructor_ends_the_actor(runner: CallRunner) -> None:
     _, raised = arrived(runner, lambda: raise_(GetTimeoutError("x")), ends_actor=True)
     assert isinstance(raised, ActorDiedError) and isinstance(raised, GetTimeoutError) and isinstance(raised, TaskError)
+
+
+@pytest.mark.parametrize("agent_lives", [True, False])
+def test_what_fails_because_the_agent_died_is_not_told_as_a_failure(runner: CallRunner, agent_lives: bool) -> None:
+    sent: list[Any] = []
+    runner._send = lambda connection, message: sent.append(message)  # type: ignore[method-assign]
+    runner._runtime.io.agent = SimpleNamespace(closed=not agent_lives)  # type: ignore[assignment]
+    runner.send_failure(SimpleNamespace(), b"task", "f", SessionEndedError("its node agent died"))  # type: ignore[arg-type]
+    assert [message[:2] for message in sent] == ([(op.FAILED, b"task")] if agent_lives else [])

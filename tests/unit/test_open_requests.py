@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kernel.control import words
 from kernel.node.open_requests import OpenRequests
 from kernel.runtime import operations as op
+from kernel.transport.connection import Message
 from kernel_spec.ids import ProcessId
 
 ONE, TWO = ProcessId(b"one"), ProcessId(b"two")
@@ -61,4 +63,50 @@ def test_a_process_that_has_ended_waits_for_nothing() -> None:
 def test_nothing_is_kept_where_no_head_can_follow() -> None:
     requests = OpenRequests()
     requests.asked(ONE, (op.CALL, 1, "nodes", ()))
+    assert list(requests.messages()) == []
+
+
+# -- what another head must hear ---------------------------------------------------------------------------------------
+
+
+def relayed(requests: OpenRequests, *messages: Message) -> list[Message]:
+    """Have a process say something; return it as it goes to the head."""
+    for message in messages:
+        requests.asked(ONE, message)
+    return [(words.FROM_PROCESS, ONE, message) for message in messages]
+
+
+def test_what_was_answered_is_not_done_a_second_time() -> None:
+    requests = watching()
+    call, wish = (op.CALL, 1, "kv_put", (b"k", b"1")), (op.REQUEST_LEASE, b"a", "shape")
+    made = (op.CREATE_ACTOR, b"x", b"description")
+    unheard = relayed(requests, call, made, wish)
+    requests.answered(ONE, (op.REPLY, 1, True))
+    requests.answered(ONE, (op.LEASE_GRANTED, b"a", b"worker", "", {}, {}))
+    told = list(requests.to_tell(unheard))
+    assert told == [(words.FROM_PROCESS, ONE, (op.SUBSCRIBE_ACTOR, b"x")), (words.FROM_PROCESS, ONE, made)]
+
+
+def test_what_is_open_is_told_once_and_in_its_place() -> None:
+    requests = watching()
+    relayed(requests, old := (op.CALL, 1, "nodes", ()))
+    unheard = relayed(requests, (op.FORGET_ACTOR, b"x"), (op.CALL, 2, "kill_actor", (b"x",)))
+    assert list(requests.to_tell(unheard)) == [(words.FROM_PROCESS, ONE, old), *unheard]
+
+
+def test_what_an_earlier_head_was_told_of_the_node_is_told_as_it_is_now() -> None:
+    outdated = [
+        (words.NODE, b""), (words.DRAINING, None), (words.LEASE_HELD, b"", b"", False),
+        (words.WORKER_FOUND, b"a", b"w"), (words.LEASE_BLOCKED, b"a", True), (words.ANSWER, 1, None), (words.ALL_TOLD,),
+    ]  # fmt: skip
+    kept = (words.WORKER_DIED, b"w", 1, "killed", op.DIED)
+    assert list(watching().to_tell([*outdated, kept])) == [kept]
+
+
+def test_a_worker_that_was_given_up_stays_open_until_its_end_is_told() -> None:
+    requests = watching()
+    requests.asked(ONE, (op.RETURN_LEASE, b"a", False, b"idle"))
+    requests.asked(ONE, broken := (op.RETURN_LEASE, b"b", True, b"dead"))
+    assert list(requests.messages()) == [(ONE, broken)]
+    requests.answered(ONE, (op.PROCESS_DIED, b"dead", "signal 9", op.DIED))
     assert list(requests.messages()) == []

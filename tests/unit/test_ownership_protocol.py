@@ -414,7 +414,7 @@ class SeenWhilePutting:
     [
         lambda ownership: ownership.drop_idle_views(),
         lambda ownership: Worker._is_needed(
-            SimpleNamespace(_instance=None, runtime=SimpleNamespace(ownership=ownership))
+            SimpleNamespace(_instance=None, _lets_go=False, runtime=SimpleNamespace(ownership=ownership))
         ),
         lambda ownership: Inspection._explain_matches(
             SimpleNamespace(_ownership=ownership, _match=lambda entry: entry.owner), b"object"

@@ -397,7 +397,7 @@ def test_a_connection_closed_before_it_stands_leaves_nothing(node):
     connection.close("changed my mind")
     assert connection.info[1] == ["changed my mind"]
     node.until(lambda: node.refused)
-    assert (descriptors(), node.reactor.watched) == before
+    node.until(lambda: (descriptors(), node.reactor.watched) == before)
 
 
 def test_opening_a_socket_to_nobody(node):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -71,7 +71,10 @@ class Side:
 
     def join(self) -> None:
         self.uplink.join()
-        self.uplink.begin({"host": "here"}, self.told.append, lambda: self.snapshot, self.lost.append)
+        self.uplink.begin({"host": "here"}, self.told.append, self._snapshot, self.lost.append)
+
+    def _snapshot(self, unheard: Sequence[Message]) -> list[Message]:
+        return [*self.snapshot, *unheard]
 
     def until(self, condition: Callable[[], object], what: str) -> None:
         def turn() -> object:

@@ -1,0 +1,119 @@
+"""Disks that are really full: that of the head's metadata, and that of a node's logs, sockets and spilled objects."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+
+import kernel
+from kernel import exceptions
+from kernel.testing import Cluster
+from kernel.testing.disks import SmallDisk, why_not
+from kernel.testing.faults import kill, wait_until
+
+MB = 1 << 20
+SECONDS = 40.0
+
+
+def on_a_small_disk(size: int) -> Callable[[Callable[[SmallDisk], None]], Callable[[], None]]:
+    """Give a test a disk of that size; where there can be none, let it pass, with a warning."""
+
+    def decorate(test: Callable[[SmallDisk], None]) -> Callable[[], None]:
+        @functools.wraps(test)
+        def run() -> None:
+            if reason := why_not():
+                warnings.warn(pytest.PytestWarning(f"NOT TRIED on a full disk: {reason}"), stacklevel=2)
+                return
+            kernel.shutdown()
+            with SmallDisk(size) as disk:
+                test(disk)
+
+        del run.__wrapped__  # type: ignore[attr-defined]  # its argument is no fixture
+        return run
+
+    return decorate
+
+
+@kernel.remote(num_cpus=0, resources={"there": 1})
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def up(self) -> int:
+        self.count += 1
+        return self.count
+
+
+@kernel.remote(num_cpus=0, resources={"there": 1})
+def speak(value: Any, lines: int = 1) -> Any:
+    for _ in range(lines):
+        print("x" * 1000)
+        print("y" * 1000, file=sys.stderr)
+    return value
+
+
+@kernel.remote(num_cpus=0, resources={"there": 1}, max_retries=0)
+def fill(value: int, size: int) -> numpy.ndarray:
+    return numpy.full(size, value, numpy.uint8)
+
+
+@on_a_small_disk(2 * MB)
+def test_a_head_that_can_write_nothing_down_goes_on_and_catches_up(disk: SmallDisk) -> None:
+    plugins = {"metadata_store": "sqlite"}
+    with Cluster(num_cpus=1, head_apart=True, plugins=plugins, metadata_directory=disk.path) as cluster:
+        cluster.add_node(num_cpus=1, resources={"there": 10})
+        cluster.connect(namespace="tests")
+        before = Counter.options(name="before", lifetime="detached").remote()
+        assert kernel.get(before.up.remote(), timeout=SECONDS) == 1
+        disk.fill()
+        meanwhile = Counter.options(name="meanwhile", lifetime="detached").remote()
+        plain = Counter.remote()
+        assert kernel.get([actor.up.remote() for actor in (before, meanwhile, plain)], timeout=SECONDS) == [2, 1, 1]
+        cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes(3)
+        log = lambda: cluster.head.log("head.log")
+        wait_until(lambda: "can't write down what it must not forget" in log(), SECONDS, "a line in the log")
+        disk.free()
+        wait_until(lambda: "is written down again" in log(), SECONDS, "the end of the backlog")
+        assert log().count("can't write down") == 1, "a full disk is no reason to fill another with logs"
+        cluster.kill_head()
+        again = [kernel.get_actor(name).up.remote() for name in ("before", "meanwhile")]
+        assert kernel.get([*again, plain.up.remote()], timeout=SECONDS) == [3, 2, 2]
+        cluster.wait_for_nodes(3, SECONDS)
+        for name in ("before", "meanwhile"):
+            kernel.kill(kernel.get_actor(name))
+
+
+@on_a_small_disk(48 * MB)
+def test_a_node_whose_disk_is_full_works_on_with_what_is_in_memory(disk: SmallDisk) -> None:
+    with Cluster(num_cpus=1) as cluster:
+        node = cluster.add_node(num_cpus=1, resources={"there": 10}, object_store_memory=32 * MB, root=disk.path)
+        cluster.connect(log_to_driver=False)
+        counter = Counter.remote()
+        assert kernel.get(counter.up.remote(), timeout=SECONDS) == 1
+        spilled = [fill.remote(number, 4 * MB) for number in range(12)]
+        kernel.wait(spilled, num_returns=12, timeout=SECONDS)
+        disk.fill()
+        assert kernel.get([speak.remote(number, 100) for number in range(10)], timeout=SECONDS) == list(range(10))
+        assert kernel.get(counter.up.remote(), timeout=SECONDS) == 2
+        for worker in node.workers()[1:]:
+            kill(worker)
+        assert kernel.get([speak.remote(number) for number in range(10)], timeout=SECONDS) == list(range(10))
+        failed = 0
+        for ref in [fill.remote(number, 4 * MB) for number in range(2)]:
+            try:
+                kernel.get(ref, timeout=SECONDS)
+            except (exceptions.OutOfDiskError, exceptions.ObjectStoreFullError, exceptions.SpillError) as error:
+                failed += 1
+                assert "disk" in str(error) or "space" in str(error), error
+        assert failed, "there was no room for all of them"
+        disk.free()
+        assert [int(kernel.get(ref, timeout=SECONDS)[-1]) for ref in spilled] == list(range(12))
+        assert int(kernel.get(fill.remote(7, 4 * MB), timeout=SECONDS)[0]) == 7
+        spilled.clear()

@@ -1,0 +1,28 @@
+"""Random programs over references on three nodes, beside a model: nothing is freed early, nothing is kept for ever.
+
+`python -m benchmarks.chaos` runs the same programs for minutes, with everything else failing meanwhile.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.chaos.references import Program
+from benchmarks.chaos.soak import wait_until_empty
+from benchmarks.outcome import Outcome
+from kernel.testing import Cluster
+
+PROGRAMS = 3
+STEPS = 60
+
+
+@pytest.mark.parametrize("deaths", [False, True], ids=["everybody lives", "holders are killed"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_live_reference_reads_right_and_a_dead_one_leaves_nothing(cluster: Cluster, seed: int, deaths: bool) -> None:
+    for number in range(PROGRAMS):
+        outcome = Outcome()
+        program = Program(1000 * seed + number, outcome, STEPS, deaths, undisturbed=True)
+        program.run()
+        assert not outcome.wrong, outcome.wrong[0]
+        assert outcome.right["references"] > 0
+        assert wait_until_empty() == [], "\n".join(program.history)

@@ -1,0 +1,44 @@
+"""The wall clock jumps. What decides reads a clock that does not; here is everything that reads the other, and why."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WALL = {("time", "time"), ("time", "time_ns"), ("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today")}
+ALLOWED = {
+    "kernel/api/state.py": "spans on the timeline",
+    "kernel/cli/certificates_command.py": "certificates are valid by the wall clock",
+    "kernel/cli/status_command.py": "how long ago something was, for people",
+    "kernel/cli/stop_command.py": "how long it ran, for people",
+    "kernel/control/door.py": "when a node joined, for people",
+    "kernel/control/head.py": "when something happened, for people and observers",
+    "kernel/control/process_service.py": "when a program joined and left, for people",
+    "kernel/control_plane/services/pub_sub.py": "when something was said, for subscribers",
+    "kernel/local/calls.py": "spans on the timeline",
+    "kernel/local/event_loop.py": "spans on the timeline",
+    "kernel/local/queries.py": "since when, for people",
+    "kernel/node/heads.py": "when a node joined, for people",
+    "kernel/node/log_service.py": "when a line was written, for people",
+    "kernel/node/memory_watch.py": "when a worker was ended, for people",
+    "kernel/node/node_events.py": "when something happened, for people and observers",
+    "kernel/node/sessions.py": "the name of a session, and the age of a directory, which the file system has so",
+    "kernel/runtime/async_executor.py": "spans on the timeline",
+    "kernel/runtime/executor.py": "spans on the timeline",
+    "kernel/transport/certificates.py": "certificates are valid by the wall clock",
+}
+
+
+def readers_of_the_wall_clock() -> set[str]:
+    found = set()
+    for path in [*ROOT.glob("kernel/**/*.py"), *ROOT.glob("spec/**/*.py"), *ROOT.glob("plugins/*/kernel_*/**/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            read = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            if read and (node.value.id, node.attr) in WALL:  # type: ignore[attr-defined]
+                found.add(str(path.relative_to(ROOT)))
+    return found - {"kernel/testing/clocks.py"}
+
+
+def test_nothing_else_reads_the_wall_clock() -> None:
+    assert readers_of_the_wall_clock() == ALLOWED.keys()
