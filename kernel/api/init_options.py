@@ -42,6 +42,8 @@ class InitOptions:
     plugins: Mapping[str, str | Sequence[str] | None]
     head_services: tuple[str, ...]
     plugin_options: Mapping[str, Mapping[str, Any]] | None = None
+    token_file: str | os.PathLike[str] | None = None
+    tls: str | os.PathLike[str] | None = None
 
     def node_resources(self) -> dict[str, float]:
         """Return the resources that were given, by name."""
@@ -109,6 +111,16 @@ _ONLY_AT_START = (
     "plugin_options",
 )  # fmt: skip
 
+_OF_REMOTE_DRIVERS = ("object_store_memory", "object_store_directory", "spill_directory", "temp_dir")
+"""Those of them that a remote driver chooses for itself: it has a store of its own."""
+REMOTE = "kernel://"
+"""How the address of a cluster begins that is joined from outside."""
+
+
+def remote_place(address: str | None) -> str:
+    """Return "HOST:PORT" of `kernel://HOST:PORT`, nothing for any other address."""
+    return address.removeprefix(REMOTE) if address is not None and address.startswith(REMOTE) else ""
+
 
 def check_init(given: InitOptions) -> None:
     """Raise OptionError for values that can't be, and for combinations that make no sense."""
@@ -125,8 +137,14 @@ def check_init(given: InitOptions) -> None:
     given.memory_settings()
     if given.namespace is not None and not given.namespace:
         raise OptionError("namespace must be a non-empty string or None")
+    remote = given.address is not None and given.address.startswith(REMOTE)
+    if not remote and (given.token_file is not None or given.tls is not None):
+        raise OptionError(
+            f'token_file and tls are for a cluster that is joined from outside: address="{REMOTE}HOST:PORT"'
+        )
     if given.address is not None:
-        wrong = [name for name in _ONLY_AT_START if getattr(given, name) is not None]
+        allowed = _OF_REMOTE_DRIVERS if remote else ()
+        wrong = [name for name in _ONLY_AT_START if getattr(given, name) is not None and name not in allowed]
         wrong += [kind for kind in given.chosen_plugins()]
         if wrong:
             raise OptionError(

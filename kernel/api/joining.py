@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from kernel.api.init_options import InitOptions
 from kernel.api.log_printer import LogPrinter
 from kernel.api.runtime_env import prepare_environment
 from kernel.node.descriptor_limit import raise_limit
-from kernel.node.sessions import Session, gateway_at, tls_at
+from kernel.node.sessions import Session, gateway_at, relay_at, tls_at
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
 from kernel.runtime.core import CoreRuntime
@@ -22,12 +23,15 @@ from kernel.transport.authentication import TOKEN_VARIABLE
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import ProcessId
 
+_OF_THIS_MACHINE = ("KERNEL_ADDRESS", "KERNEL_TLS", "KERNEL_TMPDIR")
+
 
 def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRuntime:
     """Connect this program to a running session and return its runtime; `starter` says that it started it."""
     raise_limit()
     process = ProcessId(given.process_id())
-    reached = gateway_at(session.directory), tls_at(session.directory)
+    relay = relay_at(session.directory)
+    reached = gateway_at(session.directory), tls_at(session.directory), relay
     identity = Identity(process, "driver", b"", process, session.directory, session.token(), *reached)
     namespace = given.namespace or process.hex()
     runtime = CoreRuntime(identity, ValueSerializer(), _no_store, namespace)
@@ -37,8 +41,8 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRun
         "prestart": starter and not given.runtime_env,
         "namespace": namespace,
         "cwd": os.getcwd(),
-        "path": list(sys.path),
-        "variables": {name: text for name, text in os.environ.items() if name != TOKEN_VARIABLE} if not starter else {},
+        "path": paths_elsewhere(sys.path) if relay else list(sys.path),
+        "variables": _variables(bool(relay)) if not starter else {},
         "script": sys.argv[0] if sys.argv else "",
         "wants_logs": given.log_to_driver,
         "store_bytes": int(given.driver_object_store_memory or 0),
@@ -56,6 +60,20 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRun
         raise
     runtime.io.interrupts.install()
     return runtime
+
+
+def paths_elsewhere(paths: Sequence[str]) -> list[str]:
+    """Return those of `paths` that are no part of this Python: on another machine that is elsewhere."""
+    own = tuple(os.path.join(prefix, "") for prefix in (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__)))
+    return [path for path in paths if not os.path.join(path, "").startswith(own)]
+
+
+def _variables(elsewhere: bool) -> dict[str, str]:
+    """Return the variables that workers get; with `elsewhere`, without those that mean something here only."""
+    variables = {name: text for name, text in os.environ.items() if name != TOKEN_VARIABLE}
+    if elsewhere:
+        variables = {name: text for name, text in variables.items() if name not in _OF_THIS_MACHINE}
+    return variables
 
 
 def _adopt_plugins(runtime: CoreRuntime) -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernel.api.init_options import InitOptions, check_init, make_local_runtime
+from kernel.api.init_options import REMOTE, InitOptions, check_init, make_local_runtime
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
 from kernel.runtime.current import check_may_start, find_runtime, get_runtime, set_runtime
 from kernel_spec.errors import AlreadyInitializedError, NotInitializedError, PluginNotFoundError, SessionEndedError
@@ -65,6 +65,8 @@ def init(
     spill_target: str | None = None,
     head_services: Sequence[str] = (),
     plugin_options: Mapping[str, Mapping[str, Any]] | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    tls: str | os.PathLike[str] | None = None,
 ) -> SessionInfo:
     """Start a session for this program, or join one, and return what is known about it.
 
@@ -74,7 +76,9 @@ def init(
     machine has, workers are ended; `memory_quotas` says for whom `memory=` is a limit ("actors", "all", "none").
     `driver_object_store_memory` is what this program may hold in the object store (bytes). `address="auto"` joins the
     newest session of this user, a session's directory or name that one, and "HOST:PORT" of a head the cluster there,
-    through the node of it that runs on this machine. `local_mode=True` runs everything in this process, one after
+    through the node of it that runs on this machine. `address="kernel://HOST:PORT"` joins that cluster from outside,
+    through its head's one port, with the token in `token_file` (else in KERNEL_TOKEN) and the certificates in the
+    directory `tls` (else KERNEL_TLS), if it speaks TLS. `local_mode=True` runs everything in this process, one after
     another. Plugins are chosen by name; `plugin_options` says by name what each is told besides, such as
     `{"redis": {"url": "redis://host:6379/0"}}`.
 
@@ -98,13 +102,15 @@ def init(
                 "scheduler": scheduler, "object_store": object_store, "serializer": serializer,
                 "metadata_store": metadata_store, "spill_target": spill_target,
             },
-            tuple(head_services), plugin_options,
+            tuple(head_services), plugin_options, token_file, tls,
         )  # fmt: skip
         check_init(given)
         if configure_logging:
             configure_later(lambda: configure_for_people(given.logging_level), is_debug(given.logging_level))
         if given.local_mode:
             runtime: Runtime = _start_local(given)
+        elif given.address is not None and given.address.startswith(REMOTE):
+            runtime = _start_remote(given)
         elif given.address is not None:
             from kernel.api.joining import join
 
@@ -191,6 +197,21 @@ def _start(given: InitOptions) -> Runtime:
     return runtime
 
 
+def _start_remote(given: InitOptions) -> Runtime:
+    global _agent, _directory
+    from kernel.api.remote import RemoteOptions
+    from kernel.node.launch import await_agent, launched
+
+    options = RemoteOptions.of(given)
+    with launched(options.agent_config, False, given.temp_dir, options.token) as (session, agent):
+        from kernel.api.joining import join
+
+        await_agent(agent, session.directory)
+        runtime = join(given, session)
+    _agent, _directory = agent, session.directory
+    return runtime
+
+
 def _fall_back(given: InitOptions, why: str) -> Runtime:
     Logger("kernel").warning(
         'everything runs in this process (local mode); pip install "kernel[plugins]" for all cores', reason=why
@@ -235,7 +256,7 @@ def _find_session(address: str) -> Session:
             return found
         raise SessionEndedError(
             f"no node of the cluster at {address} runs on this machine, for this user; start one with "
-            f"`kernel start --address {address}`"
+            f'`kernel start --address {address}`, or join from outside with init(address="{REMOTE}{address}")'
         )
     known = ", ".join(session.name for session in sessions) or "none"
     raise SessionEndedError(f"no session answers at {address!r}; running sessions of this user: {known}")

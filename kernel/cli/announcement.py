@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
+from kernel.api.init_options import REMOTE
 from kernel.cli import display
 from kernel.cli.client import SessionClient
 from kernel.cli.start_options import StartOptions
 from kernel.node.sessions import Session, gateway_at
 from kernel.transport.addresses import parse_host_and_port
-from kernel.transport.dialling import numeric_place
+from kernel.transport.connector import numeric_place
 
 _ELSEWHERE = "kernel.token"
 
@@ -65,6 +66,8 @@ def _say_started(
         ways["with"] = f"kernel token --output {_ELSEWHERE}   (copy that file, and let nobody read it)"
         if options.tls is not None:
             ways["and"] = "DIR with node.pem, node.key and ca.pem"
+        secured = ', tls="DIR"' if options.tls else ""
+        ways["outside"] = f'kernel.init("{REMOTE}{gateway}", token_file="{_ELSEWHERE}"{secured})'
     _show(ways | {"end it": "Ctrl-C" if block else "kernel stop"})
 
 

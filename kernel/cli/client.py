@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from kernel.api.init_options import REMOTE
 from kernel.cli.display import Waiting
 from kernel.cli.refusals import Failure, Refusal, nearest
 from kernel.cli.tokens import token_to_join
@@ -102,7 +103,7 @@ class DistantHead:
 
 def find_head(address: str | None = None) -> Session | DistantHead:
     """Return whom to ask: the session that `address` names, or the head at HOST:PORT if it is on no node here."""
-    if address is None or not is_place(address):
+    if address is None or not is_place(address := address.removeprefix(REMOTE)):
         return find_session(address)
     session = session_of_cluster(address, running_sessions())
     if session is not None:

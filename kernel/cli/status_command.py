@@ -170,11 +170,15 @@ def _show_programs(jobs: Sequence[Mapping[str, Any]]) -> None:
     click.echo(f"\n{display.heading('PROGRAMS')}  {', '.join(texts) or 'none'}")
     now = time.time()
     rows = [
-        (str(job["pid"]), display.duration(now - job["started"]), job["namespace"], job["script"] or "-")
-        for job in running
+        (str(job["pid"]), display.duration(now - job["started"]), job["namespace"], _script(job)) for job in running
     ]
     if rows:
         display.table(("PID", "FOR", "NAMESPACE", "SCRIPT"), rows, indent=2)
+
+
+def _script(job: Mapping[str, Any]) -> str:
+    where = f" (outside, on {job['outside']})" if job.get("outside") else ""
+    return (job["script"] or "-") + where
 
 
 def _show_services(services: Mapping[str, Any]) -> None:

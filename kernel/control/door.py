@@ -15,7 +15,7 @@ from kernel.control.visitors import Visitor, visitor_of
 from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON
 from kernel.transport.connection import Connection, Message, may_be_handled
-from kernel.transport.tcp_connection import TcpConnection
+from kernel.transport.tcp_connection import RELAYED_ENDED_SECONDS, TcpConnection
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
@@ -23,6 +23,8 @@ PULSE_SECONDS = 0.5
 LOOK_SECONDS = 0.1
 DEATH_SECONDS = 5.0
 """A node with which no pulse went to and fro for so long is declared dead. The option is `node_death_seconds`."""
+CLIENT_PATIENCE = 3
+"""A remote driver may be silent for so many times as long: its network is not the cluster's, and nothing runs there."""
 ENDED_SECONDS = 0.25
 """How long the link of an agent that has closed its socket is waited for: it dials at once again if it lives."""
 _INTRODUCTIONS = (words.JOIN, op.HELLO)
@@ -40,6 +42,11 @@ class Link:
     heard: float
     node: Node | None = None
     done: int = 0
+
+    @property
+    def is_client(self) -> bool:
+        """Whether it is the agent of a remote driver."""
+        return self.node is not None and self.node.client
 
 
 class Door:
@@ -153,6 +160,8 @@ class Door:
 
     def _describe(self, link: Link, said: Mapping[str, Any]) -> None:
         link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **said)
+        if link.is_client and isinstance(link.connection, TcpConnection):
+            link.connection.ended_seconds = RELAYED_ENDED_SECONDS
         self._head.add_node(link.node)
 
     def _lose(self, link: Link, cause: str) -> None:
@@ -177,7 +186,8 @@ class Door:
             for link in self._links:
                 link.heard += stood_still
         for link in list(self._links):
-            if now - link.heard > self._death_seconds - LOOK_SECONDS:
+            patience = self._death_seconds * (CLIENT_PATIENCE if link.is_client else 1)
+            if now - link.heard > patience - LOOK_SECONDS:
                 self._lose(link, f"nothing was heard of it for {now - link.heard:.1f} s")
         if now - self._pulsed_at >= PULSE_SECONDS:
             self._pulsed_at = now

@@ -100,7 +100,7 @@ class DrainService:
                 if caller is not None and state != "writing" and not weak:  # of a copy there is another
                     owners[object] = caller.node.id
                     self._rows[object] = (object, size, owner, caller.address)
-            stay = [other.id for other in self._head.living_nodes() if not other.draining and other.address]
+            stay = [other.id for other in self._head.working_nodes() if not other.draining and other.address]
             self._carry_out(self.table.stored(node.id, owners, stay, busy or self._is_busy(node.id)))
             self._rows.clear()
 

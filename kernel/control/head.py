@@ -27,6 +27,7 @@ from kernel.control.nodes import Caller, Node
 from kernel.control.observation import Observation
 from kernel.control.process_service import ProcessService
 from kernel.control.questions import Questions
+from kernel.control.remote_drivers import RemoteDrivers
 from kernel.control.restoration import Restoration
 from kernel.logs import Logger
 from kernel.plugins import PluginManager
@@ -97,6 +98,7 @@ class Head:
         )
         queries.install(self)
         self.drains = DrainService(self)
+        self.remote_drivers = RemoteDrivers(self)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -119,7 +121,7 @@ class Head:
         The nodes have left before, or go on without this head until there is another.
         """
         if self.ending is not None:
-            for node in self.living_nodes():
+            for node in self.working_nodes():
                 self.observe(observers.NODE, observers.DEAD, node.id, {"cause": self.ending})
         self.observation.deliver()
         over = self.ending is not None and isinstance(self.metadata, LastingMetadataStore)
@@ -139,44 +141,55 @@ class Head:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def living_nodes(self) -> list[Node]:
-        """Return the nodes that are there."""
+        """Return the nodes that are there, remote drivers' among them."""
         return [node for node in self.nodes.values() if node.alive]
+
+    def working_nodes(self) -> list[Node]:
+        """Return the nodes that are there and on which something may run."""
+        return [node for node in self.living_nodes() if not node.client]
 
     def node_named(self, id: str) -> Node:
         """Return the living node with this id (hexadecimal). Raises OptionError when there is none."""
-        for node in self.living_nodes():
+        for node in self.working_nodes():
             if node.id.hex() == id:
                 return node
-        there = ", ".join(node.id.hex() for node in self.living_nodes())
+        there = ", ".join(node.id.hex() for node in self.working_nodes())
         raise OptionError(f"there is no living node {id!r}; the living nodes are {there}")
 
     def why_fallen(self, id: NodeId) -> str:
         """Return why a node was declared dead, by this head or one before it; nothing if it was not."""
         node = self.nodes.get(id)
-        return node.cause if node is not None and not node.alive else self.fallen.get(id, "")
+        if node is not None and not node.alive:
+            return node.cause
+        return self.fallen.get(id) or self.remote_drivers.fallen.get(id, "")
 
     def add_node(self, node: Node) -> None:
         """A node joined."""
         self.nodes[node.id] = node
-        self.journal.node(node.id)
-        self.journal.address(node.id, node.address)
-        self.observe(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
+        self.remote_drivers.node_added(node)
         node.send((words.OBSERVE, self.observation.active))
-        self.desk.add_node(node.id, node.total, dict(node.labels), node.devices)
+        if not node.client:
+            self.journal.node(node.id)
+            self.journal.address(node.id, node.address)
+            self.observe(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
+            self.desk.add_node(node.id, node.total, dict(node.labels), node.devices)
 
     def remove_node(self, node: Node, cause: str) -> None:
         """A node is gone, with all of its processes."""
         if not node.alive:
             return
         node.alive, node.cause = False, cause
-        self.journal.node(node.id, cause)
-        self.observe(observers.NODE, observers.DEAD, node.id, {"cause": cause})
+        self.remote_drivers.node_removed(node)
+        if not node.client:
+            self.journal.node(node.id, cause)
+            self.observe(observers.NODE, observers.DEAD, node.id, {"cause": cause})
         if self.ending is None:
-            self.log.warning("a node is gone", node=node.id.hex(), host=node.host, cause=cause)
+            what = "a remote driver is gone" if node.client else "a node is gone"
+            self.log.warning(what, node=node.id.hex(), host=node.host, cause=cause)
         self._questions.lost(node.id)
         lost = [caller.id for caller in self.callers.values() if caller.node is node]
         self.groups.node_lost(node, cause)
-        workers = set(lost).union(self.desk.remove_node(node.id))
+        workers = set(lost).union([] if node.client else self.desk.remove_node(node.id))
         for other in self.living_nodes():
             other.send((words.PROCESSES_GONE, lost, node.address))
         for id in lost:

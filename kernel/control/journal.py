@@ -20,6 +20,7 @@ from kernel_spec.metadata import MetadataStore
 
 _ACTORS, _GROUPS, _JOBS = "head:actors", "head:placement_groups", "head:jobs"
 _ENVIRONMENTS, _NODES = "head:environments", "head:nodes"
+_CLIENTS = "head:remote_drivers"
 _BESIDE, _ADDRESSES = "head:beside", "head:addresses"
 
 
@@ -122,6 +123,14 @@ class Journal:
         found = {value.decode() for key, value in self._store.scan(_ADDRESSES) if NodeId(key) in nodes}
         return found - {""}
 
+    def client(self, id: NodeId, cause: str = "") -> None:
+        """The agent of a remote driver has joined, or (with a cause) is gone."""
+        self._put(_CLIENTS, id, cause.encode())
+
+    def forget_client(self, id: NodeId) -> None:
+        """The agent of a remote driver that is gone is remembered no longer."""
+        self._put(_CLIENTS, id, None)
+
     def beside(self, node: NodeId) -> None:
         """Say which node is beside this head. The one beside an earlier head has ended, if it is another."""
         if not self.durable:
@@ -150,3 +159,7 @@ class Journal:
     def nodes(self) -> dict[NodeId, str]:
         """Return the nodes there were, with the cause of death of those that are gone."""
         return {NodeId(key): value.decode() for key, value in self._store.scan(_NODES)}
+
+    def clients(self) -> dict[NodeId, str]:
+        """Return the agents of remote drivers there were, with the cause of death of those that are gone."""
+        return {NodeId(key): value.decode() for key, value in self._store.scan(_CLIENTS)}

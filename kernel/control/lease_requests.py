@@ -43,7 +43,7 @@ class LeaseRequests:
         self.ask(request, caller)
 
     def _nodes_at(self, near: Mapping[str, int]) -> dict[NodeId, int]:
-        return {node.id: near[node.address] for node in self._head.living_nodes() if node.address in near}
+        return {node.id: near[node.address] for node in self._head.working_nodes() if node.address in near}
 
     def ask(self, request: LeaseRequest, holder: Caller | None) -> None:
         """Ask the scheduler for a worker, unless there will never be one."""
@@ -82,7 +82,10 @@ class LeaseRequests:
         cause = head.why_fallen(id)
         if cause:
             return f"that is gone: {cause}"
-        return "" if id in head.nodes or head.restoration.active else "there never was such a node"
+        node = head.nodes.get(id)
+        if node is not None and node.client:
+            return "that is a remote driver's, where nothing runs"
+        return "" if node is not None or head.restoration.active else "there never was such a node"
 
     def environment_for(self, caller: Caller, asked: Mapping[str, Any] | None) -> str:
         """Return the key of what a process asks for: what that adds to its own environment."""

@@ -21,7 +21,8 @@ def node_rows(head: Head) -> list[dict[str, Any]]:
     snapshot = head.desk.scheduler.snapshot()
     now = head.reactor.clock()
     dead = [_fallen_row(id.hex(), cause) for id, cause in head.fallen.items() if id not in head.nodes]
-    rows = [_row(node, now, snapshot.available.get(node.id, {})) for node in head.nodes.values()]
+    nodes = [node for node in head.nodes.values() if not node.client]
+    rows = [_row(node, now, snapshot.available.get(node.id, {})) for node in nodes]
     hidden = max(0, sum(not row["Alive"] for row in (*dead, *rows)) - SHOWN_DEAD)
     shown = []
     for row in (*dead, *rows):

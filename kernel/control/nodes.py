@@ -15,6 +15,7 @@ from kernel_spec.ids import JobId, NodeId, ProcessId
 class Node:
     """One node. `send` queues a message to its agent; `total` is in plain quantities.
 
+    A `client` is no more than the agent of a remote driver: nothing runs there, and it is not counted.
     `known` holds the jobs and environments that its agent has been told about. `heard` is when it last said anything
     (on the reactor's clock), None for one in the head's own process.
     """
@@ -33,6 +34,7 @@ class Node:
     alive: bool = True
     cause: str = ""
     heard: float | None = None
+    client: bool = False
     draining: bool = False
     drained: bool = False
 

@@ -67,6 +67,8 @@ class Answers:
         if name in ("CPU", "GPU", "memory", "object_store_memory"):
             raise OptionError(f"{name} is fixed when the node starts; only custom resources can be set at run time")
         node = self._head.node_named(node_id) if node_id else caller.node
+        if node.client:
+            raise OptionError("a remote driver has no node of its own whose resources it could set: say node_id=...")
         if quantity:
             node.total[name] = quantity
         else:
@@ -106,8 +108,8 @@ class Answers:
                     "placement_groups": head.groups.list(),
                     "jobs": self._jobs(),
                     "services": head.services.shown,
-                    "store": _add([report["store"] for report in known]),
-                    "memory": _memory(reports),
+                    "store": _add([report["store"] for report in self._of_nodes(reports).values()]),
+                    "memory": _memory(self._of_nodes(reports)),
                     "problems": {name: str(error) for name, error in head.manager.problems.items()},
                 }
             )
@@ -204,10 +206,10 @@ class Answers:
                             "rows": rows,
                         }
                     )
-                usage = _add([report["store"] for report in known])
+                usage = _add([report["store"] for report in self._of_nodes(reports).values()])
                 stored = [row for report in known for row in report["stored"]]
                 found = {"usage": usage, "stored": stored, "processes": processes, "silent": silent}
-                later.set(Pickled.of({**found, "memory": _memory(reports)}))
+                later.set(Pickled.of({**found, "memory": _memory(self._of_nodes(reports))}))
 
             asked = {process.id: process for process in self._processes()}
             self._ask_processes("references", with_processes, limit)
@@ -322,12 +324,18 @@ class Answers:
         self._head.reactor.call_later(PATIENCE_SECONDS, give_up)
         return later
 
+    def _of_nodes(self, reports: Mapping[NodeId, Any]) -> dict[NodeId, Any]:
+        """Return the reports of nodes that answered; what a remote driver has is its own."""
+        working = {node.id for node in self._head.working_nodes()}
+        return {id: report for id, report in reports.items() if report is not None and id in working}
+
     def _jobs(self) -> list[dict[str, Any]]:
         callers = self._head.callers
         return [
             {
                 "job_id": job.id.hex(),
                 "node_id": callers[job.driver].node.id.hex() if job.driver in callers else "",
+                "outside": _host_outside(callers.get(job.driver)),
                 "pid": job.pid,
                 "namespace": job.namespace,
                 "script": job.script,
@@ -339,9 +347,14 @@ class Answers:
         ]
 
 
+def _host_outside(driver: Caller | None) -> str:
+    """Return the host of a remote driver that is there, nothing of any other."""
+    return driver.node.host if driver is not None and driver.node.client else ""
+
+
 def _memory(reports: Mapping[NodeId, Any]) -> dict[str, Any]:
-    """Return what the nodes that answered say of their memory, by id."""
-    return {node.hex(): report["memory"] for node, report in reports.items() if report is not None}
+    """Return what the nodes say of their memory, by id."""
+    return {node.hex(): report["memory"] for node, report in reports.items()}
 
 
 def _sum(amounts: Iterable[Any]) -> dict[str, float]:

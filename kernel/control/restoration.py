@@ -44,7 +44,7 @@ class Restoration:
         for group in head.journal.groups():
             head.groups.table.restore(group)
         nodes = head.journal.nodes()
-        self._missing = {id for id, cause in nodes.items() if not cause}
+        self._missing = {id for id, cause in nodes.items() if not cause} | head.remote_drivers.restore()
         head.fallen = {id: cause for id, cause in nodes.items() if cause}
         self.active = True
         head.desk.hold()
@@ -68,7 +68,7 @@ class Restoration:
             return
         self.active = False
         head = self._head
-        for id in self._missing:
+        for id in self._missing - head.remote_drivers.missing(self._missing):
             head.fallen[id] = "it did not come back when the head was started again"
             head.journal.node(id, head.fallen[id])
         self._mourn_the_fallen()

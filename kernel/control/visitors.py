@@ -32,7 +32,7 @@ class Visitor(Caller):
     @property
     def node(self) -> Node:  # type: ignore[override]
         """The first living node. Raises SessionEndedError when there is none."""
-        for node in self._head.living_nodes():
+        for node in self._head.working_nodes():
             return node
         raise SessionEndedError("the head has just been started, and no node has joined it yet; ask again in a moment")
 

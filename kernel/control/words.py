@@ -74,6 +74,8 @@ DRAIN = 135
 """seconds left or None: let idle workers go, and tell the next head. The node is to leave."""
 RESOURCE = 136
 """name, quantity: the node has so much of a custom resource from now on."""
+MEMBER = 139
+"""to the node beside the head: place of a node's gateway, whether that is there. Remote drivers are relayed to it."""
 
 # -- joining, on links between processes ---------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from kernel.node.output_routing import OutputRouting
 from kernel.node.package_fetcher import PackageFetcher
 from kernel.node.packages import Packages
 from kernel.node.process_table import ProcessTable
+from kernel.node.relay.service import RelayService
 from kernel.node.shutdown import shut_down
 from kernel.node.store_service import StoreService
 from kernel.node.template_link import TemplateLink
@@ -82,7 +83,7 @@ class Agent:
         self.jobs: dict[JobId, Mapping[str, Any]] = {}
         """The surroundings of each job's workers (see `Job.surroundings`)."""
         self._departed = Departed()
-        self.devices = detect_devices(manager.all("accelerator"))
+        self.devices = [] if config.relay else detect_devices(manager.all("accelerator"))
         self.store_bytes = choose_store_bytes(config.store_bytes)
         self.packages = Packages(config.directory)
         self.package_fetcher = PackageFetcher(self.packages, reactor, self.tell_head)
@@ -96,6 +97,7 @@ class Agent:
         self.store = self._open_store()
         self.memory = MemoryWatch(self)
         self.exchange = self._open_exchange()
+        self.relay = self._open_relay(uplink is None or head_child is not None)
         self.output = OutputRouting(self.pool, self.processes, self.tell_head)
         self.logs = LogService(
             reactor, os.path.join(config.directory, "logs"), self.output.origin, self.output.on_lines
@@ -119,9 +121,9 @@ class Agent:
 
     def _open_gateway(self) -> Gateway | None:
         config = self.config
-        if not config.listen:
+        if not config.listen and not config.relay:
             return None
-        host, port = parse_host_and_port(config.listen)
+        host, port = parse_host_and_port(config.listen) if config.listen else ("", 0)
         sockets = os.path.join(config.directory, "sockets")
         try:
             return Gateway(host, port, config.token, self.reactor, sockets, self._refused, tls=self.tls)
@@ -130,20 +132,21 @@ class Agent:
 
     @property
     def gateway_address(self) -> str:
-        """Where other machines reach this node ("HOST:PORT"), "" if they can't."""
+        """The place where other machines reach this node, "" if they can't."""
         if self.gateway is None:
             return ""
+        if self.config.relay:
+            return self.config.advertised
         if not self.config.advertised:
             return self.gateway.address
         host, port = parse_host_and_port(self.config.advertised)
         return format_host_and_port(host, port or self.gateway.port)
 
     def _open_account(self) -> NodeAccount:
-        config = self.config
+        config, place, clock = self.config, self.gateway_address, self.reactor.clock
         reached = config.advertised or config.listen
-        host = parse_host_and_port(reached)[0] if reached else "127.0.0.1"
-        total = total_resources(config.resources, self.devices, host, self.store_bytes)
-        place, clock = self.gateway_address, self.reactor.clock
+        host = parse_host_and_port(reached)[0] if reached and not config.relay else "127.0.0.1"
+        total = {} if config.relay else total_resources(config.resources, self.devices, host, self.store_bytes)
         return NodeAccount(config, total, self.devices, place, self.processes, self.workers, clock)
 
     def _open_store(self) -> StoreService:
@@ -161,19 +164,27 @@ class Agent:
         config = self.config
         head = place_of(config.head) if is_tcp(config.head) else ""
         stays = not config.ephemeral
-        sessions.describe(config.directory, os.getpid(), stays, spill_directory, self.gateway_address, config.tls, head)
+        ways = self.gateway_address, config.tls, head, config.relay
+        sessions.describe(config.directory, os.getpid(), stays, spill_directory, *ways)
 
     def _open_exchange(self) -> ObjectExchange | None:
         """Begin to give objects to other nodes, and to get theirs."""
         if self.gateway is None:
             return None
         place, token, send = self.gateway_address, self.config.token, self.processes.send
-        neighbours = Neighbours(token, self.tls, self.reactor, send, self.store.delete, self.store.keep)
+        relay, store = self.config.relay, self.store
+        neighbours = Neighbours(token, self.tls, self.reactor, send, store.delete, store.keep, relay)
         self.gateway.serve_connections(AGENT, neighbours.on_messages, neighbours.on_close)
         here = self.processes.connections.__contains__
-        exchange = ObjectExchange(place, token, self.tls, self.reactor, self.store, neighbours, send, here)
+        exchange = ObjectExchange(place, token, self.tls, self.reactor, store, neighbours, send, here, relay)
         self.gateway.serve_sockets(TRANSFER, exchange.transfer.serve)
         return exchange
+
+    def _open_relay(self, beside_head: bool) -> RelayService | None:
+        """Begin to relay between remote drivers and nodes, if this is the head's node."""
+        if self.gateway is None or not beside_head:
+            return None
+        return RelayService(self.gateway, self.gateway_address, self.config.directory, self.reactor)
 
     def _join_head(self, uplink: RemoteUplink | None, child: HeadChild | None) -> AgentHead:
         """Join the head to which `uplink` leads; without one, make the head in this process."""

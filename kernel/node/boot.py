@@ -15,6 +15,7 @@ from kernel.logs import configure_later
 from kernel.node.config import AgentConfig
 from kernel.node.descriptor_limit import raise_limit
 from kernel.node.processes import become_subreaper, ignore_terminal_signals, set_title
+from kernel.node.relay.guard import fork_guard
 from kernel.node.rotating_file import RotatingFile
 from kernel.node.standard_logs import keep_standard_logs
 from kernel.node.template_link import TemplateLink
@@ -34,42 +35,56 @@ def main() -> int:
     """Run an agent until its session ends; return the exit code."""
     ready, config, starter = begin("kernel: agent")
     become_subreaper()
-    first = fork_template(config.preload)
+    first = None if config.relay else fork_template(config.preload)
+    if config.relay:
+        fork_guard(config.directory)
     configure_later(lambda: configure_logging(config), debug=config.log_level.lower() == "debug")
     keep_standard_logs(config.log_level)
     reactor = Reactor()
     agent: Agent | None = None
-    template = TemplateLink(
-        reactor,
-        config.preload,
-        lambda id, pid: agent.workers.on_forked(id, pid) if agent else None,
-        lambda id, reason: agent.workers.on_fork_failed(id, reason) if agent else None,
-        lambda pid, status: agent.workers.on_exited(pid, status) if agent else None,
-        lambda: agent.workers.on_template_lost() if agent else None,
-        first,
+    template = (
+        None
+        if first is None
+        else TemplateLink(
+            reactor,
+            config.preload,
+            lambda id, pid: agent.workers.on_forked(id, pid) if agent else None,
+            lambda id, reason: agent.workers.on_fork_failed(id, reason) if agent else None,
+            lambda pid, status: agent.workers.on_exited(pid, status) if agent else None,
+            lambda: agent.workers.on_template_lost() if agent else None,
+            first,
+        )
     )
     # These take as long as what the template imports: so both do it at once.
     from kernel.node.agent import Agent
     from kernel.node.head_child import HeadChild
+    from kernel.node.relay.link import RelayLink
     from kernel.node.uplink import RemoteUplink
     from kernel.plugins import PluginManager
 
     try:
-        uplink = child = None
+        uplink = child = link = None
         if config.head_apart:
             child = HeadChild(config)
             config.head = os.path.join(config.directory, "sockets", "head")
         if config.head:
             uplink = RemoteUplink(config.head, config.token, reactor, NodeId(config.node), config.tls)
-            uplink.join()
+            uplink.join(program=bool(config.relay))
             config.plugins = {**config.plugins, **uplink.settings["plugins"]}
+        if config.relay:
+            link = RelayLink(config.relay, config.token, reactor, NodeId(config.node), config.tls)
+            config.advertised = link.join()
         manager = PluginManager.discover(config.plugins, options=config.plugin_options)
         agent = Agent(config, reactor, manager, uplink, child)
-        agent.attach_template(template)
+        if link is not None and agent.gateway is not None:
+            link.begin(agent.gateway.adopt)
+        if template is not None:
+            agent.attach_template(template)
         if config.ephemeral:
             agent.end_with(starter)
     except Exception as error:
-        template.close()
+        if template is not None:
+            template.close()
         known = isinstance(error, KernelError)
         report(ready, error if known else PluginError(f"the node agent can't start: {error!r}"))
         return 1

@@ -19,6 +19,8 @@ class AgentConfig:
     template imports once for all workers. `head` is the address of the head to join; without one this agent brings
     its own, in a process apart if `head_apart`: then it can die and be started again while all else goes on.
     `listen` ("HOST:PORT") is where other machines come in, and `advertised` what they are told, if that differs.
+    `relay` is the head's port ("HOST:PORT") where this is the agent of a remote driver: it has no resources and runs
+    nothing, and everything leads through there.
     With `tls`, everything between machines is in TLS. `metadata_directory` is the directory that the metadata store is
     told, where that is to outlive the session's.
     A head tells all nodes for how long to look for it when it has gone away (`head_away_seconds`).
@@ -46,6 +48,7 @@ class AgentConfig:
     head_apart: bool = False
     listen: str = ""
     advertised: str = ""
+    relay: str = ""
     tls: TlsFiles | None = None
     metadata_directory: str = ""
     death_seconds: float = 5.0

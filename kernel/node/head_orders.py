@@ -41,6 +41,7 @@ class HeadOrders:
             words.END: agent.stop,
             words.DRAIN: agent.account.drain,
             words.RESOURCE: agent.account.set_resource,
+            words.MEMBER: self._member,
         }
 
     def handle(self, message: Message) -> None:
@@ -59,6 +60,10 @@ class HeadOrders:
         workers = self._agent.workers
         for worker in [worker for worker in workers.pool.workers.values() if worker.key[0] == job]:
             workers.end(worker.id, "its program ended", drain=False)
+
+    def _member(self, place: str, there: bool) -> None:
+        if self._agent.relay is not None:
+            self._agent.relay.member(place, there)
 
     def _processes_gone(self, processes: list[ProcessId], place: str) -> None:
         agent = self._agent

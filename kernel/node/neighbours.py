@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kernel.transport.addresses import AGENT, SCHEME
+from kernel.transport.addresses import AGENT, SCHEME, through
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel.transport.credentials import Credentials
@@ -29,8 +29,9 @@ class Neighbours:
     """Connections to other agents, made when they are first needed.
 
     When one ends, what may not have arrived is said again, until the node is known to be gone: it does no harm twice.
-    A *place* is the gateway ("HOST:PORT") of a node. `forward(process, message)`, `delete(objects)` and
-    `keep(object)` do here what another agent asks for. Feed `on_messages` and `on_close` to the gateway.
+    A *place* is where a node is reached: its gateway ("HOST:PORT"), perhaps behind a relay. `forward(process,
+    message)`, `delete(objects)` and `keep(object)` do here what another agent asks for. `relay` leads to all others, if
+    there is one. Feed `on_messages` and `on_close` to the gateway.
     """
 
     def __init__(
@@ -41,7 +42,9 @@ class Neighbours:
         forward: Callable[[ProcessId, Message], None],
         delete: Callable[[Sequence[ObjectId]], None],
         keep: Callable[[ObjectId], None],
+        relay: str = "",
     ) -> None:
+        self._relay = relay
         self._token = token
         self._tls = tls
         self._reactor = reactor
@@ -122,7 +125,7 @@ class Neighbours:
     def _tell(self, place: str, message: Message) -> None:
         connection = self._connections.get(place)
         if connection is None:
-            address = f"{SCHEME}{place}/{AGENT}"
+            address = through(self._relay, f"{SCHEME}{place}/{AGENT}")
             connection = connect(address, self._token, self._reactor, self.on_messages, self.on_close, self._tls)
             self._connections[place] = connection
         connection.send(message)

@@ -19,7 +19,7 @@ from kernel_spec.version import __version__
 
 
 class NodeAccount:
-    """Of one node, at the gateway `place` ("HOST:PORT"), with the resources `total` (plain quantities).
+    """Of one node, reached at `place`, with the resources `total` (plain quantities).
 
     `requests` are what its processes still wait for. `clock` is the reactor's.
     """
@@ -71,6 +71,7 @@ class NodeAccount:
             "directory": self._config.directory,
             "pid": os.getpid(),
             "version": __version__,
+            "client": bool(self._config.relay),
         }
 
     def introduction(self, peer: Peer) -> Message:

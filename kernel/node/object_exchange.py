@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -11,13 +12,13 @@ from kernel.node.store_service import StoreService
 from kernel.node.transfer.service import Ticket, TransferService
 from kernel.node.transfer.store_link import StoreLink
 from kernel.runtime import operations as op
-from kernel.transport.addresses import SCHEME, TRANSFER, format_host_and_port, is_tcp, parse_tcp
+from kernel.transport.addresses import SCHEME, TRANSFER, is_relayed, is_tcp, place_of, through
 from kernel.transport.connecting import open_socket
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials
 from kernel.transport.reactor import Reactor
 from kernel_spec import store as contract
-from kernel_spec.errors import ObjectLostError
+from kernel_spec.errors import ObjectLostError, OwnerDiedError
 from kernel_spec.ids import ObjectId, ProcessId
 
 CONNECT_SECONDS = 5.0
@@ -28,8 +29,8 @@ _LOOKING, _FETCHING = ProcessId(b"exchange"), ProcessId(b"transfer")
 class ObjectExchange:
     """Between the processes of this node, its store, and the stores of other nodes.
 
-    `place` is this node's own gateway ("HOST:PORT"), `send(process, message)` reaches a process here, `here(process)`
-    says whether it is one.
+    `place` is where this node is reached, `send(process, message)` reaches a process here, `here(process)` says whether
+    it is one. `relay` leads to all other nodes, if there is one.
     """
 
     def __init__(
@@ -42,12 +43,16 @@ class ObjectExchange:
         neighbours: Neighbours,
         send: Callable[[ProcessId, Message], None],
         here: Callable[[ProcessId], bool],
+        relay: str = "",
     ) -> None:
         self._place = place
         self._store = store
         self._link = StoreLink(store, _LOOKING)
         self.neighbours = neighbours
-        dial = partial(open_socket, token=token, timeout=CONNECT_SECONDS, tls=tls)
+
+        def dial(address: str) -> socket.socket:
+            return open_socket(through(relay, address), token, CONNECT_SECONDS, tls)
+
         self.transfer = TransferService(reactor, store, _FETCHING, _address(place), dial)
         self._send = send
         self._here = here
@@ -112,8 +117,13 @@ class ObjectExchange:
         """Pin an object for a process, after it was fetched if it is not in this node's store."""
         _, request, object, size, places, owner, address = message
         client = connection.info.id
-        elsewhere = [_address(place) for place in places if place != self._place]
+        elsewhere = sources(places, self._place)
         waiting = self._readers.setdefault(client, {})
+
+        def fetch() -> None:
+            ticket = self.transfer.pull(object, size, owner, elsewhere.pop(0), fetched)
+            if ticket.then is not None:
+                waiting[request] = ticket
 
         def looked(found: object, error: Exception | None) -> None:
             if error is None:
@@ -122,14 +132,15 @@ class ObjectExchange:
             elif not self._here(client):
                 return
             elif isinstance(error, ObjectLostError) and elsewhere:
-                ticket = self.transfer.pull(object, size, owner, elsewhere, fetched)
-                if ticket.then is not None:
-                    waiting[request] = ticket
+                fetch()
             else:
                 self._fail(client, request, error)
 
         def fetched(error: Exception | None) -> None:
             waiting.pop(request, None)
+            if isinstance(error, ObjectLostError) and not isinstance(error, OwnerDiedError) and elsewhere:
+                fetch()
+                return
             if error is not None:
                 self._fail(client, request, error)
                 return
@@ -155,8 +166,14 @@ class ObjectExchange:
         if self._here(owner):
             self._send(owner, message)
         elif is_tcp(address):
-            place = parse_tcp(address)
-            self.neighbours.forward(format_host_and_port(place.host, place.port), owner, message)
+            self.neighbours.forward(place_of(address), owner, message)
+
+
+def sources(places: Sequence[str], own: str) -> list[list[str]]:
+    """Return where to fetch an object that is at `places`: from nodes, and only then from where they are not."""
+    near = [_address(place) for place in places if place != own and not is_relayed(place)]
+    far = [_address(place) for place in places if place != own and is_relayed(place)]
+    return [some for some in (near, far) if some]
 
 
 def _address(place: str) -> str:

@@ -42,7 +42,8 @@ class Session:
 
     `pid` is its agent's, and `born` tells that from a later process of the same pid; `spill` is where objects are that
     were spilled, if that is known. `gateway` is where other machines reach it, `head` the gateway of the head that it
-    has joined (both "HOST:PORT", or nothing). `ended` says why its agent has ended, if that could say so.
+    has joined (both "HOST:PORT", or nothing). `ended` says why its agent has ended, if that could say so. `relay` is
+    the port by which a remote driver reaches a cluster, nothing where there is a node.
     """
 
     directory: str
@@ -53,6 +54,7 @@ class Session:
     gateway: str = ""
     head: str = ""
     ended: str = ""
+    relay: str = ""
 
     @property
     def name(self) -> str:
@@ -135,9 +137,14 @@ def describe(
     gateway: str = "",
     tls: TlsFiles | None = None,
     head: str = "",
+    relay: str = "",
 ) -> None:
-    """Write down which process is the session's agent, where it keeps spilled objects, and how others reach it."""
+    """Write down which process is the session's agent, where it keeps spilled objects, and how others reach it.
+
+    `relay` is by what it reaches them, where it is the agent of a remote driver.
+    """
     said = {"pid": pid, "stays": stays, "born": birth(pid) or 0, "spill": spill, "gateway": gateway, "head": head}
+    said["relay"] = relay
     said["tls"] = tls.paths() if tls is not None else None
     _write_description(directory, said)
 
@@ -174,6 +181,11 @@ def gateway_at(directory: str) -> str:
     return str(_description(directory).get("gateway", ""))
 
 
+def relay_at(directory: str) -> str:
+    """Return by what the agent of a running session reaches all others ("HOST:PORT"), "" if it does directly."""
+    return str(_description(directory).get("relay", ""))
+
+
 def tls_at(directory: str) -> TlsFiles | None:
     """Return what secures the connections between nodes of a running session, None where they are plain."""
     paths = _description(directory).get("tls")
@@ -186,12 +198,14 @@ def _description(directory: str) -> dict[str, Any]:
 
 
 def running_sessions(given: str | None = None) -> list[Session]:
-    """Return this user's sessions whose agent lives, newest last."""
+    """Return this user's sessions whose agent lives, newest last. That of a remote driver is no one else's to join."""
     root = root_directory(given)
     found = []
     for name in sorted(os.listdir(root)):
         session = _read(_target(os.path.join(root, name)))
-        if session is not None and session.is_running() and os.path.exists(f"{session.directory}/agent.sock"):
+        if session is None or session.relay or not session.is_running():
+            continue
+        if os.path.exists(f"{session.directory}/agent.sock"):
             found.append(session)
     return found
 
@@ -296,7 +310,7 @@ def _register(directory: str) -> None:
 def _read(directory: str) -> Session | None:
     try:
         said = json.loads(Path(directory, "session.json").read_text())
-        texts = [str(said.get(name, "")) for name in ("spill", "gateway", "head", "ended")]
+        texts = [str(said.get(name, "")) for name in ("spill", "gateway", "head", "ended", "relay")]
         return Session(directory, int(said["pid"]), bool(said["stays"]), int(said["born"]), *texts)
     except (OSError, ValueError, KeyError, TypeError):
         return None

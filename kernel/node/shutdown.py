@@ -33,6 +33,8 @@ def shut_down(agent: Agent) -> None:
     agent.store.close()
     agent.logs.close()
     agent.head.close(f"it ended: {agent.ending}")
+    if agent.relay is not None:
+        agent.relay.close()
     if agent.gateway is not None:
         agent.gateway.close()
     if agent.config.ephemeral:

@@ -122,8 +122,11 @@ class RemoteUplink:
         """Whether the head does not want this node (any more)."""
         return bool(self._refusal)
 
-    def join(self, seconds: float = JOIN_SECONDS) -> None:
-        """Wait for the `settings` that the head gives every node. Raises SessionEndedError if it does not let us in."""
+    def join(self, seconds: float = JOIN_SECONDS, program: bool = False) -> None:
+        """Wait for the `settings` that the head gives every node. Raises SessionEndedError if it does not let us in.
+
+        The error is for those who started a node, or for a `program` that is a remote driver.
+        """
         deadline = self._reactor.clock() + seconds
         awaited = self._reactor.clock() + ANOTHER_HEAD_SECONDS
         while not self.settings and self._reactor.clock() < deadline:
@@ -136,7 +139,10 @@ class RemoteUplink:
         if self.settings:
             return
         why = self._refusal or self._lost or f"it did not answer within {seconds:g} s"
-        raise SessionEndedError(f"this node can't join the head at {self._place}: {why}{advice_on(why)}")
+        what = (
+            f"no way to the cluster at {self._place}" if program else f"this node can't join the head at {self._place}"
+        )
+        raise SessionEndedError(f"{what}: {why}{advice_on(why, program)}")
 
     def begin(
         self,

@@ -56,7 +56,7 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
         os.environ.pop(name, None)
     if worker["cwd"]:
         os.chdir(worker["cwd"])
-    sys.path[:] = worker["path"]
+    sys.path[:] = [*worker["path"], *(own for own in sys.path if own not in worker["path"])]
     sys.argv[:] = ["kernel-worker"]
     sys.stdout = sys.__stdout__ = named(sys.stdout, _task_name)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = named(sys.stderr, _task_name)  # type: ignore[misc]

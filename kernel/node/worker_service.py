@@ -93,7 +93,7 @@ class WorkerService:
             "job": step.key[0],
             "variables": {**job["variables"], **variables},
             "unset": [],
-            "cwd": cwd or job["cwd"],
+            "cwd": cwd or (job["cwd"] if os.path.isdir(job["cwd"]) else ""),
             "path": [*paths, *job["path"]],
             "namespace": job["namespace"],
         }

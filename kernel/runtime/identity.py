@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel.transport.addresses import process_address
+from kernel.transport.addresses import process_address, through
 from kernel.transport.credentials import Credentials, TlsFiles
 from kernel_spec.ids import ProcessId
 
@@ -15,7 +15,8 @@ from kernel_spec.ids import ProcessId
 class Identity:
     """Who this process is.
 
-    `gateway` ("HOST:PORT") is where other machines reach its node, "" if they can't; `tls` says that TCP is in TLS.
+    `gateway` is the place where other machines reach its node, "" if they can't; `tls` says that TCP is in TLS. `relay`
+    ("HOST:PORT") is what leads to them, where that can't be done directly.
     """
 
     id: ProcessId
@@ -26,6 +27,7 @@ class Identity:
     token: bytes
     gateway: str = ""
     tls: TlsFiles | None = None
+    relay: str = ""
 
     def socket_path(self, process: ProcessId) -> str:
         """Return where `process` of this node listens."""
@@ -42,7 +44,7 @@ class Identity:
     def near(self, process: ProcessId, address: str) -> str:
         """Return the shortest way to `process` at `address`: past the gateway, if that is this node's own."""
         own = bool(self.gateway) and address == process_address(self.gateway, process)
-        return self.socket_path(process) if own else address
+        return self.socket_path(process) if own else through(self.relay, address)
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernel.runtime.objects import STORED
 from kernel.runtime.task import Task
+from kernel.transport.addresses import is_relayed
 
 NEAR_BYTES = 1 << 20
 """Arguments that are smaller, all together, are no reason to go anywhere: they are there in a moment."""
@@ -16,7 +17,8 @@ def bytes_near(task: Task) -> dict[str, int]:
         if entry.state == STORED:
             size, places = entry.value
             for place in places:
-                found[place] = found.get(place, 0) + size
+                if not is_relayed(place):  # nothing runs there
+                    found[place] = found.get(place, 0) + size
     return found
 
 

@@ -151,8 +151,24 @@ class Cluster:
         self.nodes.append(node)
         return node
 
-    def connect(self, **options: Any) -> SessionInfo:
-        """Make this process a driver of the cluster, on the head's node; `options` are those of `kernel.init`."""
+    @property
+    def address(self) -> str:
+        """Where a program joins the cluster from outside: `kernel://HOST:PORT`."""
+        return f"kernel://{self.head.gateway}"
+
+    @property
+    def token_file(self) -> str:
+        """A file with the cluster's token."""
+        return os.path.join(self.head.directory, "token")
+
+    def connect(self, remote: bool = False, **options: Any) -> SessionInfo:
+        """Make this process a driver of the cluster, on the head's node; `options` are those of `kernel.init`.
+
+        With `remote` it joins from outside, through the head's one port.
+        """
+        if remote:
+            elsewhere = {"address": self.address, "token_file": self.token_file, "temp_dir": self.root}
+            return kernel.init(**{**elsewhere, **options})
         return kernel.init(address=self.head.directory, **options)
 
     def wait_for_nodes(self, count: int, seconds: float = 10.0) -> None:

@@ -55,6 +55,12 @@ class Host:
         """Plug it in again."""
         _ip("-n", self.switch, "link", "set", self.port, "up")
 
+    def reach_only(self, other: Host) -> None:
+        """Leave this host no way to any address but that of `other`."""
+        _ip("-n", self.name, "addr", "flush", "dev", "eth0")
+        _ip("-n", self.name, "addr", "add", f"{self.address}/32", "dev", "eth0")
+        _ip("-n", self.name, "route", "add", f"{other.address}/32", "dev", "eth0")
+
     def listens_at(self) -> list[str]:
         """Return "HOST:PORT" of everything that listens for TCP there (IPv4; IPv6 as it is in /proc)."""
         found = []

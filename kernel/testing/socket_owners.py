@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterator
 
 _SOCKET = "socket:["
+_LISTENS = "0A"
 
 
 def directories_behind(ports: Collection[int], directories: Collection[str]) -> dict[int, str]:
@@ -22,6 +23,22 @@ def directories_behind(ports: Collection[int], directories: Collection[str]) -> 
         if place is not None:
             found |= dict.fromkeys(theirs, place)
     return found
+
+
+def connections_of(pids: Collection[int]) -> list[tuple[str, str, int]]:
+    """Return the TCP sockets (IPv4) of some processes: own place, that of the other end ("" if it listens), process."""
+    rows = {}
+    with open("/proc/net/tcp") as file:
+        next(file)
+        for line in file:
+            _, own, other, state, *rest = line.split()
+            rows[rest[5]] = (_place(own), "" if state == _LISTENS else _place(other))
+    return [(*rows[inode], pid) for pid in pids for inode in _sockets_of(str(pid)) if inode in rows]
+
+
+def _place(text: str) -> str:
+    host, port = text.split(":")
+    return f"{'.'.join(str(number) for number in reversed(bytes.fromhex(host)))}:{int(port, 16)}"
 
 
 def _tcp_sockets() -> Iterator[tuple[int, str]]:
@@ -46,13 +63,18 @@ def _unix_sockets() -> Iterator[tuple[str, str]]:
 def _sockets_of_processes() -> Iterator[set[str]]:
     """Give the inodes of the sockets of each process of this user."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        folder = f"/proc/{pid}/fd"
-        inodes = set()
-        try:
-            for descriptor in os.listdir(folder):
-                target = os.readlink(f"{folder}/{descriptor}")
-                if target.startswith(_SOCKET):
-                    inodes.add(target[len(_SOCKET) : -1])
-        except OSError:
-            pass  # it, or one of its descriptors, is gone meanwhile, or it is another user's
-        yield inodes
+        yield _sockets_of(pid)
+
+
+def _sockets_of(pid: str) -> set[str]:
+    """Return the inodes of the sockets of a process."""
+    folder = f"/proc/{pid}/fd"
+    inodes = set()
+    try:
+        for descriptor in os.listdir(folder):
+            target = os.readlink(f"{folder}/{descriptor}")
+            if target.startswith(_SOCKET):
+                inodes.add(target[len(_SOCKET) : -1])
+    except OSError:
+        pass  # it, or one of its descriptors, is gone meanwhile, or it is another user's
+    return inodes

@@ -2,6 +2,10 @@
 
 HOST is a name or a number (IPv6 in brackets), PORT that of a node's gateway, and TARGET says who behind the gateway
 is meant: a process by its id in hexadecimal, or a service by a word.
+
+Who can't be reached directly is reached by way of a relay: `tcp://HOST:PORT~ROUTE/TARGET`, where HOST:PORT is the
+head's gateway and ROUTE is what lies behind it: the gateway of a node ("HOST:PORT"), or the id in hexadecimal of a
+remote driver's agent, which nobody can dial.
 """
 
 from __future__ import annotations
@@ -16,23 +20,37 @@ SCHEME = "tcp://"
 AGENT = "agent"
 HEAD = "head"
 TRANSFER = "transfer"
+RELAY = "relay"
 LONGEST_TARGET = 32
 """Targets have at most so many characters: they travel in a preamble of fixed length."""
 
-_HOST_AND_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>[0-9]{1,5})")
+VIA = "~"
+"""What stands between a relay and the route behind it."""
+LONGEST_ROUTE = 255
+"""Routes have at most so many characters: their length travels in one byte."""
+
+_HOST_AND_PORT = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\s:/~\[\]]+)):(?P<port>[0-9]{1,5})")
+_CLIENT = re.compile(r"[0-9a-f]{16}")
 _TARGET = re.compile(rf"[a-z0-9_-]{{1,{LONGEST_TARGET}}}")
 
 
 @dataclass(frozen=True, slots=True)
 class TcpAddress:
-    """One target behind one gateway; `str` gives it back as it is written."""
+    """One target behind one gateway, or behind a relay and a route; `str` gives it back as it is written."""
 
     host: str
     port: int
     target: str
+    route: str = ""
+
+    @property
+    def place(self) -> str:
+        """The gateway, with the route behind it if there is one."""
+        gateway = format_host_and_port(self.host, self.port)
+        return f"{gateway}{VIA}{self.route}" if self.route else gateway
 
     def __str__(self) -> str:
-        return f"{SCHEME}{format_host_and_port(self.host, self.port)}/{self.target}"
+        return f"{SCHEME}{self.place}/{self.target}"
 
 
 def is_tcp(address: str) -> bool:
@@ -48,14 +66,42 @@ def parse_tcp(address: str) -> TcpAddress:
             f"{address!r} is no address: expected tcp://HOST:PORT/TARGET, where TARGET is a process id in hexadecimal "
             f"or a word such as {AGENT!r} (at most {LONGEST_TARGET} small letters, digits, '_' and '-')"
         )
-    host, port = parse_host_and_port(place)
-    return TcpAddress(host, port, target)
+    gateway, via, route = place.partition(VIA)
+    host, port = parse_host_and_port(gateway)
+    if via and not is_client(route):
+        parse_host_and_port(route)
+    if len(route) > LONGEST_ROUTE:
+        raise OptionError(f"the route in {address!r} is longer than the {LONGEST_ROUTE} characters that a relay takes")
+    return TcpAddress(host, port, target, route)
 
 
 def place_of(address: str) -> str:
-    """Return the gateway ("HOST:PORT") of a `tcp://` address. Raises OptionError when it is none."""
+    """Return the place (a gateway, "HOST:PORT", with its route if it has one) of a `tcp://` address.
+
+    Raises OptionError when it is none.
+    """
+    return parse_tcp(address).place
+
+
+def is_client(route: str) -> bool:
+    """Return whether a route leads to the agent of a remote driver, rather than to a gateway."""
+    return _CLIENT.fullmatch(route) is not None
+
+
+def is_relayed(place: str) -> bool:
+    """Return whether a place, or an address, is reached by way of a relay only."""
+    return VIA in place
+
+
+def through(relay: str, address: str) -> str:
+    """Return how to reach `address` by way of `relay` ("HOST:PORT"). Paths stay as they are, and all where that is "".
+
+    An address behind a relay already is behind that of the same head, whatever others call it.
+    """
+    if not relay or not is_tcp(address):
+        return address
     parsed = parse_tcp(address)
-    return format_host_and_port(parsed.host, parsed.port)
+    return f"{SCHEME}{relay}{VIA}{parsed.route or parsed.place}/{parsed.target}"
 
 
 def process_address(gateway: str, process: ProcessId) -> str:
@@ -69,7 +115,7 @@ def is_place(text: str) -> bool:
 
 
 def gateway_of(address: str) -> str:
-    """Return the gateway ("HOST:PORT") that an address leads over, nothing for a path."""
+    """Return the place that an address leads to, nothing for a path."""
     return address.removeprefix(SCHEME).partition("/")[0] if is_tcp(address) else ""
 
 

@@ -14,7 +14,7 @@ from kernel.transport.credentials import Credentials
 from kernel.transport.dialling import CONNECT_SECONDS
 from kernel.transport.negotiation import tune
 from kernel.transport.poller import READ, WRITE, make_poller
-from kernel.transport.preamble import preamble, refusal_text
+from kernel.transport.preamble import opening, refusal_text
 from kernel.transport.reactor import Reactor
 from kernel.transport.redialling import Redialler
 from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection
@@ -60,7 +60,7 @@ def open_socket(address: str, token: bytes, timeout: float = 10.0, tls: Credenti
         sock = _unix_socket(address, timeout)
     try:
         if is_tcp(address):
-            sock.sendall(preamble(place.target, secured=tls is not None))
+            sock.sendall(opening(place, tls is not None, token))
             sock = _secured(sock, address, tls, deadline)
         _prove(sock, address, token, deadline)
         sock.settimeout(timeout)
@@ -81,6 +81,8 @@ def _dial(
     resume_seconds: float,
 ) -> TcpConnection:
     connection = TcpConnection(reactor, on_messages, on_close, resume_seconds)
+    if address.route:
+        connection.be_patient()
     Redialler(connection, address, token, tls, reactor, seconds)
     return connection
 

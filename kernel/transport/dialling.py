@@ -1,30 +1,23 @@
-"""Reaching a `tcp://` address without blocking the loop: look up, connect, say who is meant, prove the token."""
+"""Reaching a `tcp://` address without blocking the loop: connect, say who is meant, prove the token."""
 
 from __future__ import annotations
 
-import errno
-import os
 import socket
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from kernel.transport.addresses import TcpAddress
 from kernel.transport.authentication import Handshake
+from kernel.transport.connector import Connector
 from kernel.transport.credentials import Credentials
-from kernel.transport.negotiation import Failure, Negotiation, tune
-from kernel.transport.poller import WRITE
-from kernel.transport.preamble import preamble
+from kernel.transport.negotiation import Failure, Negotiation
+from kernel.transport.preamble import opening
 from kernel.transport.reactor import Reactor
 
 CONNECT_SECONDS = 5.0
 """How long the name service and the other machine have to answer."""
 PROOF_SECONDS = 60.0
 """How long the target then has to prove the token: its machine is there, but it may be busy."""
-
-Place = tuple[int, tuple[Any, ...]]
-"""An address family and an address of it."""
 
 
 class Dialler:
@@ -52,86 +45,32 @@ class Dialler:
         self._reactor = reactor
         self._on_done = on_done
         self._on_failed = on_failed
-        self._seconds = seconds
         self._greeting = greeting
         self._wanted = wanted
-        self._places: list[Place] = []
-        self._socket: socket.socket | None = None
         self._negotiation: Negotiation | None = None
         self._over = False
-        reactor.call_later(seconds, self._expire)
-        if (place := numeric_place(address.host, address.port)) is not None:
-            self._go_to([place])
-        else:
-            threading.Thread(target=self._look_up, name="look-up", daemon=True).start()
+        self._connector = Connector(address.host, address.port, reactor, self._on_connected, self._unconnected, seconds)
 
     def cancel(self) -> None:
         """Give up; nobody is told."""
         self._over = True
-        self._drop_socket()
+        self._connector.cancel()
         if self._negotiation is not None:
             self._negotiation.cancel()
 
-    def _look_up(self) -> None:
-        """Find the host, in a thread of its own: the name service may take its time."""
-        try:
-            places = look_up(self._address.host, self._address.port)
-        except OSError as error:
-            reason = f"the name {self._address.host!r} can't be looked up: {error.strerror}"
-            self._soon(lambda: self._fail(reason, Failure.UNREACHABLE))
-        else:
-            self._soon(lambda: self._go_to(places))
-
-    def _soon(self, function: Callable[[], None]) -> None:
-        self._reactor.call_later(0, function)
-        self._reactor.wake()
-
-    def _go_to(self, places: list[Place]) -> None:
-        if not self._over:
-            self._places = places
-            self._try_next(errno.EADDRNOTAVAIL)
-
-    def _try_next(self, number: int) -> None:
-        """Connect to the next place; `number` says why the one before could not be reached."""
-        self._drop_socket()
-        if not self._places:
-            reason = f"it can't be reached: {os.strerror(number)}"
-            failure = Failure.CLOSED if number == errno.ECONNREFUSED else Failure.UNREACHABLE
-            self._soon(lambda: self._fail(reason, failure))
-            return
-        family, place = self._places.pop(0)
-        try:
-            sock = self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-            sock.setblocking(False)
-            number = sock.connect_ex(place)
-        except OSError as error:
-            number = error.errno or errno.EINVAL
-        if number in (0, errno.EINPROGRESS):
-            self._reactor.register(sock.fileno(), self._on_connected, WRITE)
-        else:
-            self._try_next(number)
-
-    def _on_connected(self, events: int) -> None:
-        sock = self._socket
-        assert sock is not None
-        if number := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            self._try_next(number)
-            return
-        try:
-            sock.getpeername()
-        except OSError:
-            return  # not yet: the event was one of another socket, whose number this has now
-        self._reactor.unregister(sock.fileno())
-        self._socket = None
-        tune(sock)
+    def _on_connected(self, sock: socket.socket) -> None:
         with suppress(OSError):  # who reads will learn of the end
-            sock.send(preamble(self._address.target, secured=self._tls is not None))
+            sock.send(opening(self._address, self._tls is not None, self._token))
         handshake = Handshake(self._token, server=False)
         self._negotiation = Negotiation(
             sock, self._reactor, handshake, self._tls, self._finish, self._fail, self._greeting, self._wanted
         )
         self._reactor.call_later(PROOF_SECONDS, self._expire_proof)
         self._negotiation.begin()
+
+    def _unconnected(self, reason: str, failure: Failure) -> None:
+        """A relay that is away says nothing of who is behind it."""
+        self._fail(reason, Failure.UNREACHABLE if self._address.route else failure)
 
     def _finish(self, sock: socket.socket, rest: bytes) -> None:
         self._over = True
@@ -142,33 +81,5 @@ class Dialler:
             self.cancel()
             self._on_failed(f"no connection to {self._address}: {reason}", failure)
 
-    def _expire(self) -> None:
-        if self._negotiation is None:
-            self._fail(f"nobody has answered within {self._seconds:g} s", Failure.UNREACHABLE)
-
     def _expire_proof(self) -> None:
         self._fail(f"the target did not prove the session token within {PROOF_SECONDS:g} s", Failure.CUT)
-
-    def _drop_socket(self) -> None:
-        if self._socket is not None:
-            self._reactor.unregister(self._socket.fileno())
-            self._socket.close()
-            self._socket = None
-
-
-def numeric_place(host: str, port: int) -> Place | None:
-    """Return where a host given by its number is, or None when it is a name, which has to be looked up."""
-    try:
-        return _places(host, port, socket.AI_NUMERICHOST)[0]
-    except OSError:
-        return None
-
-
-def look_up(host: str, port: int) -> list[Place]:
-    """Return where `host` may be, the likeliest place first. May take seconds; raises OSError when nowhere."""
-    return _places(host, port, 0)
-
-
-def _places(host: str, port: int, flags: int) -> list[Place]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
-    return [(int(family), place) for family, _, _, _, place in found]

@@ -24,24 +24,29 @@ FORGOTTEN = 0xFFFFFFFC
 
 _GREETING = Struct("<B16sQ")
 GREETING_BYTES = _GREETING.size
+_FRESH, _RELAYED = 1, 2
 
 
 class Greeting(NamedTuple):
-    """Which connection a socket is for. `fresh`: the server may never have heard of it."""
+    """Which connection a socket is for.
+
+    `fresh`: the server may never have heard of it; `relayed`: it leads by way of a relay.
+    """
 
     fresh: bool
     connection: bytes
     heard: int
+    relayed: bool = False
 
     def pack(self) -> bytes:
         """Return it as it travels."""
-        return _GREETING.pack(self.fresh, self.connection, self.heard)
+        return _GREETING.pack(self.fresh * _FRESH | self.relayed * _RELAYED, self.connection, self.heard)
 
     @classmethod
     def unpack(cls, data: bytes) -> Greeting:
         """Read what `pack` wrote, at the beginning of `data`."""
-        fresh, connection, heard = _GREETING.unpack_from(data)
-        return cls(bool(fresh), connection, heard)
+        flags, connection, heard = _GREETING.unpack_from(data)
+        return cls(bool(flags & _FRESH), connection, heard, bool(flags & _RELAYED))
 
 
 def new_connection() -> bytes:

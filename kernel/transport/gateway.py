@@ -2,6 +2,7 @@
 
 A connection begins with a preamble (see `preamble`). What begins otherwise is somebody else's protocol, and is spliced
 to a UNIX socket if there is one to splice to. Strangers get five seconds, and nothing of theirs is interpreted here.
+Who wants to be relayed is handed to `crossroads`, which the head's node has.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from kernel.transport.acceptor import Acceptor
 from kernel.transport.addresses import HEAD, format_host_and_port
@@ -21,7 +23,21 @@ from kernel.transport.credentials import Credentials
 from kernel.transport.incoming import IncomingConnections
 from kernel.transport.inlet import SUFFIX, pass_in
 from kernel.transport.listener import HANDSHAKE_SECONDS
-from kernel.transport.preamble import LENGTH, MAGIC, NO_TLS, NOT_HERE, TLS_NEEDED, parse_preamble, refusal
+from kernel.transport.preamble import (
+    CALLED_BACK,
+    MAGIC,
+    NO_TLS,
+    NOT_HERE,
+    RELAYED,
+    TLS_NEEDED,
+    WRONG_TOKEN,
+    kind_of,
+    needed,
+    parse_preamble,
+    parse_route,
+    parse_ticket,
+    refusal,
+)
 from kernel.transport.reactor import Reactor
 from kernel.transport.refusals import Refusals
 from kernel.transport.splice import Splice
@@ -48,8 +64,18 @@ class _Arrival:
     """Whether it was told so, and only has to hear it."""
 
 
+class Crossroads(Protocol):
+    """What a gateway needs of a relay. The sockets are the relay's from then on, and block no more."""
+
+    def forward(self, sock: socket.socket, route: str) -> None:
+        """Somebody who has the token wants what it sends next to go to `route`."""
+
+    def called_back(self, sock: socket.socket, ticket: bytes) -> None:
+        """Somebody dialled back for a ticket."""
+
+
 class Gateway:
-    """Listens on `host` and `port` (0: any that is free), in the loop of `reactor`.
+    """Listens on `host` and `port` (0: any that is free), in the loop of `reactor`; nowhere without a `host`.
 
     `sockets` is the directory in which the processes of this node have their inlets. `on_refused(reason)` hears of
     every connection that was not handed over. With `tls`, who speaks none is refused.
@@ -79,10 +105,14 @@ class Gateway:
         self._splices: set[Splice] = set()
         self._courier = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._courier.setblocking(False)
-        listening = _listen(host, port)
+        self.crossroads: Crossroads | None = None
         self.host = host
-        self.port: int = listening.getsockname()[1]
-        self._acceptor = Acceptor(listening, reactor, self._accepted, self._on_refused)
+        self.port: int = 0
+        self._acceptor: Acceptor | None = None
+        if host:
+            listening = _listen(host, port)
+            self.port = listening.getsockname()[1]
+            self._acceptor = Acceptor(listening, reactor, self._expect, self._on_refused)
 
     @property
     def address(self) -> str:
@@ -117,9 +147,21 @@ class Gateway:
 
         self._targets[target] = Admissions(self._token, self._tls, self._reactor, admitted, self._on_refused)
 
+    def adopt(self, sock: socket.socket) -> None:
+        """Take a connected socket as if it had been accepted: its preamble comes next."""
+        self._expect(sock)
+
+    def refuse(self, sock: socket.socket, answer: int, reason: str) -> None:
+        """Tell who is at the other end why it is not served (see `preamble`), and close its socket."""
+        arrival = _Arrival(sock)
+        self._answer(arrival, answer)
+        self._reactor.call_later(HANDSHAKE_SECONDS, lambda: self._expire(arrival))
+        self._on_refused(reason)
+
     def close(self) -> None:
         """Stop listening, and drop whoever has not been handed over yet. What was, stays."""
-        self._acceptor.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for arrival in list(self._arrivals.values()):
             self._forget(arrival)
             arrival.socket.close()
@@ -131,7 +173,8 @@ class Gateway:
 
     def abandon(self) -> None:
         """Let go of the sockets in a forked child; the parent goes on listening."""
-        self._acceptor.abandon()
+        if self._acceptor is not None:
+            self._acceptor.abandon()
         self._courier.close()
         for arrival in self._arrivals.values():
             arrival.socket.close()
@@ -142,13 +185,10 @@ class Gateway:
 
     # -- arriving --------------------------------------------------------------------------------------------------
 
-    def _accepted(self, sock: socket.socket) -> None:
+    def _expect(self, sock: socket.socket) -> None:
         if len(self._arrivals) >= MAXIMUM_STRANGERS:
             oldest = next(iter(self._arrivals.values()))
             self._refuse(oldest, "too many connections at once that did not say whom they are for")
-        self._expect(sock)
-
-    def _expect(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         arrival = _Arrival(sock)
         self._arrivals[sock.fileno()] = arrival
@@ -157,7 +197,7 @@ class Gateway:
 
     def _on_first_bytes(self, arrival: _Arrival) -> None:
         try:
-            data = arrival.socket.recv(LENGTH - len(arrival.read))
+            data = arrival.socket.recv(needed(arrival.read) - len(arrival.read))
         except BlockingIOError:
             return
         except OSError:
@@ -168,7 +208,7 @@ class Gateway:
             self._splice(arrival)
         elif not data:
             self._refuse(arrival, "a peer closed the connection before it said whom it is for")
-        elif len(arrival.read) == LENGTH:
+        elif len(arrival.read) == needed(arrival.read):
             self._forget(arrival)
             self._dispatch(arrival)
 
@@ -192,6 +232,9 @@ class Gateway:
 
     def _dispatch(self, arrival: _Arrival) -> None:
         try:
+            if kind_of(arrival.read) in (RELAYED, CALLED_BACK):
+                self._cross(arrival)
+                return
             target, secured = parse_preamble(arrival.read)
         except ProtocolError as error:
             self._refuse(arrival, str(error))
@@ -209,6 +252,22 @@ class Gateway:
         else:
             self._answer(arrival, NOT_HERE)
             self._on_refused(f"a peer asked for {target!r}, which is not here")
+
+    def _cross(self, arrival: _Arrival) -> None:
+        """Hand over who wants to be relayed, or dials back."""
+        if self.crossroads is None:
+            self.refuse(
+                arrival.socket, NOT_HERE, "a peer asked to be relayed, which the node beside the head does alone"
+            )
+        elif kind_of(arrival.read) == CALLED_BACK:
+            self.crossroads.called_back(arrival.socket, parse_ticket(arrival.read))
+        else:
+            try:
+                route = parse_route(arrival.read, self._token)
+            except ProtocolError as error:
+                self.refuse(arrival.socket, WRONG_TOKEN, str(error))
+            else:
+                self.crossroads.forward(arrival.socket, route)
 
     def _pass(self, arrival: _Arrival, target: str, deadline: float) -> None:
         try:

@@ -62,11 +62,14 @@ class IncomingConnections:
                     sock.send(words.CONTROL.pack(words.FORGOTTEN, 0))
                 sock.close()
                 return
-            connection = self._new(greeting.connection)
+            connection = self._new(greeting)
         connection.attach(sock, greeting.heard, rest[words.GREETING_BYTES :])
 
-    def _new(self, name: bytes) -> TcpConnection:
+    def _new(self, greeting: words.Greeting) -> TcpConnection:
+        name = greeting.connection
         connection = TcpConnection(self._reactor, self._first_messages, self._closed, self._resume_seconds, True)
+        if greeting.relayed:
+            connection.be_patient()
         connection.on_end = lambda: self._forget(name)
         self._silent.add(connection)
         self._known[name] = connection

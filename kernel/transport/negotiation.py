@@ -10,7 +10,7 @@ from enum import Enum
 
 from kernel.transport.authentication import Handshake
 from kernel.transport.credentials import Credentials
-from kernel.transport.preamble import WRONG_TOKEN, refusal, refusal_text
+from kernel.transport.preamble import WRONG_TOKEN, refusal, refusal_of
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ProtocolError
 
@@ -44,6 +44,13 @@ class Failure(Enum):
     """Somebody answered, and the connection broke before both sides were sure of each other."""
     REFUSED = "refused"
     """One side does not want the other: trying again is no use."""
+
+
+_FAILURES = {
+    errno.EPROTO: Failure.REFUSED,
+    errno.EHOSTUNREACH: Failure.UNREACHABLE,
+    errno.ECONNREFUSED: Failure.CLOSED,
+}
 
 
 class Negotiation:
@@ -130,8 +137,8 @@ class Negotiation:
             return
         if not data:
             self.fail("the peer closed the connection during the handshake", Failure.CUT)
-        elif reason := refusal_text(data):
-            self.fail(reason, Failure.REFUSED)
+        elif (refused := refusal_of(data)) is not None:
+            self.fail(refused.strerror or "", _kind(refused))
         else:
             self._feed(data)
 
@@ -159,4 +166,4 @@ class Negotiation:
 
 
 def _kind(error: OSError) -> Failure:
-    return Failure.REFUSED if error.errno == errno.EPROTO else Failure.CUT
+    return _FAILURES.get(error.errno or 0, Failure.CUT)

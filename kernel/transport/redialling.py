@@ -46,7 +46,7 @@ class Redialler:
     def _dial(self) -> None:
         if self._connection.closed or self._connection.fd >= 0:
             return
-        greeting = words.Greeting(self._connection.fresh, self._name, self._connection.heard)
+        greeting = words.Greeting(self._connection.fresh, self._name, self._connection.heard, bool(self._address.route))
         self._dialler = Dialler(
             self._address,
             self._token,

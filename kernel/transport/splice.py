@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Callable
+from contextlib import suppress
 
 from kernel.transport.poller import READ, WRITE
 from kernel.transport.reactor import Reactor
 
-_CHUNK = 64 * 1024
-_FULL = 256 * 1024
-"""A side that has so much still to be written is not read for more."""
+_CHUNK = 256 * 1024
+"""So much is read at once, and so much is held for a direction at most: before it is written no more is read."""
+_RESET, _IN_GOOD_ORDER = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
+"""Times to linger: closing breaks the connection, or ends it after what was sent."""
 
 
 class _Side:
@@ -18,7 +21,7 @@ class _Side:
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
-        self.to_write = bytearray()
+        self.to_write = b""
         self.ended = False
         """Whether it has said its last byte."""
         self.shut = False
@@ -29,7 +32,8 @@ class _Side:
 class Splice:
     """Connects `left` and `right` until both have ended, or one breaks; `first` was read from `left` already.
 
-    Owns both sockets. `on_end(splice)` is called once, when they are closed.
+    Owns both sockets. `on_end(splice)` is called once, when they are closed. With `brittle`, any end but one in good
+    order breaks both, even that of this process: nobody may take it for one that his peer has meant.
     """
 
     def __init__(
@@ -39,14 +43,17 @@ class Splice:
         first: bytes,
         reactor: Reactor,
         on_end: Callable[[Splice], None],
+        brittle: bool = False,
     ) -> None:
         self._reactor = reactor
         self._on_end = on_end
         self._left, self._right = _Side(left), _Side(right)
-        self._right.to_write += first
+        self._right.to_write = first
         self._closed = False
         left.setblocking(False)
         right.setblocking(False)
+        if brittle:
+            self._linger(_RESET)
         self._watch()
 
     def close(self) -> None:
@@ -59,6 +66,11 @@ class Splice:
             side.socket.close()
         self._on_end(self)
 
+    def _linger(self, how: bytes) -> None:
+        for side in (self._left, self._right):
+            with suppress(OSError):  # it may be broken already, which who reads from it will learn
+                side.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, how)
+
     def abandon(self) -> None:
         """Let go of the sockets in a forked child."""
         for side in (self._left, self._right):
@@ -68,7 +80,7 @@ class Splice:
         try:
             if events & WRITE:
                 self._write(side)
-            if events & ~WRITE and not side.ended and len(other.to_write) < _FULL:
+            if events & ~WRITE and not side.ended and not other.to_write:
                 self._read(side, other)
         except BlockingIOError:
             pass
@@ -76,6 +88,7 @@ class Splice:
             self.close()
             return
         if self._left.shut and self._right.shut:
+            self._linger(_IN_GOOD_ORDER)
             self.close()
         else:
             self._watch()
@@ -83,14 +96,14 @@ class Splice:
     def _read(self, side: _Side, other: _Side) -> None:
         data = side.socket.recv(_CHUNK)
         side.ended = not data
-        other.to_write += data
+        other.to_write = data
         self._write(other)
 
     def _write(self, side: _Side) -> None:
         other = self._left if side is self._right else self._right
         if side.to_write:
-            sent = side.socket.send(side.to_write[: 4 * _CHUNK])
-            del side.to_write[:sent]
+            sent = side.socket.send(side.to_write)
+            side.to_write = side.to_write[sent:]
         if other.ended and not side.to_write and not side.shut:
             side.shut = True
             side.socket.shutdown(socket.SHUT_WR)
@@ -99,7 +112,7 @@ class Splice:
         """Watch each socket for what can be done with it: one that is only full or ended would be ready for ever."""
         for side, other in ((self._left, self._right), (self._right, self._left)):
             wanted = WRITE if side.to_write else 0
-            if not side.ended and len(other.to_write) < _FULL:
+            if not side.ended and not other.to_write:
                 wanted |= READ
             if wanted != side.watched:
                 self._reactor.unregister(side.socket.fileno())

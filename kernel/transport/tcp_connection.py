@@ -16,8 +16,12 @@ from kernel_spec.errors import ProtocolError
 
 RESUME_SECONDS = 10.0
 """How long after a cut both sides try to go on before the peer counts as lost."""
+RELAYED_RESUME_SECONDS = 60.0
+"""The same for a connection by way of a relay, that is the head's node: as long as nodes wait for another head."""
 ENDED_SECONDS = 1.0
 """The same where the other side closed its socket in good order, or nobody listens there: it has ended, most likely."""
+RELAYED_ENDED_SECONDS = 3.0
+"""The same by way of a relay: on the way to a remote driver there may be others that end connections as they like."""
 _CHUNK = 64 * 1024
 _LENGTH = Struct("<I")
 
@@ -59,6 +63,12 @@ class TcpConnection(Connection):
     def heard(self) -> int:
         """How many frames of the peer have arrived."""
         return self._log.heard
+
+    def be_patient(self) -> None:
+        """Wait longer, because it leads by way of a relay; not if it must not be cut at all."""
+        if self.resume_seconds > 0:
+            self.resume_seconds = max(self.resume_seconds, RELAYED_RESUME_SECONDS)
+            self.ended_seconds = max(self.ended_seconds, RELAYED_ENDED_SECONDS)
 
     def unheard(self) -> list[Message]:
         """Return every message that the peer may not have got. Those that it has got may be among them."""

@@ -8,7 +8,7 @@ import ssl
 import threading
 from typing import Any
 
-from kernel.transport.preamble import refusal_text
+from kernel.transport.preamble import refusal_of
 from kernel_spec.errors import OptionError
 
 _SLICE = 64 * 1024
@@ -75,12 +75,12 @@ class TlsSocket(ssl.SSLSocket):
         except ssl.SSLError as error:
             raise OSError(errno.EPROTO, explain(error)) from error
 
-    def _refusal(self) -> str:
+    def _refusal(self) -> OSError | None:
         """Return why a gateway refuses, which it says before there is any TLS."""
         try:
-            return refusal_text(socket.socket.recv(self, 16, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+            return refusal_of(socket.socket.recv(self, 16, socket.MSG_PEEK | socket.MSG_DONTWAIT))
         except OSError:
-            return ""
+            return None
 
     def shake_hands(self) -> str:
         """Go on with the TLS handshake; return "" when it is done, else "read" or "write", which is to be waited for.
@@ -88,8 +88,8 @@ class TlsSocket(ssl.SSLSocket):
         Raises OSError with the reason when it fails.
         """
         try:
-            if reason := self._refusal():
-                raise OSError(errno.EPROTO, reason)
+            if (refusal := self._refusal()) is not None:
+                raise refusal
             self.do_handshake()
         except ssl.SSLWantReadError:
             return "read"
@@ -98,7 +98,7 @@ class TlsSocket(ssl.SSLSocket):
         except ssl.SSLEOFError as error:
             raise OSError(errno.ECONNRESET, "the peer closed the connection during the TLS handshake") from error
         except ssl.SSLError as error:  # it may be a refusal, come since, whose first half was read as a record
-            raise OSError(errno.EPROTO, self._refusal() or explain(error)) from error
+            raise self._refusal() or OSError(errno.EPROTO, explain(error)) from error
         return ""
 
 

@@ -66,7 +66,7 @@ class FakeHead:
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
-    def living_nodes(self) -> list[Any]:
+    def working_nodes(self) -> list[Any]:
         return [SimpleNamespace(id=b"node")]
 
     def _fail(self, caller: Any, namespace: str, key: bytes) -> None:

@@ -60,6 +60,8 @@ def test_home_is_where_most_of_what_is_large_lies(arguments: list[Any], home: st
 
 def test_bytes_are_counted_at_each_place() -> None:
     assert bytes_near(task(stored(10, THERE, HERE), stored(5, THERE))) == {THERE: 15, HERE: 10}
+    outside = f"{HERE}~0123456789abcdef"
+    assert bytes_near(task(stored(10, outside), stored(5, THERE, outside))) == {THERE: 5}, "nothing runs there"
     assert bytes_near(task()) == {}
 
 

@@ -102,6 +102,18 @@ def test_a_slot_is_free_again_and_who_had_it_still_recommended() -> None:
     assert isinstance(answer, Redirect) and sorted(answer.addresses) == ["a", "b", "c"]
 
 
+def test_nobody_is_sent_to_who_is_reached_by_a_relay_only() -> None:
+    source = Source()
+    outside = "tcp://10.0.0.1:6380~0123456789abcdef/transfer"
+    (step,) = source.say(Asked(1, 1, Want(NAME, 100, 0, 10, 2.0, outside)))
+    source.numbers = 1
+    source.sent(step)
+    source.sent(source.ask("a")[0])
+    assert source.ask("b") == [Redirect(ord("b"), ("a",))]
+    source.say(Ended(End(NAME, outside, True)))
+    assert isinstance(source.ask("b")[0], Send)
+
+
 def test_who_gave_up_or_died_is_recommended_no_more() -> None:
     source = Source()
     source.sent(source.ask("a")[0])

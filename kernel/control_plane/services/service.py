@@ -42,7 +42,7 @@ class Service:
 
     def _caller(self) -> Caller:
         """Return who asks: a tool. Its node is the first there is, for it has none of its own."""
-        for node in self.head.living_nodes():
+        for node in self.head.working_nodes():
             return Caller(ProcessId(b""), "tool", 0, "", JobId(b""), "", {}, node)
         raise SessionEndedError("the head has just been started, and no node has joined it yet; ask again in a moment")
 

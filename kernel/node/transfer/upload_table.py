@@ -36,6 +36,7 @@ from kernel.node.transfer.upload_events import (
     UploadEvent,
     UploadInstruction,
 )
+from kernel.transport.addresses import is_relayed
 from kernel_spec.ids import ObjectId
 
 HISTORY_EVENTS = 100
@@ -171,6 +172,8 @@ class UploadTable:
         slot = share.slots.setdefault(asker, _Slot())
         slot.connections.add(event.connection)
         slot.used_at = now
+        if is_relayed(asker):
+            return  # nobody is sent there who need not go there
         if asker in share.helpers or len(share.helpers) < MAXIMUM_HELPERS:
             helper = share.helpers.setdefault(asker, _Helper(now))
             helper.until = now + self._limits.idle_seconds
