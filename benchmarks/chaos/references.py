@@ -242,7 +242,7 @@ class Program:
             self._settle_with(taker)
             self._now(giver, "hand_on", source, taker.actor, slot)
             taker.slots[slot] = made
-        if self._dice.random() < 0.5:
+        if self._dice.random() < 0.5 and not giver.dead:  # which may just have been found out
             self._note("drop", giver, source)
             del giver.slots[source]
             self._do(giver, "drop", source)
