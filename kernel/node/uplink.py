@@ -28,6 +28,8 @@ JOIN_SECONDS = 10.0
 LEAVE_SECONDS = 1.0
 ANOTHER_HEAD_SECONDS = 3.0
 """How long a node that wants to join waits for a head where there is a gateway, but no head behind it."""
+DOUBT_SHARE = 0.3
+"""After how much of the time that makes a silent node a dead one the head is dialled again."""
 REDIAL_SECONDS = (0.05, 1.0)
 """How soon the link is tried again at first, and at most; each time takes half as long again."""
 
@@ -205,13 +207,18 @@ class RemoteUplink:
         self._connection.flush()
 
     def _watch(self) -> None:
-        """Dial again when the head is silent: it may be another by now, on another machine of the same address."""
+        """Dial again when the head is silent.
+
+        TCP waits longer and longer before it says again what was lost. And the head may be another by now, on another
+        machine of the same address.
+        """
         self._reactor.call_later(PULSE_SECONDS, self._watch)
         now = self._reactor.clock()
         stood_still, self._watched_at = now - self._watched_at - PULSE_SECONDS, now
         self._heard += stood_still if stood_still > PULSE_SECONDS else 0.0
-        silent, limit = now - self._heard, self.settings.get("death_seconds", DEATH_SECONDS)
-        if self._joined and silent > limit and isinstance(self._connection, TcpConnection):
+        silent, death = now - self._heard, self.settings.get("death_seconds", DEATH_SECONDS)
+        too_long = silent > max(DOUBT_SHARE * death, 2 * PULSE_SECONDS)
+        if self._joined and too_long and isinstance(self._connection, TcpConnection):
             self._heard = now
             self._connection.doubt(f"nothing was heard of the head for {silent:.1f} s")
 

@@ -18,10 +18,10 @@ Place = tuple[int, tuple[Any, ...]]
 
 
 class Connector:
-    """One attempt to connect to `host` and `port`, within `seconds`.
+    """One attempt to connect to `host` and `port`, within `seconds`; `begin` it.
 
-    `on_connected(socket)` or `on_failed(reason, failure)` is called once, from the loop and never from the constructor;
-    neither is after `cancel`.
+    `on_connected(socket)` or `on_failed(reason, failure)` is called once, from the loop, which may be that of another
+    thread; neither is after `cancel`.
     """
 
     def __init__(
@@ -42,11 +42,15 @@ class Connector:
         self._places: list[Place] = []
         self._socket: socket.socket | None = None
         self._over = False
-        reactor.call_later(seconds, self._expire)
-        if (place := numeric_place(host, port)) is not None:
+
+    def begin(self) -> Connector:
+        """Look up, and connect."""
+        self._reactor.call_later(self._seconds, self._expire)
+        if (place := numeric_place(self._host, self._port)) is not None:
             self._go_to([place])
         else:
             threading.Thread(target=self._look_up, name="look-up", daemon=True).start()
+        return self
 
     def cancel(self) -> None:
         """Give up; nobody is told."""

@@ -21,10 +21,10 @@ PROOF_SECONDS = 60.0
 
 
 class Dialler:
-    """One attempt to reach `address`.
+    """One attempt to reach `address`; `begin` it.
 
-    `on_done(socket, rest)` or `on_failed(reason, failure)` is called once, from the loop and never from the
-    constructor; neither is after `cancel`. For `greeting` and `wanted` see `Negotiation`.
+    `on_done(socket, rest)` or `on_failed(reason, failure)` is called once, from the loop, which may be that of another
+    thread; neither is after `cancel`. For `greeting` and `wanted` see `Negotiation`.
     """
 
     def __init__(
@@ -50,6 +50,10 @@ class Dialler:
         self._negotiation: Negotiation | None = None
         self._over = False
         self._connector = Connector(address.host, address.port, reactor, self._on_connected, self._unconnected, seconds)
+
+    def begin(self) -> None:
+        """Connect, and prove the token."""
+        self._connector.begin()
 
     def cancel(self) -> None:
         """Give up; nobody is told."""

@@ -14,6 +14,8 @@ from kernel.transport.tcp_connection import TcpConnection
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Between attempts, in seconds; each is twice the one before."""
+_AGAIN_SECONDS = 2.0
+"""How long one attempt to go on may take: without a network TCP tries ever more rarely, a new attempt is sooner."""
 
 
 class Redialler:
@@ -47,17 +49,18 @@ class Redialler:
         if self._connection.closed or self._connection.fd >= 0:
             return
         greeting = words.Greeting(self._connection.fresh, self._name, self._connection.heard, bool(self._address.route))
-        self._dialler = Dialler(
+        dialler = self._dialler = Dialler(
             self._address,
             self._token,
             self._tls,
             self._reactor,
             self._connected,
             self._failed,
-            self._seconds,
+            min(self._seconds, _AGAIN_SECONDS) if self._greeted else self._seconds,
             greeting.pack(),
             words.CONTROL.size if self._greeted else 0,
         )
+        dialler.begin()
 
     def _connected(self, sock: socket.socket, rest: bytes) -> None:
         self._dialler = None

@@ -301,17 +301,23 @@ def test_the_limit_belongs_to_the_options_not_to_the_function():
     assert len(set(kernel.get([process.remote() for _ in range(50)]))) <= 3
 
 
-def test_workers_that_can_not_start_are_not_tried_for_ever(fresh_session, tmp_path, monkeypatch):
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    fresh_session()
+def test_workers_that_can_not_start_are_not_tried_for_ever(fresh_session):
+    sockets = os.path.join(fresh_session()["session_dir"], "sockets")
     kernel.get(identity.remote(1))
-    os.rmdir(tmp_path / "gone")
+    os.rename(sockets, sockets + ".gone")  # where each worker makes its own
     fresh_worker = identity.options(runtime_env={"env_vars": {"KT_FRESH": "1"}})
     with pytest.raises(
         exceptions.WorkerDiedError, match=r"(?s)3 workers in a row did not come up; the last: .*FileNotFoundError"
     ):
         kernel.get([fresh_worker.remote(1) for _ in range(5)], timeout=20)
     assert kernel.get(identity.remote(2), timeout=10) == 2
-    os.mkdir(tmp_path / "gone")
+    os.rename(sockets + ".gone", sockets)
     assert kernel.get(fresh_worker.remote(3), timeout=10) == 3
+
+
+def test_where_the_program_s_directory_is_missing_workers_start_all_the_same(fresh_session, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    fresh_session()
+    os.rmdir(tmp_path / "gone")
+    assert kernel.get(identity.remote(1), timeout=20) == 1

@@ -98,7 +98,7 @@ class RelayLink:
             adopt(sock)
 
         host, port = parse_host_and_port(self._relay)
-        Connector(host, port, self._reactor, connected, lambda reason, failure: None, CONNECT_SECONDS)
+        Connector(host, port, self._reactor, connected, lambda reason, failure: None, CONNECT_SECONDS).begin()
 
     def _on_close(self, connection: Connection, reason: str) -> None:
         self._lost = reason

@@ -105,7 +105,7 @@ class Relay:
             self._refuse(caller, CLOSED if failure is Failure.CLOSED else UNREACHABLE)
 
         self._connecting += 1
-        Connector(*parse_host_and_port(place), self._reactor, connected, failed, CONNECT_SECONDS)
+        Connector(*parse_host_and_port(place), self._reactor, connected, failed, CONNECT_SECONDS).begin()
 
     def _refuse(self, caller: socket.socket, answer: int) -> None:
         """Say why it can't be joined, and read on until the caller has heard it: closing at once could take it back."""
