@@ -34,7 +34,7 @@ class TcpConnection(Connection):
     """
 
     __slots__ = (
-        "_cut_at", "_cuts", "_ending", "_log", "ended_seconds", "fresh", "incoming", "on_cut", "on_end",
+        "_cut_at", "_cuts", "_ending", "_log", "_silent", "ended_seconds", "fresh", "incoming", "on_cut", "on_end",
         "resume_seconds",
     )  # fmt: skip
 
@@ -57,6 +57,7 @@ class TcpConnection(Connection):
         self._log = FrameLog()
         self._cuts = 0
         self._cut_at = 0.0
+        self._silent: socket.socket | None = None
         self._ending = ""
 
     @property
@@ -82,6 +83,7 @@ class TcpConnection(Connection):
         From the loop. Closes the connection when the peer can't have heard so many.
         """
         self._detach()
+        self._drop_silent()
         with self._flushing:
             try:
                 self._log.acknowledged(heard)
@@ -106,6 +108,7 @@ class TcpConnection(Connection):
             fd, self.fd = self.fd, -1
             if fd >= 0:
                 self.reactor.unregister(fd)
+            if fd >= 0 and self._socket is not self._silent:
                 self._socket.close()
             self._pending.clear()
             self._incoming.clear()
@@ -122,9 +125,18 @@ class TcpConnection(Connection):
         self.on_cut()
 
     def doubt(self, reason: str) -> None:
-        """Go on over another socket: the peer is silent on this one."""
+        """Go on over another socket: the peer is silent on this one.
+
+        It is closed when there is another. A peer that can be heard, but does not hear, would take it for the end.
+        """
         if self.fd >= 0 and not self.closed:
+            self._silent = self._socket
             self._cut(reason, self.resume_seconds)
+
+    def _drop_silent(self) -> None:
+        if self._silent is not None:
+            self._silent.close()
+            self._silent = None
 
     def hasten(self, reason: str) -> None:
         """Wait no longer than for a peer that has ended, because of what was learnt while it is cut."""
@@ -147,6 +159,7 @@ class TcpConnection(Connection):
             with suppress(OSError):  # the peer finds out anyway, only later
                 self._socket.send(words.CONTROL.pack(words.GOODBYE, 0))
         super().close(reason)
+        self._drop_silent()
         self.on_end()
 
     def give_up(self, reason: str) -> None:

@@ -309,6 +309,22 @@ def test_every_attempt_to_go_on_may_be_cut_for_a_while(tmp_path, tls, secured):
     exchange(str(tmp_path), cuts, [10, 20, 30, *[1000] * 20], [10, 20], tls if secured else None)
 
 
+def test_who_doubts_a_silent_socket_does_not_end_it_before_there_is_another(make):
+    pair = make()
+    pair.begin()
+    pair.relay.up = False
+    pair.client.doubt("nothing was heard")
+    for _ in range(50):
+        pair.step()
+    assert pair.client.fd < 0 <= pair.server.fd, "the peer has heard of no end"
+    pair.client.send(("later",))
+    pair.relay.up = True
+    pair.added += 2.0
+    pair.until(lambda: pair.server_heard)
+    assert pair.server_heard == [("later",)] and pair.client_closed == pair.server_closed == []
+    pair.until(lambda: len(pair.relay._pairs) == 1)  # the first is closed now
+
+
 def test_what_is_sent_while_there_is_no_network_arrives_later(make):
     pair = make()
     pair.begin()
