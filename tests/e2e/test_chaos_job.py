@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from pathlib import Path
 
 import numpy
@@ -13,7 +14,7 @@ import kernel
 from benchmarks.chaos import ledger
 from benchmarks.chaos.soak import wait_until_empty
 from kernel.testing import Cluster
-from kernel.testing.faults import kill, template_of, wait_until
+from kernel.testing.faults import kill, template_of
 
 LAYERS, WIDTH, KILLS = 50, 200, 30
 SECONDS = 100.0
@@ -54,23 +55,35 @@ class Killer(threading.Thread):
         super().__init__(daemon=True)
         self.cluster, self.dice = cluster, random.Random(seed)
         self.killed: list[str] = []
-        self.stop = threading.Event()
+        self.error: BaseException | None = None
+
+    def keep_up(self, kills: int) -> None:
+        """Have the job go on until there were so many kills: an idle node has nobody to be killed."""
+        deadline = time.monotonic() + SECONDS
+        while len(self.killed) < kills:
+            assert self.error is None and time.monotonic() < deadline, f"only {len(self.killed)} kills: {self.error!r}"
+            assert kernel.get([combine.remote(n) for n in range(WIDTH)], timeout=SECONDS) == [*range(WIDTH)]
 
     def run(self) -> None:
-        while len(self.killed) < KILLS and not self.stop.wait(self.dice.uniform(0, 0.2)):
-            kind = "agent" if len(self.killed) % 10 == 5 else "template" if len(self.killed) % 10 == 9 else "worker"
-            node = self.dice.choice(self.cluster.nodes[1:])
+        try:
+            while len(self.killed) < KILLS:
+                time.sleep(self.dice.uniform(0, 0.2))
+                self._kill_one()
+        except BaseException as error:
+            self.error = error  # for the test to say
+
+    def _kill_one(self) -> None:
+        kind = "agent" if len(self.killed) % 10 == 5 else "template" if len(self.killed) % 10 == 9 else "worker"
+        node = self.dice.choice(self.cluster.nodes[1:])
+        if kind == "agent":
+            self.cluster.kill_agent(node)
+            self.cluster.add_node(num_cpus=2)
+        else:
             try:
-                if kind == "agent":
-                    self.cluster.kill_agent(node)
-                    self.cluster.add_node(num_cpus=2)
-                elif kind == "template":
-                    kill(template_of(node.agent))
-                else:
-                    kill(self.dice.choice(node.workers()))
+                kill(template_of(node.agent) if kind == "template" else self.dice.choice(node.workers()))
             except (AssertionError, IndexError, ProcessLookupError):
-                continue  # there was none
-            self.killed.append(kind)
+                return  # there was none just then
+        self.killed.append(kind)
 
 
 @pytest.mark.parametrize("seed", [1])
@@ -94,11 +107,11 @@ def test_thirty_kills_during_ten_thousand_tasks_change_no_result(seed: int, tmp_
             refs[0] = shrink.remote(expand.remote(refs[0]))
             refs[1] = adder.add.remote(layer, refs[1])
             expected[1] += layer
-            if layer % 5 == 0:  # so that the job goes on for as long as there are kills
-                wait_until(lambda: len(killer.killed) >= KILLS * layer / LAYERS, SECONDS, "kills")  # noqa: B023
+            if layer % 5 == 0:
+                killer.keep_up(KILLS * layer // LAYERS)
         assert kernel.get(refs, timeout=SECONDS) == expected
-        killer.join(timeout=SECONDS)
-        assert len(killer.killed) == KILLS and {*killer.killed} == {"worker", "template", "agent"}
+        killer.keep_up(KILLS)
+        assert {*killer.killed} == {"worker", "template", "agent"}
         assert all(ledger.count(str(tmp_path), str(layer)) >= 1 for layer in range(1, LAYERS))
         del refs, adder
         assert wait_until_empty() == []
