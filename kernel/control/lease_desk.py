@@ -19,12 +19,14 @@ from kernel_spec.resources import Allocation
 class LeaseRecord:
     """One request, and what became of it. `holder` None: an actor's, held by the control service.
 
-    `taken`: its worker is being ended though neither it nor its holder wants that.
+    `grants` counts them: what a node says of one that was taken away meanwhile is not about the next, though that may
+    be on the same node. `taken`: its worker is being ended though neither it nor its holder wants that.
     """
 
     request: contract.LeaseRequest
     holder: Caller | None
     grant: contract.Grant | None = None
+    grants: int = 0
     worker: ProcessId | None = None
     taken: bool = False
 
@@ -87,6 +89,7 @@ class LeaseDesk:
             return
         if isinstance(step, contract.Grant):
             record.grant = step
+            record.grants += 1
             self._find_worker(step.id, record)
         elif isinstance(step, contract.Preempt):
             self.take(step.id, step.reason)
@@ -135,10 +138,12 @@ class LeaseDesk:
             if request.id in self.leases:
                 self.handle(contract.LeaseRequested(request))
 
-    def held(self, grant: contract.Grant, request: contract.LeaseRequest, worker: ProcessId, blocked: bool) -> None:
+    def held(
+        self, grant: contract.Grant, request: contract.LeaseRequest, grants: int, worker: ProcessId, blocked: bool
+    ) -> None:
         """A lease was granted by an earlier head. Its holder is known later (`adopt`), or gone."""
         if request.id not in self.leases:
-            self._remember(LeaseRecord(request, None, grant, worker or None))
+            self._remember(LeaseRecord(request, None, grant, grants, worker or None))
             if worker:
                 self._holders[worker] = (request.id, None)
             if request.group is None:
@@ -173,13 +178,17 @@ class LeaseDesk:
                 found.setdefault(record.holder, []).append(id)
         return found
 
-    def served(self, id: LeaseId, node: NodeId, worker: ProcessId) -> LeaseRecord | None:
-        """A node found the worker of a lease; return the lease, None when that is over, or was taken from the node."""
+    def granted(self, id: LeaseId, grant: int) -> LeaseRecord | None:
+        """Return the lease of which this is the latest grant; None when it is over, or was taken away."""
         record = self.leases.get(id)
-        if record is None or record.grant is None or record.grant.node != node:
-            return None
-        record.worker = worker
-        self._holders[worker] = (id, record.holder)
+        return record if record is not None and record.grant is not None and record.grants == grant else None
+
+    def served(self, id: LeaseId, grant: int, worker: ProcessId) -> LeaseRecord | None:
+        """A node found the worker of a grant; return its lease, None as `granted` does."""
+        record = self.granted(id, grant)
+        if record is not None:
+            record.worker = worker
+            self._holders[worker] = (id, record.holder)
         return record
 
     def worker_died(self, worker: ProcessId, cause: str, fault: int = op.DIED) -> None:

@@ -66,9 +66,9 @@ class LeaseService:
             node.known.add(request.environment)
             description = pickle.dumps(head.environments.description(request.environment))
             node.send((words.ENVIRONMENT, request.environment, description))
-        held = pickle.dumps((request, record.grant)) if head.journal.durable else b""
+        held = pickle.dumps((request, record.grant, record.grants)) if head.journal.durable else b""
         reserved = (int(from_units(request.wanted.get(name, 0))) for name in (MEMORY, OBJECT_STORE_MEMORY))
-        work = (request.name, request.requester, *reserved, request.preemptible)
+        work = (request.name, request.requester, *reserved, request.preemptible, record.grants)
         node.send((words.FIND_WORKER, lease, request.job, request.environment, work, held))
 
     def _drop_worker(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
@@ -89,8 +89,8 @@ class LeaseService:
         else:  # it was told so, or an earlier head was to tell it
             caller.send((op.PROCESS_DIED, worker, "how is not known, as the head was started again", op.LOST))
 
-    def _worker_found(self, node: Node, lease: LeaseId, worker: ProcessId) -> None:
-        record = self.desk.served(lease, node.id, worker)
+    def _worker_found(self, node: Node, lease: LeaseId, grant: int, worker: ProcessId) -> None:
+        record = self.desk.served(lease, grant, worker)
         if record is not None and not self._head.restoration.active:
             self.tell_of_worker(lease, record)
 
@@ -104,8 +104,8 @@ class LeaseService:
             caller = self._head.callers.get(record.worker)
             record.holder.send(grant_message(lease, record, caller.address if caller is not None else ""))
 
-    def _unserved(self, node: Node, lease: LeaseId, error: bytes) -> None:
-        record = self.desk.leases.get(lease)
+    def _unserved(self, node: Node, lease: LeaseId, grant: int, error: bytes) -> None:
+        record = self.desk.granted(lease, grant)
         if record is not None:
             self._head.requests.refuse(record.request, record.holder, pickle.loads(error))
 

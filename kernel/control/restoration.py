@@ -55,8 +55,8 @@ class Restoration:
         self._postponed.append((node, process, message))
 
     def _lease_held(self, node: Node, held: bytes, worker: ProcessId, blocked: bool) -> None:
-        request, grant = pickle.loads(held)
-        self._head.desk.held(grant, request, worker, blocked)
+        request, grant, grants = pickle.loads(held)
+        self._head.desk.held(grant, request, grants, worker, blocked)
 
     def _all_told(self, node: Node) -> None:
         self._missing.discard(node.id)

@@ -13,9 +13,9 @@ PROCESS_LEFT = 102
 FROM_PROCESS = 103
 """process id, the message."""
 WORKER_FOUND = 104
-"""lease id, worker id: this worker serves it."""
+"""lease id, which grant of it, worker id: this worker serves it."""
 LEASE_UNSERVED = 105
-"""lease id, pickled error: there will be no worker for it."""
+"""lease id, which grant of it, pickled error: there will be no worker for it."""
 WORKER_DIED = 106
 """worker id, pid, how it died, fault (see `operations`)."""
 LEASE_BLOCKED = 107
@@ -29,7 +29,8 @@ CALLS = 110
 END_SESSION = 113
 """reason: end the whole session, everywhere."""
 LEASE_HELD = 112
-"""pickled request and grant, worker or nothing, whether that is blocked: an earlier head granted it."""
+"""pickled request, grant and count of grants; worker or nothing; whether that is blocked: an earlier head granted it.
+"""
 LINES = 111
 """job id, pid, name, stream, lines of a worker whose listeners may be elsewhere."""
 WANT_PACKAGE = 114
@@ -44,7 +45,7 @@ JOB = 122
 ENVIRONMENT = 123
 """key, description. Before the first lease of the environment there."""
 FIND_WORKER = 124
-"""lease id, job id, environment, work (the fields of `worker_pool.Work`), pickled request and grant for the next head:
+"""lease id, job id, environment, work (the fields of `worker_pool.Work`), what `LEASE_HELD` is to tell the next head:
 give the lease a worker."""
 PACKAGE = 138
 """digest, offset, length of the whole archive (0: the head does not have it), the piece that begins at the offset."""

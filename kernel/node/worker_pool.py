@@ -29,7 +29,8 @@ Key = tuple[bytes, str]
 class Work(NamedTuple):
     """What a lease is for: the task for which it was asked first or the actor, who asked, what it reserves in bytes.
 
-    `repeatable`: what runs on it can be run again.
+    `repeatable`: what runs on it can be run again. `grant` counts the grants of a lease, which may be taken away and
+    given again: the head must know which of them a worker was found for.
     """
 
     name: str = ""
@@ -37,6 +38,7 @@ class Work(NamedTuple):
     memory: int = 0
     store: int = 0
     repeatable: bool = False
+    grant: int = 0
 
 
 NO_WORK = Work()

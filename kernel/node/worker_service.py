@@ -108,15 +108,15 @@ class WorkerService:
     def _fail_leases(self, leases: Sequence[LeaseId], error: KernelError) -> None:
         """Say that those who wait for a worker get none."""
         for lease in leases:
-            self._works.pop(lease, None)
+            work = self._works.pop(lease, NO_WORK)
             self.held.pop(lease, None)
-            self._agent.uplink.send((words.LEASE_UNSERVED, lease, pickle.dumps(error)))
+            self._agent.uplink.send((words.LEASE_UNSERVED, lease, work.grant, pickle.dumps(error)))
 
     def _assign(self, step: Assign) -> None:
         worker = self.pool.workers[step.worker]
         worker.work, worker.leased_at = self._works.pop(step.lease, NO_WORK), self._agent.reactor.clock()
         self._agent.store.quotas.limit_worker(worker)
-        self._agent.uplink.send((words.WORKER_FOUND, step.lease, step.worker))
+        self._agent.uplink.send((words.WORKER_FOUND, step.lease, worker.work.grant, step.worker))
 
     def find(self, lease: LeaseId, job: JobId, environment: str, work: tuple[Any, ...], held: bytes) -> None:
         """A lease was granted here, for `work`: find it a worker."""

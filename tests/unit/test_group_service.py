@@ -146,7 +146,7 @@ class Bench:
         near = {"second:1": 5_000_000, "unknown:1": 9_000_000}
         self.tell(0, words.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, id, shape, "f", near))
         if served is not None:
-            self.tell(0, words.WORKER_FOUND, id, served)
+            self.tell(0, words.WORKER_FOUND, id, 1, served)
 
     def row(self, id: GroupId = GROUP) -> dict[str, Any]:
         rows: list[dict[str, Any]] = pickle.loads(self.call("placement_groups", id.hex()))
@@ -319,14 +319,18 @@ def test_an_affinity_to_a_lost_node_is_refused_also_for_who_waited(bench: Bench)
     assert str(error).startswith(f"f() may run only on node {SECOND.hex()}, and that is gone: no power")
 
 
-def test_a_worker_found_for_a_lease_that_was_taken_from_its_node_is_not_handed_out(bench: Bench) -> None:
+@pytest.mark.parametrize(("node", "number"), [(SECOND, 1), (FIRST, 0)], ids=["elsewhere", "on the same node"])
+def test_what_a_node_says_of_a_grant_that_was_taken_away_is_not_about_the_next(
+    bench: Bench, node: NodeId, number: int
+) -> None:
     bench.join()
     bench.lease(b"lease-1-", group=False)
-    bench.scheduler.answers[LeaseRequested] = [Grant(LeaseId(b"lease-1-"), SECOND, Allocation(CPU), 0)]
+    bench.scheduler.answers[LeaseRequested] = [Grant(LeaseId(b"lease-1-"), node, Allocation(CPU), 0)]
     bench.head.desk.take(LeaseId(b"lease-1-"), "somebody else needs it more")
-    bench.tell(0, words.WORKER_FOUND, b"lease-1-", WORKER)
+    bench.tell(0, words.WORKER_FOUND, b"lease-1-", 1, WORKER)
+    bench.tell(0, words.LEASE_UNSERVED, b"lease-1-", 1, pickle.dumps(KernelError("no worker")))
     assert bench.heard_by(DRIVER) == []
-    bench.tell(1, words.WORKER_FOUND, b"lease-1-", OTHER)
+    bench.tell(number, words.WORKER_FOUND, b"lease-1-", 2, OTHER)
     assert [(message[0], message[2]) for message in bench.heard_by(DRIVER)] == [(op.LEASE_GRANTED, OTHER)]
 
 

@@ -64,7 +64,7 @@ class Session:
         """Have the far node tell that the worker serves the lease."""
         request = contract.LeaseRequest(LEASE, JOB, DRIVER, SHAPE[0], "task", origin=NodeId(b"near"))
         grant = contract.Grant(LEASE, NodeId(b"far"), Allocation(SHAPE[0]))
-        self.tell("far", (words.LEASE_HELD, pickle.dumps((request, grant)), WORKER, False))
+        self.tell("far", (words.LEASE_HELD, pickle.dumps((request, grant, 1)), WORKER, False))
 
     def to_driver(self, operation: int) -> list[Message]:
         """Return what the driver was told."""
@@ -118,7 +118,7 @@ def test_a_lease_that_was_given_back_is_over_whoever_says_so_first(session: Sess
 
 def test_a_worker_found_meanwhile_keeps_its_lease(session: Session) -> None:
     session.hold()
-    session.tell("far", (words.WORKER_FOUND, LEASE, WORKER))
+    session.tell("far", (words.WORKER_FOUND, LEASE, 1, WORKER))
     session.ask(WISH)
     all_told(session, "far", "near")
     assert session.far(words.DROP_WORKER) == []

@@ -97,7 +97,8 @@ def test_what_is_open_is_told_once_and_in_its_place() -> None:
 def test_what_an_earlier_head_was_told_of_the_node_is_told_as_it_is_now() -> None:
     outdated = [
         (words.NODE, b""), (words.DRAINING, None), (words.LEASE_HELD, b"", b"", False),
-        (words.WORKER_FOUND, b"a", b"w"), (words.LEASE_BLOCKED, b"a", True), (words.ANSWER, 1, None), (words.ALL_TOLD,),
+        (words.WORKER_FOUND, b"a", 1, b"w"), (words.LEASE_BLOCKED, b"a", True), (words.ANSWER, 1, None),
+        (words.ALL_TOLD,),
     ]  # fmt: skip
     kept = (words.WORKER_DIED, b"w", 1, "killed", op.DIED)
     assert list(watching().to_tell([*outdated, kept])) == [kept]
