@@ -12,13 +12,16 @@ from kernel.logs import Logger
 from kernel.node.children import let_go, start_child
 from kernel.node.config import AgentConfig
 from kernel.transport.reactor import Reactor
-from kernel_spec.errors import KernelError, SessionEndedError
+from kernel_spec.errors import HeadReplacedError, KernelError, MetadataError, SessionEndedError
 
 START_SECONDS = 20.0
 END_SECONDS = 3.0
 LOOK_SECONDS = 0.05
+RETRY_SECONDS = 0.5
 FAILED_STARTS = 3
-"""After so many heads in a row that died before they served, no other is started."""
+"""After so many heads in a row that died before they served, no other is started. Those that could not use their
+metadata store do not count: a full disk and a server that is away may come right, for as long as nodes look for a head.
+"""
 
 
 class HeadChild:
@@ -28,6 +31,11 @@ class HeadChild:
         self._config = config
         self._log = Logger("kernel.node")
         self._failed_starts = 0
+        self._storeless = ""
+        """What its metadata store said to the head that was started last, if that is why it could not serve."""
+        self._died_at = self._not_before = 0.0
+        self._unheard = False
+        """Whether it is not known yet what the one that was started last says."""
         self._closing = False
         self._process, reader = self._launch()
         self._await(reader)
@@ -56,34 +64,47 @@ class HeadChild:
         if self._closing:
             return
         self._reactor.call_later(LOOK_SECONDS, self._look)
-        code = self._process.poll()
-        if code is None:
+        code, now = self._process.poll(), self._reactor.clock()
+        if code is None or self._unheard or now < self._not_before:
             return
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        if not self._durable:
+        self._died_at = self._died_at or now
+        if reason := self._reason_to_give_up(how, now - self._died_at):
             self._closing = True
-            self._on_end(f"the head died ({how}), and it keeps nothing that another could carry on with")
-        elif self._failed_starts == FAILED_STARTS:
-            self._closing = True
-            self._on_end(f"{FAILED_STARTS} heads in a row died before they served, the last one with {how}")
-        else:
+            self._on_end(reason)
+            return
+        if not self._storeless:
             self._log.warning("the head died and is started again", how=how)
-            let_go(self._process)
             self._failed_starts += 1
-            self._process, reader = self._launch()
-            self._reactor.register(reader, lambda events: self._started(reader))
+        let_go(self._process)
+        self._process, reader = self._launch()
+        self._unheard = True
+        self._reactor.register(reader, lambda events: self._started(reader))
+
+    def _reason_to_give_up(self, how: str, away_seconds: float) -> str:
+        if not self._durable:
+            return f"the head died ({how}), and it keeps nothing that another could carry on with"
+        if self._failed_starts == FAILED_STARTS:
+            return f"{FAILED_STARTS} heads in a row died before they served, the last one with {how}"
+        if self._storeless and away_seconds > self._config.head_away_seconds:
+            return f"the head died, and for {away_seconds:.0f} s no other could be started: {self._storeless}"
+        return ""
 
     def _started(self, reader: int) -> None:
         """The head that was started again says whether it serves; if not, it ends by itself, which is seen."""
         self._reactor.unregister(reader)
         data = os.read(reader, 1 << 16)
         os.close(reader)
-        if not data:
-            return
-        error = pickle.loads(data)
-        if error is None:
-            self._failed_starts = 0
-        else:
+        self._unheard = False
+        error = pickle.loads(data) if data else None
+        if data and error is None:
+            self._failed_starts, self._storeless, self._died_at = 0, "", 0.0
+        elif isinstance(error, MetadataError) and not isinstance(error, HeadReplacedError):
+            if not self._storeless:
+                self._log.error("the head can't start before its metadata store works; trying on", reason=str(error))
+            self._failed_starts, self._storeless = 0, str(error)
+            self._not_before = self._reactor.clock() + RETRY_SECONDS
+        elif error is not None:
             self._log.error("the head can't start", reason=str(error))
 
     def _launch(self) -> tuple[subprocess.Popen[bytes], int]:

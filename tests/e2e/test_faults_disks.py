@@ -13,9 +13,11 @@ import pytest
 
 import kernel
 from kernel import exceptions
+from kernel.node.processes import children_of
 from kernel.testing import Cluster
+from kernel.testing.cluster import HEAD
 from kernel.testing.disks import SmallDisk, why_not
-from kernel.testing.faults import kill, wait_until
+from kernel.testing.faults import kill, title_of, wait_until
 
 MB = 1 << 20
 SECONDS = 40.0
@@ -88,6 +90,45 @@ def test_a_head_that_can_write_nothing_down_goes_on_and_catches_up(disk: SmallDi
         cluster.wait_for_nodes(3, SECONDS)
         for name in ("before", "meanwhile"):
             kernel.kill(kernel.get_actor(name))
+
+
+@on_a_small_disk(2 * MB)
+def test_a_head_that_dies_while_its_disk_is_full_is_back_when_there_is_room(disk: SmallDisk) -> None:
+    plugins = {"metadata_store": "sqlite"}
+    with Cluster(num_cpus=1, head_apart=True, plugins=plugins, metadata_directory=disk.path) as cluster:
+        cluster.add_node(num_cpus=1, resources={"there": 10})
+        cluster.connect(namespace="tests")
+        counter = Counter.options(name="counter").remote()
+        assert kernel.get(counter.up.remote(), timeout=SECONDS) == 1
+        disk.fill()
+        cluster.kill_head()
+        reason = "can't start before its metadata store works"
+        wait_until(lambda: reason in cluster.head.log(), SECONDS, "a head that finds the disk full")
+        assert "full" in cluster.head.log()
+        assert kernel.get(counter.up.remote(), timeout=SECONDS) == 2, "what needs no head goes on"
+        tried: set[int] = set()
+
+        def four_tries() -> bool:
+            tried.update(pid for pid in children_of(cluster.head.agent) if title_of(pid) == HEAD)
+            return len(tried) >= 4
+
+        wait_until(four_tries, SECONDS, "more tries than a head that crashes is given")
+        disk.free()
+        assert kernel.get(kernel.get_actor("counter").up.remote(), timeout=SECONDS) == 3
+        assert kernel.get(speak.remote("again"), timeout=SECONDS) == "again"
+        assert cluster.head.log().count(reason) == 1, "it says so once"
+
+
+@on_a_small_disk(2 * MB)
+def test_a_session_whose_head_can_not_write_for_too_long_ends_and_says_why(disk: SmallDisk) -> None:
+    plugins = {"metadata_store": "sqlite"}
+    settings = {"plugins": plugins, "metadata_directory": disk.path, "head_away_seconds": 1.0}
+    with Cluster(num_cpus=1, head_apart=True, **settings) as cluster:
+        cluster.connect()
+        disk.fill()
+        cluster.kill_head()
+        with pytest.raises(exceptions.SessionEndedError, match="no other could be started: .* full"):
+            kernel.get(speak.remote("never"), timeout=SECONDS)
 
 
 @on_a_small_disk(48 * MB)
