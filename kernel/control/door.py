@@ -30,6 +30,11 @@ ENDED_SECONDS = 0.25
 _INTRODUCTIONS = (words.JOIN, op.HELLO)
 
 
+def patience(death_seconds: float, is_client: bool) -> float:
+    """Return for how many seconds an agent may be silent, `is_client` being that of a remote driver."""
+    return death_seconds * (CLIENT_PATIENCE if is_client else 1)
+
+
 @dataclass(slots=True, eq=False)
 class Link:
     """One agent's connection. `node` is set once it has described itself; `heard` is when it last answered a pulse.
@@ -137,7 +142,6 @@ class Door:
             return
         if isinstance(connection, TcpConnection):
             connection.ended_seconds = ENDED_SECONDS
-            connection.resume_seconds = max(connection.resume_seconds, self._death_seconds)
         connection.info = link = Link(NodeId(id), connection, self._head.reactor.clock())
         self._links.add(link)
         shared = {**self._shared, "tell_all": self._head.restoration.active, "death_seconds": self._death_seconds}
@@ -160,8 +164,10 @@ class Door:
 
     def _describe(self, link: Link, said: Mapping[str, Any]) -> None:
         link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **said)
-        if link.is_client and isinstance(link.connection, TcpConnection):
-            link.connection.ended_seconds = RELAYED_ENDED_SECONDS
+        if isinstance(link.connection, TcpConnection):
+            link.connection.wait_at_least(self._patience(link))
+            if link.is_client:
+                link.connection.ended_seconds = RELAYED_ENDED_SECONDS
         self._head.add_node(link.node)
 
     def _lose(self, link: Link, cause: str) -> None:
@@ -186,14 +192,16 @@ class Door:
             for link in self._links:
                 link.heard += stood_still
         for link in list(self._links):
-            patience = self._death_seconds * (CLIENT_PATIENCE if link.is_client else 1)
-            if now - link.heard > patience - LOOK_SECONDS:
+            if now - link.heard > self._patience(link) - LOOK_SECONDS:
                 self._lose(link, f"nothing was heard of it for {now - link.heard:.1f} s")
         if now - self._pulsed_at >= PULSE_SECONDS:
             self._pulsed_at = now
             for link in self._links:
                 link.connection.send((words.PULSE, link.done))
             self.flush()
+
+    def _patience(self, link: Link) -> float:
+        return patience(self._death_seconds, link.is_client)
 
     def flush(self) -> None:
         """Write what waits for the nodes."""

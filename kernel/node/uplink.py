@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kernel.control import words
-from kernel.control.door import DEATH_SECONDS, PULSE_SECONDS
+from kernel.control.door import DEATH_SECONDS, PULSE_SECONDS, patience
 from kernel.node.advice import advice_on
 from kernel.node.detection import host_name
 from kernel.runtime.process import PYTHON
@@ -195,6 +195,9 @@ class RemoteUplink:
         self._heard = self._reactor.clock()
         self._pause = REDIAL_SECONDS[0]
         self._done = 0
+        if isinstance(self._connection, TcpConnection):
+            death = self.settings.get("death_seconds", DEATH_SECONDS)
+            self._connection.wait_at_least(patience(death, bool(self._description.get("client"))))
         unheard, self._log = self._log, deque()
         self.send((words.NODE, pickle.dumps(dict(self._description))))
         if self.settings["tell_all"]:

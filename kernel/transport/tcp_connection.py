@@ -65,10 +65,14 @@ class TcpConnection(Connection):
         """How many frames of the peer have arrived."""
         return self._log.heard
 
+    def wait_at_least(self, seconds: float) -> None:
+        """Give up no earlier than so many seconds after a cut."""
+        self.resume_seconds = max(self.resume_seconds, seconds)
+
     def be_patient(self) -> None:
         """Wait longer, because it leads by way of a relay; not if it must not be cut at all."""
         if self.resume_seconds > 0:
-            self.resume_seconds = max(self.resume_seconds, RELAYED_RESUME_SECONDS)
+            self.wait_at_least(RELAYED_RESUME_SECONDS)
             self.ended_seconds = max(self.ended_seconds, RELAYED_ENDED_SECONDS)
 
     def unheard(self) -> list[Message]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import pickle
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 
 from kernel.control import words
 from kernel.control.door import LOOK_SECONDS, PULSE_SECONDS, Door
+from kernel.control.nodes import Node
 from kernel.runtime.process import PYTHON
+from kernel.transport.reactor import Reactor as RealReactor
+from kernel.transport.tcp_connection import TcpConnection
 from kernel_spec.version import __version__
 
 DEATH_SECONDS = 5.0
@@ -131,3 +135,21 @@ def test_time_in_which_the_head_stood_still_counts_against_nobody(reactor: React
     assert not agent.closed and not silent.closed
     reactor.run(DEATH_SECONDS)
     assert silent.closed and not agent.closed
+
+
+@pytest.mark.parametrize(("client", "seconds"), [(False, 20.0), (True, 60.0)], ids=["node", "remote driver"])
+def test_a_cut_link_is_mended_for_as_long_as_the_agent_may_be_silent(client: bool, seconds: float) -> None:
+    reactor = RealReactor()
+    nodes: list[Node] = []
+    head = SimpleNamespace(
+        nodes={}, reactor=reactor, ending=None, why_fallen=lambda id: "", add_node=nodes.append,
+        restoration=SimpleNamespace(active=False),
+    )  # fmt: skip
+    door = Door(head, {}, 20.0)  # type: ignore[arg-type]
+    link = TcpConnection(reactor, door.on_messages, door.on_close)
+    door.on_messages(link, [(words.JOIN, b"node-one", PYTHON, __version__, "host")])
+    said = {"total": {}, "labels": {}, "devices": (), "host": "", "address": "", "directory": "", "pid": 1}
+    door.on_messages(link, [(words.NODE, pickle.dumps({**said, "client": client}))])
+    assert [node.client for node in nodes] == [client]
+    assert link.resume_seconds == seconds
+    reactor.close()
