@@ -1,7 +1,8 @@
 """Install everything in this repository for development: `python tools/dev_install.py`.
 
-One pip run into the Python that runs this file, or that `--python PATH` names: every distribution editable
-(kernel-spec, kernel, all plugins), and the tools of the `dev` extra. Other arguments are handed to `pip install`.
+Into the Python that runs this file, or that `--python PATH` names: every distribution editable (kernel-spec, kernel,
+all plugins), and the tools of the `dev` extra. Other arguments are handed to `pip install`. What builds is installed
+first, and shared: an environment for the build of each distribution would take as long as all the rest.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from workspace_projects import ROOT, distributions
 
+BUILDERS = ["hatchling>=1.24", "editables>=0.5"]
+"""What the distributions are built with, editable."""
+
 
 def main() -> int:
     """Run pip and return its exit code."""
@@ -23,10 +27,15 @@ def main() -> int:
     parser.add_argument("--python", help="the Python to install into (default: the one that runs this)")
     arguments, for_pip = parser.parse_known_args()
     elsewhere = ["--python", arguments.python] if arguments.python else []
-    command = [sys.executable, "-m", "pip", *elsewhere, "install", *for_pip]
+    install = [sys.executable, "-m", "pip", *elsewhere, "install", *for_pip]
+    everything = ["--no-build-isolation"]
     for folder in distributions().values():
-        command += ["--editable", f"{folder}[dev]" if folder == ROOT else str(folder)]
-    return subprocess.run(command, env={**os.environ, "KERNEL_BUILD_LINKED": "1"}).returncode
+        everything += ["--editable", f"{folder}[dev]" if folder == ROOT else str(folder)]
+    environment = {**os.environ, "KERNEL_BUILD_LINKED": "1"}
+    for what in (BUILDERS, everything):
+        if code := subprocess.run([*install, *what], env=environment).returncode:
+            return code
+    return 0
 
 
 if __name__ == "__main__":

@@ -33,6 +33,13 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 
 
+QUICK_PIP = {
+    "PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR") or os.path.expanduser("~/.cache/pip"),
+    "PIP_NO_COMPILE": "1",
+}
+"""What others published is downloaded once, and compiled where it is used."""
+
+
 class Environment:
     """A fresh virtual environment. pip runs from outside, so that none has to be installed first."""
 
@@ -51,7 +58,7 @@ class Environment:
         result = subprocess.run(
             [str(part) for part in command],
             cwd=self.bin,
-            env={**clean, "XDG_CACHE_HOME": str(self.bin / "cache"), **environment},
+            env={**clean, **QUICK_PIP, "XDG_CACHE_HOME": str(self.bin / "cache"), **environment},
             capture_output=True,
             text=True,
             timeout=280,
