@@ -26,3 +26,15 @@ def test_importing_loads_nothing_that_is_not_needed_yet(module: str, never: set[
     program = f"import sys, {module}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not never & set(done.stdout.split())
+
+
+def test_plugins_that_are_not_chosen_load_no_more_than_what_they_offer() -> None:
+    program = (
+        "import sys; from kernel.plugins import PluginManager\n"
+        "PluginManager.discover().choose('scheduler'); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    offers = {"kernel_metadata_sqlite", "kernel_metadata_redis", "kernel_scheduler_fair", "kernel_serializer_arrow"}
+    loaded = {name for name in done.stdout.split() if name.partition(".")[0] in offers}
+    assert loaded == offers | {f"{name}.plugin" for name in offers}
+    assert not {"click", "sqlite3", "redis", "pyarrow"} & set(done.stdout.split())

@@ -2,7 +2,3 @@
 
 `store` is the table, `plugin` offers it to the kernel.
 """
-
-from kernel_metadata_sqlite.store import SqliteMetadataStore
-
-__all__ = ["SqliteMetadataStore"]

@@ -1,10 +1,9 @@
-"""What this distribution offers to the kernel."""
+"""What this distribution offers to the kernel. SQLite is imported when the store is chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kernel_metadata_sqlite.store import SqliteMetadataStore
 from kernel_spec.hooks import hookimpl
 from kernel_spec.metadata import MetadataStore
 
@@ -18,4 +17,11 @@ def kernel_contracts() -> Mapping[str, int]:
 @hookimpl
 def kernel_metadata_stores() -> Mapping[str, Callable[[str], MetadataStore]]:
     """Offer the metadata store `sqlite`."""
-    return {"sqlite": SqliteMetadataStore}
+    return {"sqlite": open_store}
+
+
+def open_store(directory: str) -> MetadataStore:
+    """Open or make the store in `directory`; raise MetadataError when it can't be relied on."""
+    from kernel_metadata_sqlite.store import SqliteMetadataStore
+
+    return SqliteMetadataStore(directory)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pluggy
 import pytest
-from kernel_metadata_sqlite import SqliteMetadataStore, plugin
-from kernel_metadata_sqlite.store import FILE_NAME
+from kernel_metadata_sqlite import plugin
+from kernel_metadata_sqlite.store import FILE_NAME, SqliteMetadataStore
 
 from kernel.testing.metadata_store import MetadataStoreConformance
 from kernel_spec import hooks
@@ -21,7 +21,7 @@ from kernel_spec.errors import MetadataError
 
 WRITER = """
 import sys
-from kernel_metadata_sqlite import SqliteMetadataStore
+from kernel_metadata_sqlite.store import SqliteMetadataStore
 store = SqliteMetadataStore(sys.argv[1])
 for number in range(10**9):
     store.put("table", b"%09d" % number, b"x" * 100)
@@ -132,10 +132,13 @@ def test_a_full_disk_loses_nothing_and_passes(tmp_path: Path) -> None:
     store.close()
 
 
-def test_offers_itself_by_name() -> None:
+def test_offers_itself_by_name(tmp_path: Path) -> None:
     manager = pluggy.PluginManager(hooks.PROJECT)
     manager.add_hookspecs(hooks)
     manager.register(plugin)
     manager.check_pending()
-    assert manager.hook.kernel_metadata_stores() == [{"sqlite": SqliteMetadataStore}]
+    (offered,) = manager.hook.kernel_metadata_stores()
+    store = offered["sqlite"](str(tmp_path))
+    assert isinstance(store, SqliteMetadataStore) and store.path.parent == tmp_path
+    store.close()
     assert manager.hook.kernel_contracts() == [{"metadata_store": 1}]

@@ -3,8 +3,3 @@
 `scheduler` is the state machine; `policy` holds what may be set, `accounts` who has how much, `lines` who waits and who
 is next, `plans` whose leases make room for them, `explanation` why somebody waits, `checks` what must always hold.
 """
-
-from kernel_scheduler_fair.policy import AccountPolicy, Policy
-from kernel_scheduler_fair.scheduler import FairScheduler
-
-__all__ = ["AccountPolicy", "FairScheduler", "Policy"]

@@ -1,4 +1,4 @@
-"""What this distribution offers to the kernel."""
+"""What this distribution offers to the kernel. The scheduler is imported when it is chosen."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kernel_scheduler_fair.policy import Policy, parse_account, parse_accounts, parse_seconds
-from kernel_scheduler_fair.scheduler import FairScheduler
 from kernel_spec.hooks import hookimpl
 from kernel_spec.scheduling import Scheduler
 
@@ -34,12 +32,15 @@ def make_scheduler(
     reclaim_seconds: float = 0.1,
     preempt_seconds: float = 1.0,
     ageing_seconds: float = 300.0,
-) -> FairScheduler:
+) -> Scheduler:
     """Return a scheduler with this policy (see `Policy`).
 
     `accounts` maps names to tables with `weight` and `quota` (plain quantities), others have `default_weight` and
     `default_quota`. Raises OptionError, naming the option, for what makes no sense.
     """
+    from kernel_scheduler_fair.policy import Policy, parse_account, parse_accounts, parse_seconds
+    from kernel_scheduler_fair.scheduler import FairScheduler
+
     policy = Policy(
         parse_accounts(accounts),
         parse_account(default_weight, default_quota, "default"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel_scheduler_fair import FairScheduler
+from kernel_scheduler_fair.scheduler import FairScheduler
 
 from kernel.testing.scheduler import SchedulerConformance
 

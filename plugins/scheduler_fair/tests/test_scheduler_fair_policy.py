@@ -9,7 +9,9 @@ from typing import Any
 
 import pluggy
 import pytest
-from kernel_scheduler_fair import AccountPolicy, FairScheduler, Policy, plugin
+from kernel_scheduler_fair import plugin
+from kernel_scheduler_fair.policy import AccountPolicy, Policy
+from kernel_scheduler_fair.scheduler import FairScheduler
 
 from kernel_spec import hooks
 from kernel_spec.errors import OptionError

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kernel_scheduler_fair import FairScheduler, Policy
+from kernel_scheduler_fair.policy import Policy
+from kernel_scheduler_fair.scheduler import FairScheduler
 
 from kernel.testing.scheduler_harness import SchedulerHarness
 from kernel_spec.ids import LeaseId

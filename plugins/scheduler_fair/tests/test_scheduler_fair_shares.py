@@ -6,7 +6,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from kernel_scheduler_fair import AccountPolicy, FairScheduler, Policy
+from kernel_scheduler_fair.policy import AccountPolicy, Policy
+from kernel_scheduler_fair.scheduler import FairScheduler
 
 from kernel.testing.scheduler_harness import SchedulerHarness
 from kernel_spec.ids import LeaseId

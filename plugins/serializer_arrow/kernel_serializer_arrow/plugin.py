@@ -1,10 +1,9 @@
-"""What this distribution offers to the kernel."""
+"""What this distribution offers to the kernel. The serializer is imported when it is chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kernel_serializer_arrow.serializer import ArrowSerializer
 from kernel_spec.hooks import hookimpl
 from kernel_spec.serialization import Serializer
 
@@ -18,4 +17,11 @@ def kernel_contracts() -> Mapping[str, int]:
 @hookimpl
 def kernel_serializers() -> Mapping[str, Callable[[], Serializer]]:
     """Offer the serializer `arrow`."""
-    return {"arrow": ArrowSerializer}
+    return {"arrow": make_serializer}
+
+
+def make_serializer() -> Serializer:
+    """Return a serializer of Arrow's tables and arrays."""
+    from kernel_serializer_arrow.serializer import ArrowSerializer
+
+    return ArrowSerializer()
