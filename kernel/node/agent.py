@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.control import words
 from kernel.logs import Logger
@@ -21,15 +21,12 @@ from kernel.node.head_orders import HeadOrders
 from kernel.node.heads import AgentHead, HeadElsewhere, HeadHere
 from kernel.node.log_service import LogService
 from kernel.node.memory_watch import MemoryWatch
-from kernel.node.neighbours import Neighbours
 from kernel.node.node_account import NodeAccount
 from kernel.node.node_events import NodeEvents
-from kernel.node.object_exchange import ObjectExchange
 from kernel.node.output_routing import OutputRouting
 from kernel.node.package_fetcher import PackageFetcher
 from kernel.node.packages import Packages
 from kernel.node.process_table import ProcessTable
-from kernel.node.relay.service import RelayService
 from kernel.node.shutdown import shut_down
 from kernel.node.store_service import StoreService
 from kernel.node.template_link import TemplateLink
@@ -38,21 +35,18 @@ from kernel.node.worker_service import WorkerService
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
 from kernel.runtime.identity import Peer
-from kernel.transport.addresses import (
-    AGENT,
-    TRANSFER,
-    format_host_and_port,
-    is_tcp,
-    parse_host_and_port,
-    place_of,
-)
+from kernel.transport.addresses import format_host_and_port, is_tcp, parse_host_and_port, place_of
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message
 from kernel.transport.credentials import Credentials
-from kernel.transport.gateway import Gateway
 from kernel.transport.listener import Listener
 from kernel.transport.reactor import Reactor
-from kernel_spec.errors import OptionError, PluginError
+from kernel_spec.errors import PluginError
 from kernel_spec.ids import JobId, NodeId, ProcessId
+
+if TYPE_CHECKING:
+    from kernel.node.object_exchange import ObjectExchange
+    from kernel.node.relay.service import RelayService
+    from kernel.transport.gateway import Gateway
 
 TICK_SECONDS = 0.1
 IDLE_WORKER_SECONDS = 15.0
@@ -91,13 +85,21 @@ class Agent:
         self.workers = WorkerService(self)
         self.pool = self.workers.pool
         self.tls = Credentials(config.tls) if config.tls is not None else None
-        self.gateway = self._open_gateway()
+        self.gateway: Gateway | None = None
+        self.exchange: ObjectExchange | None = None
+        self.relay: RelayService | None = None
+        if config.listen or config.relay:
+            from kernel.node import outward  # much, that a session of one machine does without
+
+            self.gateway = outward.open_gateway(self, self._refused)
         self.account = self._open_account()
         self.events = NodeEvents(self.pool, self.processes, self.tell_head, reactor.clock)
         self.store = self._open_store()
         self.memory = MemoryWatch(self)
-        self.exchange = self._open_exchange()
-        self.relay = self._open_relay(uplink is None or head_child is not None)
+        if self.gateway is not None:
+            self.exchange = outward.open_exchange(self, self.gateway)
+            if uplink is None or head_child is not None:
+                self.relay = outward.open_relay(self, self.gateway)
         self.output = OutputRouting(self.pool, self.processes, self.tell_head)
         self.logs = LogService(
             reactor, os.path.join(config.directory, "logs"), self.output.origin, self.output.on_lines
@@ -118,17 +120,6 @@ class Agent:
             raise PluginError(self.ending)
 
     # -- the parts -------------------------------------------------------------------------------------------------
-
-    def _open_gateway(self) -> Gateway | None:
-        config = self.config
-        if not config.listen and not config.relay:
-            return None
-        host, port = parse_host_and_port(config.listen) if config.listen else ("", 0)
-        sockets = os.path.join(config.directory, "sockets")
-        try:
-            return Gateway(host, port, config.token, self.reactor, sockets, self._refused, tls=self.tls)
-        except OSError as error:
-            raise OptionError(f"nobody can listen at {config.listen}: {error.strerror}; choose another port") from error
 
     @property
     def gateway_address(self) -> str:
@@ -166,25 +157,6 @@ class Agent:
         stays = not config.ephemeral
         ways = self.gateway_address, config.tls, head, config.relay
         sessions.describe(config.directory, os.getpid(), stays, spill_directory, *ways)
-
-    def _open_exchange(self) -> ObjectExchange | None:
-        """Begin to give objects to other nodes, and to get theirs."""
-        if self.gateway is None:
-            return None
-        place, token, send = self.gateway_address, self.config.token, self.processes.send
-        relay, store = self.config.relay, self.store
-        neighbours = Neighbours(token, self.tls, self.reactor, send, store.delete, store.keep, relay)
-        self.gateway.serve_connections(AGENT, neighbours.on_messages, neighbours.on_close)
-        here = self.processes.connections.__contains__
-        exchange = ObjectExchange(place, token, self.tls, self.reactor, store, neighbours, send, here, relay)
-        self.gateway.serve_sockets(TRANSFER, exchange.transfer.serve)
-        return exchange
-
-    def _open_relay(self, beside_head: bool) -> RelayService | None:
-        """Begin to relay between remote drivers and nodes, if this is the head's node."""
-        if self.gateway is None or not beside_head:
-            return None
-        return RelayService(self.gateway, self.gateway_address, self.config.directory, self.reactor)
 
     def _join_head(self, uplink: RemoteUplink | None, child: HeadChild | None) -> AgentHead:
         """Join the head to which `uplink` leads; without one, make the head in this process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernel.control import words
 from kernel.control.config import HeadConfig
@@ -18,9 +18,11 @@ from kernel.node.uplink import LocalUplink, RemoteUplink, Uplink
 from kernel.plugins import PluginManager
 from kernel.transport.addresses import HEAD
 from kernel.transport.connection import Message
-from kernel.transport.gateway import Gateway
 from kernel.transport.reactor import Reactor
 from kernel_spec.ids import NodeId
+
+if TYPE_CHECKING:
+    from kernel.transport.gateway import Gateway
 
 END_SECONDS = 5.0
 """How long a head in another process may take to end the session."""

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 HEAVY = {"asyncio", "cloudpickle", "google.protobuf", "numpy", "pyarrow", "grpc", "structlog", "stevedore", "click"}
+OUTWARD = {"kernel.node.outward", "kernel.node.transfer", "kernel.node.relay.service", "kernel.transport.gateway"}
 CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadata"}
 
 
@@ -17,7 +18,7 @@ CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadat
         ("kernel", HEAVY | CONTRACTS | {"pluggy", "kernel.runtime.core"}),
         ("kernel.api.joining", HEAVY | CONTRACTS),
         ("kernel.node.worker_main", HEAVY - {"asyncio"} | CONTRACTS),
-        ("kernel.node.agent", {"asyncio", "grpc", "google.protobuf"}),
+        ("kernel.node.agent", {"asyncio", "grpc", "google.protobuf"} | OUTWARD),
         ("kernel.node.head_main", {"asyncio", "grpc", "google.protobuf"}),
         ("kernel.node.boot", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.core"}),
     ],
