@@ -1,0 +1,226 @@
+"""Moves chunks to workers and their results back. Whoever waits for a job drives idle workers itself.
+
+A *driver* is a thread that has given chunks to workers and waits for them: the caller of a blocking method, or a thread
+in the background. Each looks after the workers that it has given something, and takes idle ones as long as there is
+something to do; so a blocking call costs no change of threads, and no thread waits for what another one has.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import kernel
+from kernel.exceptions import (
+    FaultError,
+    NotInitializedError,
+    SessionEndedError,
+    WorkerDiedError,
+)
+from kernel_parallel.workers.functions import UNKEPT, Functions, is_plain
+from kernel_parallel.workers.jobs import CALL, Chunk, Job
+from kernel_parallel.workers.outcomes import encoding_error, remote_error, sending_error, wait_for_end
+from kernel_parallel.workers.payload import pack, unpack
+from kernel_parallel.workers.schedule import Schedule, Worker
+from kernel_parallel.workers.threads import Threads
+from kernel_parallel.workers.worker import KNOWN_FUNCTIONS, name_of
+
+Running = dict[kernel.ObjectRef, tuple[Worker, Chunk]]
+
+
+class Dispatcher:
+    """Runs jobs on `size` workers that `start_worker(number)` starts; each does at most `max_tasks` chunks.
+
+    A chunk whose worker dies is given to another, up to `retries` times; then its job fails with WorkerDiedError.
+    """
+
+    def __init__(self, size: int, start_worker: Callable[[int], Any], max_tasks: int | None, retries: int) -> None:
+        self.functions = Functions()
+        self._start_worker = start_worker
+        self._schedule = Schedule(max_tasks, retries)
+        self._lock = threading.Lock()
+        self._quiet = threading.Condition(self._lock)
+        self._threads = Threads("kernel-pool")
+        self._started = 0
+        self._ended_by: BaseException | None = None
+        self._leaving: list[kernel.ObjectRef] = []
+        for _ in range(size):
+            self._add_worker()
+
+    @property
+    def workers(self) -> list[Any]:
+        """The actors that there are now."""
+        with self._lock:
+            return [worker.actor for worker in self._schedule.workers]
+
+    def submit(self, job: Job) -> None:
+        """Have a job done in the background, or go on with one that has got more chunks."""
+        self._queue(job)
+        self._wake()
+
+    def run(self, job: Job) -> None:
+        """Have a job done, and help with it; returns when no worker is free for it or all of it is under way."""
+        self._queue(job)
+        self._drive({}, job)
+
+    def end(self, job: Job) -> None:
+        """Forget a job that was over without its last chunk saying so."""
+        with self._quiet:
+            self._schedule.end_job(job)
+            self._quiet.notify_all()
+
+    def drain(self) -> None:
+        """Wait until all jobs are over, then end the workers, and wait until they have gone."""
+        with self._quiet:
+            self._quiet.wait_for(lambda: not self._schedule.jobs)
+            workers, _ = self._schedule.clear()
+        for worker in workers:
+            self._retire(worker)
+        leaving, self._leaving = self._leaving, []
+        wait_for_end(leaving)
+
+    def terminate(self, error: BaseException) -> None:
+        """End all workers at once, and all jobs with this error. A job that comes later is ended with it, too."""
+        with self._quiet:
+            self._ended_by = error
+            workers, jobs = self._schedule.clear()
+            self._quiet.notify_all()
+        for job in jobs:
+            job.cancel(error)
+        for worker in workers:
+            if kernel.is_initialized():
+                kernel.kill(worker.actor)
+
+    # -- workers ---------------------------------------------------------------------------------------------------
+
+    def _add_worker(self) -> None:
+        worker = Worker(self._start_worker(self._started))
+        self._started += 1
+        with self._lock:
+            if self._ended_by is None:
+                self._schedule.add_worker(worker)
+
+    def _retire(self, worker: Worker) -> None:
+        self._leaving = [ref for ref in self._leaving if not ref.is_ready()]
+        self._leaving.append(worker.actor.leave.remote())
+
+    # -- driving ---------------------------------------------------------------------------------------------------
+
+    def _queue(self, job: Job) -> None:
+        if job.how != CALL and job.reference is None and not is_plain(job.function):
+            job.reference = kernel.put(job.function)
+        with self._lock:
+            if self._ended_by is None:
+                self._schedule.add_job(job)
+                return
+        job.cancel(self._ended_by)
+
+    def _wake(self) -> None:
+        with self._lock:
+            wanted = self._schedule.wants_driver
+        if wanted:
+            self._threads.start(lambda: self._drive({}, None))
+
+    def _drive(self, running: Running, only: Job | None) -> None:
+        try:
+            while True:
+                self._send_what_can_be(running, only)
+                if not running:
+                    break
+                if only is not None:
+                    self._wake()
+                ready = list(running)
+                if len(ready) > 1:
+                    ready, _ = kernel.wait(ready)
+                for ref in ready:
+                    self._take_in(ref, running)
+        except BaseException:
+            if running:  # somebody else has to look after them: the caller was interrupted
+                self._threads.start(lambda: self._drive(running, None))
+            raise
+        if only is not None:
+            self._wake()
+
+    def _send_what_can_be(self, running: Running, only: Job | None) -> None:
+        while True:
+            with self._lock:
+                assigned = self._schedule.assign(only)
+            if assigned is None:
+                return
+            worker, chunk = assigned
+            try:
+                ref = self._send(worker, chunk)
+            except BaseException as error:
+                self._settle(worker, chunk, False, sending_error(error))
+                if not isinstance(error, Exception):
+                    raise
+            else:
+                running[ref] = assigned
+
+    def _send(self, worker: Worker, chunk: Chunk) -> kernel.ObjectRef:
+        job = chunk.job
+        key = self.functions.key_of(job.function)
+        function = job.reference or job.function
+        if key in worker.known:
+            function = None
+        ref: kernel.ObjectRef = worker.actor.run.remote(key, function, job.how, pack(chunk.items))
+        if key != UNKEPT and function is not None:
+            if len(worker.known) >= KNOWN_FUNCTIONS:
+                del worker.known[next(iter(worker.known))]
+            worker.known[key] = None
+        return ref
+
+    def _take_in(self, ref: kernel.ObjectRef, running: Running) -> None:
+        failure = None
+        try:
+            ok, seconds, value = kernel.get(ref)
+        except Exception as error:
+            failure = error
+        worker, chunk = running.pop(ref)
+        if isinstance(failure, (SessionEndedError, NotInitializedError)):
+            self.terminate(failure)
+        elif isinstance(failure, FaultError):
+            self._lose(worker, chunk, failure)
+        elif failure is not None:
+            self._settle(worker, chunk, False, encoding_error(failure, name_of(chunk.job.function)))
+        elif ok:
+            self._learn(chunk, seconds)
+            self._settle(worker, chunk, True, unpack(value))
+        else:
+            self._settle(worker, chunk, False, remote_error(*value))
+
+    def _learn(self, chunk: Chunk, seconds: float) -> None:
+        each = seconds / max(chunk.size, 1)
+        chunk.job.learn(each)
+        self.functions.learn(chunk.job.function, each)
+
+    def _settle(self, worker: Worker, chunk: Chunk, ok: bool, value: Any) -> None:
+        with self._lock:
+            retired = self._schedule.finish(worker)
+        if retired:
+            self._retire(worker)
+            self._add_worker()
+        self._tell(chunk, ok, value)
+
+    def _lose(self, worker: Worker, chunk: Chunk, error: FaultError) -> None:
+        with self._lock:
+            if self._ended_by is not None:
+                return
+            again = self._schedule.lose(worker, chunk)
+        self._add_worker()
+        if not again:
+            text = (
+                f"{name_of(chunk.job.function)}() was tried {chunk.attempts} times, and each time its worker died; the "
+                f'last time: {error}. How often is said by kernel_remote_args={{"max_task_retries": 3}}'
+            )
+            died = WorkerDiedError(text)
+            died.__cause__ = error
+            self._tell(chunk, False, died)
+
+    def _tell(self, chunk: Chunk, ok: bool, value: Any) -> None:
+        with self._lock:
+            if chunk.job not in self._schedule.jobs:
+                return  # cancelled
+        if chunk.job.settle(chunk, ok, value):
+            self.end(chunk.job)

@@ -1,0 +1,119 @@
+"""Who works on what: idle workers take chunks of jobs, first come, first served. A state machine: no I/O, no clocks."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel_parallel.workers.jobs import Chunk, Job
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """A worker process: its actor, how many chunks it was given, and which functions it has been sent."""
+
+    actor: Any
+    tasks: int = 0
+    known: dict[int, None] = field(default_factory=dict)
+
+
+class Schedule:
+    """Idle workers and jobs that have chunks left. Its owner calls it under a lock.
+
+    `max_tasks` is after how many chunks a worker is replaced (None: never), `retries` how often a chunk whose worker
+    died is given to another one.
+    """
+
+    def __init__(self, max_tasks: int | None, retries: int) -> None:
+        self._max_tasks = max_tasks
+        self._retries = retries
+        self.workers: list[Worker] = []
+        self._idle: deque[Worker] = deque()
+        self._lost: deque[Chunk] = deque()
+        self._queue: deque[Job] = deque()
+        self.jobs: set[Job] = set()
+        """Those that are not over."""
+
+    def add_worker(self, worker: Worker) -> None:
+        """Take a worker in; it is idle."""
+        self.workers.append(worker)
+        self._idle.append(worker)
+
+    def add_job(self, job: Job) -> None:
+        """Take a job in, or one that has got more chunks."""
+        self.jobs.add(job)
+        if job not in self._queue:
+            self._queue.append(job)
+
+    def end_job(self, job: Job) -> None:
+        """Forget a job that is over."""
+        self.jobs.discard(job)
+
+    @property
+    def wants_driver(self) -> bool:
+        """Whether there are both: an idle worker, and something to do."""
+        return bool(self._idle and (self._lost or self._queue))
+
+    def assign(self, only: Job | None = None) -> tuple[Worker, Chunk] | None:
+        """Return an idle worker and its next chunk (of the job `only`, and only if that is first), or None."""
+        if not self._idle:
+            return None
+        chunk = self._next_chunk(only)
+        if chunk is None:
+            return None
+        worker = self._idle.popleft()
+        worker.tasks += 1
+        chunk.attempts += 1
+        return worker, chunk
+
+    def _next_chunk(self, only: Job | None) -> Chunk | None:
+        while self._lost:
+            if only is not None and self._lost[0].job is not only:
+                return None
+            chunk = self._lost.popleft()
+            if chunk.job in self.jobs:
+                return chunk
+        while self._queue:
+            job = self._queue[0]
+            if only is not None and job is not only:
+                return None
+            found = job.take(len(self.workers))
+            if found is not None:
+                return found
+            self._queue.popleft()
+        return None
+
+    def finish(self, worker: Worker) -> bool:
+        """Note that a worker is done with its chunk; return whether it has served its time and is to be replaced."""
+        if self._max_tasks is not None and worker.tasks >= self._max_tasks:
+            self.workers.remove(worker)
+            return True
+        if worker in self.workers:
+            self._idle.append(worker)
+        return False
+
+    def lose(self, worker: Worker, chunk: Chunk) -> bool:
+        """Note that a worker died over a chunk; return whether another one is to try."""
+        if worker in self.workers:
+            self.workers.remove(worker)
+        again = chunk.attempts <= self._retries and chunk.job in self.jobs
+        if again:
+            self._lost.append(chunk)
+        return again
+
+    def clear(self) -> tuple[list[Worker], list[Job]]:
+        """Give up all workers and all jobs, and return them."""
+        workers, jobs = self.workers, list(self.jobs)
+        self.workers = []
+        self.jobs = set()
+        self._idle.clear()
+        self._lost.clear()
+        self._queue.clear()
+        return workers, jobs
+
+    def validate(self) -> None:
+        """Raise AssertionError when something that must always hold does not."""
+        assert len(set(map(id, self._idle))) == len(self._idle), "a worker is idle twice"
+        assert all(worker in self.workers for worker in self._idle), "an idle worker is not one of ours"
+        assert len(set(map(id, self._queue))) == len(self._queue), "a job is queued twice"

@@ -1,0 +1,80 @@
+"""What runs in a worker process: an actor that applies functions to chunks, and never fails but by dying."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from kernel import exit_actor
+from kernel.exceptions import WorkerDiedError
+from kernel_parallel.workers.jobs import CALL, MAP
+from kernel_parallel.workers.payload import Payload, pack, unpack
+
+KNOWN_FUNCTIONS = 256
+"""How many functions a worker keeps; the sender forgets the oldest at the same number."""
+
+Outcome = tuple[bool, float, Any]
+"""Whether it went well, the seconds it took, and the packed results, or the error with its traceback as text."""
+
+
+class PoolWorker:
+    """Applies functions to chunks. What the initializer raises, every chunk raises."""
+
+    def __init__(self, initializer: Callable[..., Any] | None, initargs: tuple[Any, ...]) -> None:
+        self._functions: dict[int, Callable[..., Any]] = {}
+        self._broken: tuple[BaseException, str] | None = None
+        if initializer is not None:
+            try:
+                initializer(*initargs)
+            except Exception as error:
+                self._broken = (error, traceback.format_exc())
+
+    def pid(self) -> int:
+        """Return the process id."""
+        return os.getpid()
+
+    def leave(self) -> None:
+        """End the process, after its exit handlers."""
+        exit_actor()
+
+    def run(self, key: int, function: Callable[..., Any] | None, how: str, payload: Payload) -> Outcome:
+        """Apply a function, which is kept under its key unless that is negative; None means the one that was kept."""
+        begun = time.perf_counter()
+        try:
+            if key >= 0:
+                function = self._function(key, function)
+            if self._broken is not None:
+                return False, 0.0, self._broken
+            assert function is not None
+            results = pack(_apply(function, how, unpack(payload)))
+        except SystemExit as error:
+            died = WorkerDiedError(f"{name_of(function)}() called sys.exit({error.code!r}) in a worker of the pool")
+            return False, 0.0, (died, traceback.format_exc())
+        except BaseException as error:
+            return False, 0.0, (error, traceback.format_exc())
+        return True, time.perf_counter() - begun, results
+
+    def _function(self, key: int, function: Callable[..., Any] | None) -> Callable[..., Any]:
+        if function is None:
+            return self._functions[key]
+        if len(self._functions) >= KNOWN_FUNCTIONS:
+            del self._functions[next(iter(self._functions))]
+        self._functions[key] = function
+        return function
+
+
+def _apply(function: Callable[..., Any], how: str, items: Any) -> Any:
+    if how == CALL:
+        args, kwargs = items
+        return function(*args, **kwargs)
+    if how == MAP:
+        return list(map(function, items))
+    return [function(*item) for item in items]
+
+
+def name_of(function: Any) -> str:
+    """Return what to call a function in messages."""
+    return getattr(function, "__qualname__", None) or type(function).__name__
