@@ -20,7 +20,7 @@ from kernel_parallel.workers.chunks import sliceable
 from kernel_parallel.workers.jobs import MAP, STARMAP, CallJob, FedJob, MapJob
 from kernel_parallel.workers.start import cluster_cpus, ensure_session, start_dispatcher
 
-_AHEAD = 2
+_AHEAD = 64
 """How many chunks of an `imap` are read for each worker before one is free."""
 
 

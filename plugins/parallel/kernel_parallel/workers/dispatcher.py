@@ -26,7 +26,7 @@ from kernel_parallel.workers.schedule import Schedule, Worker
 from kernel_parallel.workers.threads import Threads
 from kernel_parallel.workers.worker import KNOWN_FUNCTIONS, name_of
 
-Running = dict[kernel.ObjectRef, tuple[Worker, Chunk]]
+Running = dict[kernel.ObjectRef, tuple[Worker, list[Chunk]]]
 
 
 class Dispatcher:
@@ -35,10 +35,10 @@ class Dispatcher:
     A chunk whose worker dies is given to another, up to `retries` times; then its job fails with WorkerDiedError.
     """
 
-    def __init__(self, size: int, start_worker: Callable[[int], Any], max_tasks: int | None, retries: int) -> None:
+    def __init__(self, size: int, start_worker: Callable[[int], Any], max_tasks: int | None, retries: float) -> None:
         self.functions = Functions()
         self._start_worker = start_worker
-        self._schedule = Schedule(max_tasks, retries)
+        self._schedule = Schedule(max_tasks, retries, self.functions.burst)
         self._lock = threading.Lock()
         self._quiet = threading.Condition(self._lock)
         self._threads = Threads("kernel-pool")
@@ -148,23 +148,23 @@ class Dispatcher:
                 assigned = self._schedule.assign(only)
             if assigned is None:
                 return
-            worker, chunk = assigned
+            worker, chunks = assigned
             try:
-                ref = self._send(worker, chunk)
+                ref = self._send(worker, chunks)
             except BaseException as error:
-                self._settle(worker, chunk, False, sending_error(error))
+                self._settle(worker, chunks, [(False, sending_error(error))])
                 if not isinstance(error, Exception):
                     raise
             else:
                 running[ref] = assigned
 
-    def _send(self, worker: Worker, chunk: Chunk) -> kernel.ObjectRef:
-        job = chunk.job
+    def _send(self, worker: Worker, chunks: list[Chunk]) -> kernel.ObjectRef:
+        job = chunks[0].job
         key = self.functions.key_of(job.function)
         function = job.reference or job.function
         if key in worker.known:
             function = None
-        ref: kernel.ObjectRef = worker.actor.run.remote(key, function, job.how, pack(chunk.items))
+        ref: kernel.ObjectRef = worker.actor.run.remote(key, function, job.how, pack([chunk.items for chunk in chunks]))
         if key != UNKEPT and function is not None:
             if len(worker.known) >= KNOWN_FUNCTIONS:
                 del worker.known[next(iter(worker.known))]
@@ -174,42 +174,46 @@ class Dispatcher:
     def _take_in(self, ref: kernel.ObjectRef, running: Running) -> None:
         failure = None
         try:
-            ok, seconds, value = kernel.get(ref)
+            seconds, outcomes = unpack(kernel.get(ref))
         except Exception as error:
             failure = error
-        worker, chunk = running.pop(ref)
+        worker, chunks = running.pop(ref)
         if isinstance(failure, (SessionEndedError, NotInitializedError)):
             self.terminate(failure)
         elif isinstance(failure, FaultError):
-            self._lose(worker, chunk, failure)
+            self._lose(worker, chunks, failure)
         elif failure is not None:
-            self._settle(worker, chunk, False, encoding_error(failure, name_of(chunk.job.function)))
-        elif ok:
-            self._learn(chunk, seconds)
-            self._settle(worker, chunk, True, unpack(value))
+            error = encoding_error(failure, name_of(chunks[0].job.function))
+            self._settle(worker, chunks, [(False, error)])
         else:
-            self._settle(worker, chunk, False, remote_error(*value))
+            self._learn(chunks, seconds)
+            results = [(ok, value if ok else remote_error(*value)) for ok, value in outcomes]
+            self._settle(worker, chunks, results)
 
-    def _learn(self, chunk: Chunk, seconds: float) -> None:
-        each = seconds / max(chunk.size, 1)
-        chunk.job.learn(each)
-        self.functions.learn(chunk.job.function, each)
+    def _learn(self, chunks: list[Chunk], seconds: float) -> None:
+        calls = sum(chunk.size for chunk in chunks)
+        if calls and seconds:
+            chunks[0].job.learn(seconds / calls)
+            self.functions.learn(chunks[0].job.function, seconds / calls, calls)
 
-    def _settle(self, worker: Worker, chunk: Chunk, ok: bool, value: Any) -> None:
+    def _settle(self, worker: Worker, chunks: list[Chunk], results: list[tuple[bool, Any]]) -> None:
         with self._lock:
             retired = self._schedule.finish(worker)
         if retired:
             self._retire(worker)
             self._add_worker()
-        self._tell(chunk, ok, value)
+        if len(results) < len(chunks):  # one error for all of them
+            results = results * len(chunks)
+        for chunk, (ok, value) in zip(chunks, results, strict=True):
+            self._tell(chunk, ok, value)
 
-    def _lose(self, worker: Worker, chunk: Chunk, error: FaultError) -> None:
+    def _lose(self, worker: Worker, chunks: list[Chunk], error: FaultError) -> None:
         with self._lock:
             if self._ended_by is not None:
                 return
-            again = self._schedule.lose(worker, chunk)
+            failed = self._schedule.lose(worker, chunks)
         self._add_worker()
-        if not again:
+        for chunk in failed:
             text = (
                 f"{name_of(chunk.job.function)}() was tried {chunk.attempts} times, and each time its worker died; the "
                 f'last time: {error}. How often is said by kernel_remote_args={{"max_task_retries": 3}}'

@@ -13,6 +13,14 @@ UNKEPT = -1
 """The key of a function that travels with each chunk."""
 
 
+_LOCAL_SECONDS = 20e-6
+"""A call that is quicker has not talked to another process, so it can't have waited for another call."""
+_SIGHTINGS = 16
+"""How many quick calls in a row make a function a quick one."""
+MESSAGE_SECONDS = 0.001
+"""How much work of quick calls goes into one message."""
+
+
 class Functions:
     """Gives keys to plain functions and classes, which are the same whenever they are sent, and notes what they take.
 
@@ -21,7 +29,7 @@ class Functions:
 
     def __init__(self) -> None:
         self._keys: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._seconds: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+        self._seen: weakref.WeakKeyDictionary[Any, tuple[float, int]] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
         self._lock = threading.Lock()
 
@@ -37,14 +45,35 @@ class Functions:
 
     def seconds_per_item(self, function: Callable[..., Any]) -> float | None:
         """Return what a call took when it was last seen, or None."""
-        with self._lock:
-            return self._seconds.get(function) if is_plain(function) else None
+        seen = self._look(function)
+        return seen[0] if seen else None
 
-    def learn(self, function: Callable[..., Any], seconds: float) -> None:
-        """Note what a call took."""
-        if is_plain(function):
+    def burst(self, function: Callable[..., Any]) -> int:
+        """Return how many single calls may share a message: one, unless many were seen and all were quick.
+
+        What may have to wait for another call must not stand in its way, so nothing slower is ever put together.
+        """
+        seen = self._look(function)
+        if seen is None or seen[1] < _SIGHTINGS:
+            return 1
+        return max(1, int(MESSAGE_SECONDS / max(seen[0], 1e-6)))
+
+    def learn(self, function: Callable[..., Any], seconds: float, calls: int) -> None:
+        """Note what each of so many calls took."""
+        quick = seconds < _LOCAL_SECONDS
+        try:
             with self._lock:
-                self._seconds[function] = seconds
+                before = self._seen.get(function)
+                self._seen[function] = (seconds, (before[1] if before else 0) + calls if quick else 0)
+        except TypeError:  # can't be hashed, or referred to weakly
+            return
+
+    def _look(self, function: Callable[..., Any]) -> tuple[float, int] | None:
+        try:
+            with self._lock:
+                return self._seen.get(function)
+        except TypeError:
+            return None
 
 
 def is_plain(function: Any) -> bool:

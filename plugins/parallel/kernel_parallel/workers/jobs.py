@@ -44,6 +44,10 @@ class Job(ABC):
         """Return the next chunk, for one of so many workers; None when there is none (now)."""
 
     @abstractmethod
+    def waiting(self) -> int:
+        """Return how many chunks can be taken."""
+
+    @abstractmethod
     def settle(self, chunk: Chunk, ok: bool, value: Any) -> bool:
         """Note a chunk's results (a list, or for a call its value) or its error; return whether the job is over."""
 
@@ -75,6 +79,10 @@ class CallJob(Job):
         """See `Job.take`."""
         chunk, self._chunk = self._chunk, None
         return chunk if chunk is not None and self._starts() else None
+
+    def waiting(self) -> int:
+        """See `Job.waiting`."""
+        return self._chunk is not None
 
     def settle(self, chunk: Chunk, ok: bool, value: Any) -> bool:
         """See `Job.settle`."""
@@ -117,12 +125,17 @@ class MapJob(Job):
         begin = self._taken
         if begin == self._count:
             return None
-        size = self._chunksize or chunk_size(self._count - begin, workers, self._seconds)
+        size = self._chunksize or chunk_size(self._count, self._count - begin, workers, self._seconds)
         self._taken = end = min(begin + size, self._count)
         items = self._items[begin:end]
         if end == self._count:
             self._items = ()
         return Chunk(self, begin, items, end - begin)
+
+    def waiting(self) -> int:
+        """See `Job.waiting`: without a fixed size of chunks, one, for that grows by itself."""
+        left = self._count - self._taken
+        return -(-left // self._chunksize) if self._chunksize else min(left, 1)
 
     def learn(self, seconds_per_item: float) -> None:
         """See `Job.learn`."""
@@ -197,6 +210,10 @@ class FedJob(Job):
                 return None
             self._changed.notify_all()
             return self._waiting.popleft()
+
+    def waiting(self) -> int:
+        """See `Job.waiting`."""
+        return len(self._waiting)
 
     def settle(self, chunk: Chunk, ok: bool, value: Any) -> bool:
         """See `Job.settle`."""

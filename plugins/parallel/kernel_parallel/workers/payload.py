@@ -15,8 +15,8 @@ from typing import Any
 _SAFE = frozenset(sys.stdlib_module_names) - {"__main__"} | {"builtins", "numpy"}
 """Top-level modules whose types and functions every worker can import."""
 
-Payload = tuple[bool, Any]
-"""Whether it is pickled, and the bytes, or the value as it is."""
+Payload = bytes | tuple[Any]
+"""Pickled bytes, or the value as it is in a tuple."""
 
 
 class _NotPlain(Exception):
@@ -37,17 +37,14 @@ class _Pickler(pickle.Pickler):
 
 def pack(value: Any) -> Payload:
     """Return a value in the form in which it travels."""
-    if type(value) is range:
-        return False, value
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
     except Exception:  # the kernel's own way either works, or says what is wrong
-        return False, value
-    return True, buffer.getvalue()
+        return (value,)
+    return buffer.getvalue()
 
 
 def unpack(payload: Payload) -> Any:
     """Return the value."""
-    pickled, value = payload
-    return pickle.loads(value) if pickled else value
+    return pickle.loads(payload) if isinstance(payload, bytes) else payload[0]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel_parallel.workers.jobs import Chunk, Job
+from kernel_parallel.workers.jobs import CALL, Chunk, Job
 
 
 @dataclass(slots=True, eq=False)
@@ -22,10 +23,11 @@ class Schedule:
     """Idle workers and jobs that have chunks left. Its owner calls it under a lock.
 
     `max_tasks` is after how many chunks a worker is replaced (None: never), `retries` how often a chunk whose worker
-    died is given to another one.
+    died is given to another one; `burst(function)` how many calls of it may go together.
     """
 
-    def __init__(self, max_tasks: int | None, retries: int) -> None:
+    def __init__(self, max_tasks: int | None, retries: float, burst: Callable[[Callable[..., Any]], int]) -> None:
+        self._burst = burst
         self._max_tasks = max_tasks
         self._retries = retries
         self.workers: list[Worker] = []
@@ -42,9 +44,9 @@ class Schedule:
 
     def add_job(self, job: Job) -> None:
         """Take a job in, or one that has got more chunks."""
-        self.jobs.add(job)
-        if job not in self._queue:
+        if job not in self.jobs or job.how != CALL and job not in self._queue:
             self._queue.append(job)
+        self.jobs.add(job)
 
     def end_job(self, job: Job) -> None:
         """Forget a job that is over."""
@@ -55,17 +57,39 @@ class Schedule:
         """Whether there are both: an idle worker, and something to do."""
         return bool(self._idle and (self._lost or self._queue))
 
-    def assign(self, only: Job | None = None) -> tuple[Worker, Chunk] | None:
-        """Return an idle worker and its next chunk (of the job `only`, and only if that is first), or None."""
+    def assign(self, only: Job | None = None) -> tuple[Worker, list[Chunk]] | None:
+        """Return an idle worker and what it does next (of the job `only`, and only if that is first), or None.
+
+        That is one chunk, or several calls of one function that is known to be quick.
+        """
         if not self._idle:
             return None
-        chunk = self._next_chunk(only)
-        if chunk is None:
+        first = self._next_chunk(only)
+        if first is None:
             return None
+        chunks = [first]
+        if first.attempts == 0 and self._max_tasks is None:
+            self._fill(chunks)
         worker = self._idle.popleft()
         worker.tasks += 1
-        chunk.attempts += 1
-        return worker, chunk
+        for chunk in chunks:
+            chunk.attempts += 1
+        return worker, chunks
+
+    def _fill(self, chunks: list[Chunk]) -> None:
+        job = chunks[0].job
+        single = job.how == CALL
+        waiting = len(self._queue) if single else job.waiting()
+        room = min(self._burst(job.function) // max(chunks[0].size, 1), -(-(waiting + 1) // len(self.workers)))
+        while len(chunks) < room and self._queue:
+            queued = self._queue[0]
+            if queued.function is not job.function or (queued.how != CALL if single else queued is not job):
+                return
+            chunk = queued.take(len(self.workers))
+            if chunk is None or single:
+                self._queue.popleft()
+            if chunk is not None:
+                chunks.append(chunk)
 
     def _next_chunk(self, only: Job | None) -> Chunk | None:
         while self._lost:
@@ -79,9 +103,12 @@ class Schedule:
             if only is not None and job is not only:
                 return None
             found = job.take(len(self.workers))
+            if found is None or job.how == CALL:
+                self._queue.popleft()
             if found is not None:
                 return found
-            self._queue.popleft()
+            if job.how == CALL:
+                self.jobs.discard(job)
         return None
 
     def finish(self, worker: Worker) -> bool:
@@ -93,14 +120,13 @@ class Schedule:
             self._idle.append(worker)
         return False
 
-    def lose(self, worker: Worker, chunk: Chunk) -> bool:
-        """Note that a worker died over a chunk; return whether another one is to try."""
+    def lose(self, worker: Worker, chunks: list[Chunk]) -> list[Chunk]:
+        """Note that a worker died over chunks; return those that no other one is to try."""
         if worker in self.workers:
             self.workers.remove(worker)
-        again = chunk.attempts <= self._retries and chunk.job in self.jobs
-        if again:
-            self._lost.append(chunk)
-        return again
+        chunks = [chunk for chunk in chunks if chunk.job in self.jobs]
+        self._lost.extend(chunk for chunk in chunks if chunk.attempts <= self._retries)
+        return [chunk for chunk in chunks if chunk.attempts > self._retries]
 
     def clear(self) -> tuple[list[Worker], list[Job]]:
         """Give up all workers and all jobs, and return them."""

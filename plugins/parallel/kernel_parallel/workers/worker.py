@@ -16,8 +16,8 @@ from kernel_parallel.workers.payload import Payload, pack, unpack
 KNOWN_FUNCTIONS = 256
 """How many functions a worker keeps; the sender forgets the oldest at the same number."""
 
-Outcome = tuple[bool, float, Any]
-"""Whether it went well, the seconds it took, and the packed results, or the error with its traceback as text."""
+Outcome = tuple[bool, Any]
+"""True and the results, or False and the error with its traceback as text."""
 
 
 class PoolWorker:
@@ -40,22 +40,36 @@ class PoolWorker:
         """End the process, after its exit handlers."""
         exit_actor()
 
-    def run(self, key: int, function: Callable[..., Any] | None, how: str, payload: Payload) -> Outcome:
-        """Apply a function, which is kept under its key unless that is negative; None means the one that was kept."""
+    def run(self, key: int, function: Callable[..., Any] | None, how: str, payload: Payload) -> Payload:
+        """Apply a function to chunks; it is kept under its key unless that is negative, and None is the one kept.
+
+        Returns, packed, the seconds that it took, and an `Outcome` for each chunk.
+        """
         begun = time.perf_counter()
         try:
             if key >= 0:
                 function = self._function(key, function)
-            if self._broken is not None:
-                return False, 0.0, self._broken
             assert function is not None
-            results = pack(_apply(function, how, unpack(payload)))
+            outcomes = [self._outcome(function, how, items) for items in unpack(payload)]
+        except BaseException as error:  # what arguments raise when they are unpickled
+            return ((0.0, [(False, (error, traceback.format_exc()))]),)
+        return pack((time.perf_counter() - begun, outcomes))
+
+    def _outcome(self, function: Callable[..., Any], how: str, items: Any) -> Outcome:
+        if self._broken is not None:
+            return False, self._broken
+        try:
+            if how == CALL:
+                args, kwargs = items
+                return True, function(*args, **kwargs)
+            if how == MAP:
+                return True, list(map(function, items))
+            return True, [function(*item) for item in items]
         except SystemExit as error:
             died = WorkerDiedError(f"{name_of(function)}() called sys.exit({error.code!r}) in a worker of the pool")
-            return False, 0.0, (died, traceback.format_exc())
+            return False, (died, traceback.format_exc())
         except BaseException as error:
-            return False, 0.0, (error, traceback.format_exc())
-        return True, time.perf_counter() - begun, results
+            return False, (error, traceback.format_exc())
 
     def _function(self, key: int, function: Callable[..., Any] | None) -> Callable[..., Any]:
         if function is None:
@@ -64,15 +78,6 @@ class PoolWorker:
             del self._functions[next(iter(self._functions))]
         self._functions[key] = function
         return function
-
-
-def _apply(function: Callable[..., Any], how: str, items: Any) -> Any:
-    if how == CALL:
-        args, kwargs = items
-        return function(*args, **kwargs)
-    if how == MAP:
-        return list(map(function, items))
-    return [function(*item) for item in items]
 
 
 def name_of(function: Any) -> str:
