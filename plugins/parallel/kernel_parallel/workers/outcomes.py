@@ -24,10 +24,10 @@ def encoding_error(error: Exception, function: str) -> Exception:
 
 
 def sending_error(error: BaseException) -> BaseException:
-    """Return why arguments could not be sent: what their own pickling raised, if it was that."""
-    cause = error.__cause__
-    if isinstance(error, SerializationError) and cause is not None and not isinstance(cause, KernelError):
-        return cause
+    """Return why arguments could not be sent: what their own pickling raised, unless the kernel's error is one, too."""
+    original = error.__context__
+    if isinstance(error, SerializationError) and original is not None and not isinstance(error, type(original)):
+        return original
     return error
 
 

@@ -1,0 +1,64 @@
+"""CPython's own tests of `multiprocessing.Pool`, from the interpreter that runs this, on ours."""
+
+from __future__ import annotations
+
+import multiprocessing
+import unittest
+from collections.abc import Iterator
+from test import _test_multiprocessing as theirs  # type: ignore[import-not-found]
+from typing import Any
+
+import pytest
+
+import kernel
+from kernel_parallel.multiprocessing import Pool
+
+NOT_OURS = {
+    "test_unpickleable_result": "its result, a lambda, is one that kernel can send",
+    "test_pool_worker_lifetime": "it calls the private Pool._repopulate_pool(); test_parallel_pool.py has one like it",
+    "test_worker_finalization_via_atexit_handler_of_multiprocessing": "its program uses the standard library's pool",
+}
+"""Tests that can't apply, and why."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session() -> Iterator[None]:
+    """One session for all pools, which join it."""
+    kernel.shutdown()
+    with kernel.init(num_cpus=2, log_to_driver=False):
+        yield
+
+
+class Ours:
+    """What CPython mixes into its tests to say what is tested."""
+
+    TYPE = "processes"
+    Pool = staticmethod(Pool)
+
+
+class TestPool(Ours, theirs._TestPool, unittest.TestCase):
+    """Everything that a pool does."""
+
+
+class TestPoolAsGlobal(Ours, unittest.TestCase):
+    """Those that take `multiprocessing.Pool` itself."""
+
+    @pytest.fixture(autouse=True)
+    def _ours_in_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(multiprocessing, "Pool", Pool)
+
+
+def _take_over(source: Any) -> None:
+    for name in unittest.defaultTestLoader.getTestCaseNames(source):
+        if name not in NOT_OURS:
+            setattr(TestPoolAsGlobal, name, vars(source)[name])
+
+
+_take_over(theirs._TestPoolWorkerErrors)
+_take_over(theirs._TestPoolWorkerLifetime)
+
+
+def test_what_is_left_out_is_there_to_be_left_out() -> None:
+    classes = [theirs._TestPool, theirs._TestPoolWorkerErrors, theirs._TestPoolWorkerLifetime]
+    there = {name for cls in classes for name in unittest.defaultTestLoader.getTestCaseNames(cls)}
+    assert NOT_OURS.keys() <= there
