@@ -6,18 +6,17 @@ terminated waits for ever, and what pickle can't take (lambdas, functions of an 
 
 from __future__ import annotations
 
-import itertools
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.pool import CLOSE, RUN, TERMINATE
 from typing import Any, NoReturn
 
 from kernel.exceptions import TaskCancelledError
+from kernel_parallel.multiprocessing.feeder import Feeder
 from kernel_parallel.multiprocessing.results import AsyncResult, Callback, IMapIterator, IMapUnorderedIterator
 from kernel_parallel.multiprocessing.worker_view import WorkerView
 from kernel_parallel.workers.chunks import sliceable
-from kernel_parallel.workers.jobs import MAP, STARMAP, CallJob, FedJob, MapJob
+from kernel_parallel.workers.jobs import MAP, STARMAP, CallJob, MapJob
 from kernel_parallel.workers.start import cluster_cpus, ensure_session, start_dispatcher
 
 _AHEAD = 64
@@ -165,27 +164,8 @@ class Pool:
         size = 1 if chunksize is None else chunksize
         if size < 1:
             raise ValueError(f"Chunksize must be 1+, not {size}")
-        dispatcher = self._dispatcher
-        job = FedJob(func, MAP, results._set, _AHEAD * self._processes)
-        dispatcher.submit(job)
-        source = iter(iterable)
-
-        def feed() -> None:
-            failure = None
-            try:
-                while chunk := list(itertools.islice(source, size)):
-                    if not job.feed(chunk):
-                        return
-                    dispatcher.submit(job)
-            except Exception as error:
-                failure = error
-            if failure is not None:
-                results._set(job.fed, False, failure)
-            results._end(job.fed + (failure is not None))
-            if job.end():
-                dispatcher.end(job)
-
-        threading.Thread(target=feed, name="kernel-pool-feed", daemon=True).start()
+        feeder = Feeder(self._dispatcher, func, results, _AHEAD * self._processes)
+        feeder.start(iter(iterable), size)
         return results
 
     # -- its life --------------------------------------------------------------------------------------------------
@@ -194,6 +174,7 @@ class Pool:
         """Take no more work; workers end when all is done."""
         if self._state == RUN:
             self._state = CLOSE
+            self._dispatcher.closing = True
 
     def terminate(self) -> None:
         """End all workers at once. What was not done raises TaskCancelledError where somebody waits for it."""

@@ -71,6 +71,10 @@ ApplyResult = AsyncResult  # as the standard library has it
 MapResult = AsyncResult
 
 
+MOST_UNREAD = 10_000
+"""How many chunks of results may wait for their reader before no more is read of the iterable."""
+
+
 class IMapIterator(Iterator[Any]):
     """The results of `imap`, in order, as they come. Any thread may take some."""
 
@@ -105,6 +109,7 @@ class IMapIterator(Iterator[Any]):
                 raise self._broken
             ok, value = self._take()
             self._next_chunk += 1
+            self._changed.notify_all()
             if not ok:
                 raise value
             self._items.extend(value)
@@ -119,6 +124,11 @@ class IMapIterator(Iterator[Any]):
 
     def _take(self) -> tuple[bool, Any]:
         return self._arrived.pop(self._next_chunk)
+
+    def _has_room(self, timeout: float) -> bool:
+        """Return whether few results are unread, as soon as that is so or when `timeout` seconds are over."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._arrived) < MOST_UNREAD, timeout)
 
     def _set(self, place: int, ok: bool, value: Any) -> None:
         """Note a chunk's results or its error; a negative place is an error that ends everything."""

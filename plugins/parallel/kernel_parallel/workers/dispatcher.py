@@ -37,6 +37,8 @@ class Dispatcher:
 
     def __init__(self, size: int, start_worker: Callable[[int], Any], max_tasks: int | None, retries: float) -> None:
         self.functions = Functions()
+        self.closing = False
+        """Whether nothing new is coming, so that all there is should be done whether somebody reads the results or not."""
         self._start_worker = start_worker
         self._schedule = Schedule(max_tasks, retries, self.functions.burst)
         self._lock = threading.Lock()
@@ -146,6 +148,8 @@ class Dispatcher:
         while True:
             with self._lock:
                 assigned = self._schedule.assign(only)
+                if not self._schedule.jobs:  # the last of them was cancelled by its caller
+                    self._quiet.notify_all()
             if assigned is None:
                 return
             worker, chunks = assigned

@@ -90,6 +90,8 @@ class Schedule:
                 self._queue.popleft()
             if chunk is not None:
                 chunks.append(chunk)
+            elif single:
+                self.jobs.discard(queued)
 
     def _next_chunk(self, only: Job | None) -> Chunk | None:
         while self._lost:

@@ -11,6 +11,7 @@ from typing import Any
 from kernel import exit_actor
 from kernel.exceptions import WorkerDiedError
 from kernel_parallel.workers.jobs import CALL, MAP
+from kernel_parallel.workers.modules import SharedModules
 from kernel_parallel.workers.payload import Payload, pack, unpack
 
 KNOWN_FUNCTIONS = 256
@@ -25,10 +26,11 @@ class PoolWorker:
 
     def __init__(self, initializer: Callable[..., Any] | None, initargs: tuple[Any, ...]) -> None:
         self._functions: dict[int, Callable[..., Any]] = {}
+        self._modules = SharedModules()
         self._broken: tuple[BaseException, str] | None = None
         if initializer is not None:
             try:
-                initializer(*initargs)
+                self._modules.adopt(initializer)(*initargs)
             except Exception as error:
                 self._broken = (error, traceback.format_exc())
 
@@ -47,6 +49,8 @@ class PoolWorker:
         """
         begun = time.perf_counter()
         try:
+            if function is not None:
+                function = self._modules.adopt(function)
             if key >= 0:
                 function = self._function(key, function)
             assert function is not None
