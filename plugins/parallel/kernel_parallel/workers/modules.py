@@ -6,7 +6,7 @@ module: an initializer sets a global, and the functions of the tasks read it. So
 
 from __future__ import annotations
 
-import sys
+import importlib
 import types
 from functools import partial
 from typing import Any
@@ -38,20 +38,30 @@ class SharedModules:
         """Merge a function's globals into the shared ones, and return those if they are not the same."""
         own = function.__globals__
         name = own.get("__name__") or function.__module__
-        if own is getattr(sys.modules.get(name), "__dict__", None):
-            return None  # a module that was imported here is one already
-        shared = self._globals.setdefault(name, own)
+        shared = self._globals.get(name)
+        if shared is None:
+            shared = self._globals[name] = _globals_of(name) or own
         if shared is own:
             return None
         for key, value in list(own.items()):
-            if isinstance(value, types.FunctionType):
+            if isinstance(value, types.FunctionType) and value.__globals__ is own:
                 shared[key] = _moved(value, own, shared)
             elif isinstance(value, type):
-                shared[key] = value
                 _move_methods(value, own, shared)
+                shared[key] = value
             else:
                 shared.setdefault(key, value)
         return shared
+
+
+def _globals_of(name: str) -> dict[str, Any] | None:
+    """Return the globals of a module that workers can import: a function made in a function there came without it."""
+    if name == "__main__":
+        return None  # a worker's own, which is not the program's
+    try:
+        return importlib.import_module(name).__dict__
+    except Exception:  # only the program has it, or it can't be imported here
+        return None
 
 
 def _moved(function: types.FunctionType, own: dict[str, Any], shared: dict[str, Any]) -> types.FunctionType:
