@@ -83,6 +83,10 @@ class QueueActor:
         """Return how many items there are."""
         return len(self._state.items)
 
+    async def waiting(self) -> int:
+        """Return how many calls wait for an item or for room."""
+        return len(self._waiters)
+
     def _new_waiter(self) -> tuple[int, asyncio.Future[Any]]:
         number = next(self._numbers)
         future = self._waiters[number] = asyncio.get_running_loop().create_future()
