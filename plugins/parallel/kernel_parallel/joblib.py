@@ -76,8 +76,7 @@ class KernelBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         ensure_session(self._address)
-        threads = self.inner_max_num_threads or max(1, cluster_cpus() // n_jobs)
-        self._executor = _executors.get(n_jobs, threads, self._remote_args)
+        self._executor = _executors.get(n_jobs, self.inner_max_num_threads, self._remote_args)
         self.parallel = parallel
         return n_jobs
 
@@ -131,8 +130,8 @@ class _Executors:
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[Any, KernelExecutor]] = {}
 
-    def get(self, workers: int, threads: int, remote_args: Mapping[str, Any]) -> KernelExecutor:
-        """Return an executor of this session with so many workers, each of which may use so many threads."""
+    def get(self, workers: int, threads: int | None, remote_args: Mapping[str, Any]) -> KernelExecutor:
+        """Return an executor of this session with so many workers, whose libraries use so many threads."""
         key = repr((workers, threads, sorted(remote_args.items())))
         session = (kernel.get_runtime_context().get_job_id(), kernel.get_runtime_context().get_worker_id())
         with self._lock:
@@ -156,10 +155,11 @@ def _rebuild(level: int, threads: int | None, remote_args: Mapping[str, Any]) ->
     return KernelBackend(nesting_level=level, inner_max_num_threads=threads, kernel_remote_args=remote_args)
 
 
-def _limit_threads(threads: int) -> None:
-    """Have numerical libraries in this worker use no more than their share of the CPUs."""
-    for name in _THREADS:
-        os.environ.setdefault(name, str(threads))
+def _limit_threads(threads: int | None) -> None:
+    """Have numerical libraries in this worker use so many threads; None leaves them as workers are."""
+    if threads is None:
+        return
+    os.environ.update(dict.fromkeys(_THREADS, str(threads)))
     try:
         import threadpoolctl  # type: ignore[import-not-found]  # scikit-learn brings it; for libraries loaded already
     except ImportError:

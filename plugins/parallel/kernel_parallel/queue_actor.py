@@ -60,7 +60,8 @@ class QueueActor:
     async def wait_to_take(self, timeout: float | None, probe: list[Any]) -> list[Any]:
         """Return a list with an item as soon as there is one, or an empty list when the timeout is over.
 
-        `probe` holds a reference whose owner is the getter: an item goes only to one that still lives.
+        `probe` holds a reference whose owner is the getter: an item goes only to one that still lives. The item of one
+        that does not goes back to the front; what was taken while its owner was asked has overtaken it.
         """
         number, future = self._new_waiter()
         self._probes[number] = probe[0]

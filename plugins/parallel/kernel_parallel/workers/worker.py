@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from kernel import exit_actor
+from kernel import exit_actor, get_runtime_context
 from kernel.exceptions import WorkerDiedError
 from kernel_parallel.workers.jobs import CALL, MAP
 from kernel_parallel.workers.modules import SharedModules
@@ -37,6 +37,10 @@ class PoolWorker:
     def pid(self) -> int:
         """Return the process id."""
         return os.getpid()
+
+    def node(self) -> str:
+        """Return the id of the node."""
+        return get_runtime_context().get_node_id()
 
     def leave(self) -> None:
         """End the process, after its exit handlers."""
