@@ -1,4 +1,4 @@
-"""A pool of actors that share work: `ActorPool([a, b]).map(lambda actor, value: actor.double.remote(value), values)`."""
+"""A pool of actors that share work: `ActorPool([a, b]).map(lambda actor, value: actor.work.remote(value), values)`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ActorPool:
     # -- everything at once ----------------------------------------------------------------------------------------
 
     def map(self, fn: Call, values: Iterable[Any]) -> Iterator[Any]:
-        """Return an iterator over the results of `fn(actor, value)`, in the order of the values; all are submitted now."""
+        """Return an iterator over the results of `fn(actor, value)`, in their order; all are submitted now."""
         numbers = self._submit_all(fn, values)
 
         def results() -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from queue import Empty, Full
@@ -40,7 +41,7 @@ class Queue:
             raise Full
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Remove and return the oldest item; wait for one, at most `timeout` seconds, unless not `block`. Raises Empty."""
+        """Remove and return the oldest item; wait at most `timeout` seconds for one, if `block`. Raises Empty."""
         deadline = _deadline(block, timeout)
         items = kernel.get(self.actor.take_now.remote(1))
         if isinstance(items, int):
@@ -123,10 +124,8 @@ class Queue:
         Without `force` what this process has asked of it is done first, for at most `grace_period_s` seconds.
         """
         if not force:
-            try:
+            with contextlib.suppress(KernelError):  # late, or gone already
                 kernel.get(self.actor.size.remote(), timeout=grace_period_s)
-            except KernelError:
-                pass  # late, or gone already
         kernel.kill(self.actor)
 
     def __bool__(self) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kernel_parallel import ActorPool, Queue
+from kernel_parallel.actor_pool_state import ActorPoolState
 
 import kernel
 from kernel.exceptions import ActorDiedError, UsageError, WorkerDiedError
-from kernel_parallel import ActorPool, Queue
-from kernel_parallel.actor_pool_state import ActorPoolState
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -51,7 +51,9 @@ def test_map_keeps_the_order_and_map_unordered_does_not(pool: ActorPool) -> None
     assert list(pool.map(double, [1, 2, 3, 4])) == [2, 4, 6, 8]
     assert sorted(pool.map_unordered(double, range(50))) == [2 * x for x in range(50)]
     gate = Queue()
-    results = pool.map_unordered(lambda actor, x: actor.after.remote(gate, x) if x == 0 else actor.double.remote(x), range(5))
+    results = pool.map_unordered(
+        lambda actor, x: actor.after.remote(gate, x) if x == 0 else actor.double.remote(x), range(5)
+    )
     assert sorted(next(results) for _ in range(4)) == [2, 4, 6, 8], "one that waits holds up none but its actor"
     gate.put(None)
     assert list(results) == [0]

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from concurrent.futures import ALL_COMPLETED, CancelledError, Executor, as_completed, wait
 
 import pytest
+from kernel_parallel import KernelExecutor, Queue
 
 from kernel.exceptions import TaskCancelledError, WorkerDiedError
-from kernel_parallel import KernelExecutor, Queue
 
 pytestmark = pytest.mark.usefixtures("session")
 

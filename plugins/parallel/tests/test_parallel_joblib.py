@@ -12,9 +12,9 @@ import joblib  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 from joblib import Parallel, delayed, parallel_config
+from kernel_parallel.joblib import register_kernel
 
 import kernel
-from kernel_parallel.joblib import register_kernel
 
 pytestmark = pytest.mark.usefixtures("session")
 

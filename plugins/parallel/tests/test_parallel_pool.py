@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import kernel
-from kernel.exceptions import NotInitializedError, OptionError, TaskCancelledError, WorkerDiedError
 from kernel_parallel import Queue
 from kernel_parallel.multiprocessing import MaybeEncodingError, Pool, RemoteTraceback, TimeoutError
 from kernel_parallel.multiprocessing.results import MOST_UNREAD
+
+import kernel
+from kernel.exceptions import NotInitializedError, OptionError, TaskCancelledError, WorkerDiedError
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -265,8 +265,9 @@ def test_imap_reads_no_more_than_is_worked_on() -> None:
 
     def source() -> Iterator[int]:
         nonlocal read
-        for read in itertools.count():
+        while True:
             yield read
+            read += 1
 
     with Pool(1) as pool:
         endless = pool.imap(square, source())

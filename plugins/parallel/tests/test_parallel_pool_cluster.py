@@ -7,9 +7,10 @@ import subprocess
 import sys
 from collections import Counter
 
+from kernel_parallel.multiprocessing import Pool
+
 import kernel
 from kernel.testing import Cluster
-from kernel_parallel.multiprocessing import Pool
 
 
 def node(_: int) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import unittest
 from collections.abc import Iterator
-from test import _test_multiprocessing as theirs  # type: ignore[import-not-found]
 from typing import Any
 
 import pytest
+from kernel_parallel.multiprocessing import Pool
+from test import _test_multiprocessing as theirs  # type: ignore[import-not-found]
 
 import kernel
-from kernel_parallel.multiprocessing import Pool
 
 NOT_OURS = {
     "test_unpickleable_result": "its result, a lambda, is one that kernel can send",

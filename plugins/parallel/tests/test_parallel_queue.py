@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import queue as standard
 import random
@@ -13,11 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kernel_parallel import Empty, Full, Queue
+from kernel_parallel.queue_state import Accept, Give, QueueState
 
 import kernel
 from kernel.exceptions import ActorDiedError, TaskCancelledError
-from kernel_parallel import Empty, Full, Queue
-from kernel_parallel.queue_state import Accept, Give, QueueState
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -190,7 +191,7 @@ def test_tasks_and_actors_share_it_and_lose_nothing(small: Queue) -> None:
 
     consumers = [consume.remote(small) for _ in range(3)]
     kernel.get([produce.remote(small, begin) for begin in (0, 100, 200)])
-    found = sorted(sum(kernel.get(consumers), []))
+    found = sorted(itertools.chain(*kernel.get(consumers)))
     assert found == [begin + number for begin in (0, 100, 200) for number in range(25)]
 
 
@@ -223,7 +224,7 @@ def test_random_histories_lose_and_repeat_nothing(seed: int) -> None:
         step = dice.randrange(5)
         if step == 0:
             todo = state.put([sent]) or []
-            if todo or state.items and state.items[-1] == sent:
+            if todo or (state.items and state.items[-1] == sent):
                 sent += 1
         elif step == 1 and (found := state.take(1)) is not None:
             given += found[0]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kernel_parallel.workers.chunks import QUICK_SECONDS, chunk_size
 from kernel_parallel.workers.functions import UNKEPT, Functions
 from kernel_parallel.workers.jobs import MAP, CallJob, Chunk, FedJob, MapJob

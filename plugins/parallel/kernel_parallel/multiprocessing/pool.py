@@ -79,7 +79,7 @@ class Pool:
         callback: Callback | None = None,
         error_callback: Callback | None = None,
     ) -> AsyncResult:
-        """As `apply`, but return an AsyncResult at once; a callback is called in a thread with the value or the error."""
+        """As `apply`, but return an AsyncResult at once; callbacks are called in a thread."""
         self._check_running()
         result = AsyncResult(callback, error_callback)
         self._dispatcher.submit(CallJob(func, tuple(args), dict(kwds or {}), result._set))
@@ -88,7 +88,7 @@ class Pool:
     # -- many calls ------------------------------------------------------------------------------------------------
 
     def map(self, func: Callable[[Any], Any], iterable: Iterable[Any], chunksize: int | None = None) -> list[Any]:
-        """Return `[func(item) for item in iterable]`. `chunksize` items go to a worker together; None: as many as pay."""
+        """Return `[func(item) for item in iterable]`. `chunksize` items go together; None: as many as pay."""
         return self._map(func, iterable, MAP, chunksize)
 
     def starmap(

@@ -38,7 +38,7 @@ class Dispatcher:
     def __init__(self, size: int, start_worker: Callable[[int], Any], max_tasks: int | None, retries: float) -> None:
         self.functions = Functions()
         self.closing = False
-        """Whether nothing new is coming, so that all there is should be done whether somebody reads the results or not."""
+        """Whether nothing new is coming: all there is should be done, whether somebody reads the results or not."""
         self._start_worker = start_worker
         self._schedule = Schedule(max_tasks, retries, self.functions.burst)
         self._lock = threading.Lock()

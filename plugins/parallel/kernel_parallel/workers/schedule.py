@@ -44,7 +44,7 @@ class Schedule:
 
     def add_job(self, job: Job) -> None:
         """Take a job in, or one that has got more chunks."""
-        if job not in self.jobs or job.how != CALL and job not in self._queue:
+        if job not in self.jobs or (job.how != CALL and job not in self._queue):
             self._queue.append(job)
         self.jobs.add(job)
 
