@@ -187,8 +187,8 @@ class ActorPool:
             self._state.finish(number, alive)
         self._start()
         for number in self._state.hopeless():
-            error = WorkerDiedError("all actors of the pool are dead; give it others by push(actor)")
-            self._outcomes[number] = (False, error)
+            hopeless = WorkerDiedError("all actors of the pool are dead; give it others by push(actor)")
+            self._outcomes[number] = (False, hopeless)
 
     def _take(self, number: int) -> Any:
         self._state.take(number)

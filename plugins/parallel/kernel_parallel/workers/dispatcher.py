@@ -187,8 +187,8 @@ class Dispatcher:
         elif isinstance(failure, FaultError):
             self._lose(worker, chunks, failure)
         elif failure is not None:
-            error = encoding_error(failure, name_of(chunks[0].job.function))
-            self._settle(worker, chunks, [(False, error)])
+            reason = encoding_error(failure, name_of(chunks[0].job.function))
+            self._settle(worker, chunks, [(False, reason)])
         else:
             self._learn(chunks, seconds)
             results = [(ok, value if ok else remote_error(*value)) for ok, value in outcomes]
