@@ -79,10 +79,10 @@ def test_a_lost_chunk_is_tried_again_first_and_then_given_up() -> None:
     job = MapJob(double, range(3), MAP, log, chunksize=1)
     schedule.add_job(job)
     worker, chunks = schedule.assign() or pytest.fail()
-    assert schedule.lose(worker, chunks) == []
+    assert schedule.lose(worker, chunks) == (True, [])
     worker, again = schedule.assign() or pytest.fail()
     assert again == chunks and again[0].attempts == 2
-    assert schedule.lose(worker, again) == again, "one retry was allowed"
+    assert schedule.lose(worker, again) == (True, again), "one retry was allowed"
     assert schedule.workers == []
 
 
@@ -93,6 +93,23 @@ def test_quick_calls_share_a_message_and_leave_some_for_others() -> None:
     assert len((schedule.assign() or pytest.fail())[1]) == 5
     schedule.add_job(CallJob(print, (), {}, log))
     assert len((schedule.assign() or pytest.fail())[1]) == 3
+    schedule.validate()
+
+
+def test_a_quick_function_is_sent_ahead_and_a_slow_one_never() -> None:
+    schedule, log = schedule_of(1, burst=2), Log()
+    schedule.add_job(MapJob(double, range(3), MAP, log, chunksize=5))
+    schedule.add_job(MapJob(double, range(3), MAP, log, chunksize=5))
+    schedule.add_job(MapJob(double, range(3), MAP, log, chunksize=5))
+    first, second = schedule.assign() or pytest.fail(), schedule.assign() or pytest.fail()
+    assert first[0] is second[0] and schedule.assign() is None, "two at a time"
+    schedule.finish(first[0])
+    assert schedule.assign() is not None
+    slow = schedule_of(1)
+    slow.add_job(MapJob(double, range(3), MAP, log, chunksize=1))
+    assert slow.assign() is not None and slow.assign() is None
+    new, failed = schedule.lose(first[0], first[1])
+    assert new and not failed and schedule.lose(first[0], second[1]) == (False, [])
     schedule.validate()
 
 
@@ -132,8 +149,8 @@ def test_random_histories_lose_and_repeat_nothing(seed: int) -> None:
         if running:
             worker, chunks = running.pop(dice.randrange(len(running)))
             if dice.random() < 0.2:
-                tell(schedule.lose(worker, chunks), False)
-                replaced = True
+                replaced, failed = schedule.lose(worker, chunks)
+                tell(failed, False)
             else:
                 replaced = schedule.finish(worker)
                 tell(chunks, True)

@@ -215,8 +215,9 @@ class Dispatcher:
         with self._lock:
             if self._ended_by is not None:
                 return
-            failed = self._schedule.lose(worker, chunks)
-        self._add_worker()
+            new, failed = self._schedule.lose(worker, chunks)
+        if new:
+            self._add_worker()
         for chunk in failed:
             text = (
                 f"{name_of(chunk.job.function)}() was tried {chunk.attempts} times, and each time its worker died; the "

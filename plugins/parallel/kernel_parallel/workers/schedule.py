@@ -12,10 +12,11 @@ from kernel_parallel.workers.jobs import CALL, Chunk, Job
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A worker process: its actor, how many chunks it was given, and which functions it has been sent."""
+    """A worker process: its actor, how many messages it was sent and has not answered, and the functions it keeps."""
 
     actor: Any
     tasks: int = 0
+    unanswered: int = 0
     known: dict[int, None] = field(default_factory=dict)
 
 
@@ -32,6 +33,8 @@ class Schedule:
         self._retries = retries
         self.workers: list[Worker] = []
         self._idle: deque[Worker] = deque()
+        self._soon_idle: deque[Worker] = deque()
+        """Those that have one message, of quick calls: another one can be on its way meanwhile."""
         self._lost: deque[Chunk] = deque()
         self._queue: deque[Job] = deque()
         self.jobs: set[Job] = set()
@@ -54,15 +57,20 @@ class Schedule:
 
     @property
     def wants_driver(self) -> bool:
-        """Whether there are both: an idle worker, and something to do."""
-        return bool(self._idle and (self._lost or self._queue))
+        """Whether there are both: a worker, and something for it to do."""
+        return bool(self._lost or self._queue) if self._idle else bool(self._soon_idle and self._next_is_quick())
+
+    def _next_is_quick(self) -> bool:
+        return bool(not self._lost and self._queue and self._burst(self._queue[0].function) > 1)
 
     def assign(self, only: Job | None = None) -> tuple[Worker, list[Chunk]] | None:
-        """Return an idle worker and what it does next (of the job `only`, and only if that is first), or None.
+        """Return a worker and what it does next (of the job `only`, and only if that is first), or None.
 
-        That is one chunk, or several calls of one function that is known to be quick.
+        That is one chunk, or several calls of one function that is known to be quick. The worker is idle, or about to be
+        if the function is quick.
         """
-        if not self._idle:
+        workers = self._idle or self._soon_idle
+        if not self.wants_driver:
             return None
         first = self._next_chunk(only)
         if first is None:
@@ -70,8 +78,11 @@ class Schedule:
         chunks = [first]
         if first.attempts == 0 and self._max_tasks is None:
             self._fill(chunks)
-        worker = self._idle.popleft()
+        worker = workers.popleft()
         worker.tasks += 1
+        worker.unanswered += 1
+        if worker.unanswered == 1 and self._max_tasks is None and self._burst(first.job.function) > 1:
+            self._soon_idle.append(worker)
         for chunk in chunks:
             chunk.attempts += 1
         return worker, chunks
@@ -114,21 +125,31 @@ class Schedule:
         return None
 
     def finish(self, worker: Worker) -> bool:
-        """Note that a worker is done with its chunk; return whether it has served its time and is to be replaced."""
+        """Note that a worker has answered a message; return whether it has served its time and is to be replaced."""
+        worker.unanswered -= 1
         if self._max_tasks is not None and worker.tasks >= self._max_tasks:
             self.workers.remove(worker)
             return True
-        if worker in self.workers:
+        if worker not in self.workers:
+            return False
+        if worker.unanswered:
+            self._soon_idle.append(worker)
+        else:
+            if worker in self._soon_idle:
+                self._soon_idle.remove(worker)
             self._idle.append(worker)
         return False
 
-    def lose(self, worker: Worker, chunks: list[Chunk]) -> list[Chunk]:
-        """Note that a worker died over chunks; return those that no other one is to try."""
-        if worker in self.workers:
+    def lose(self, worker: Worker, chunks: list[Chunk]) -> tuple[bool, list[Chunk]]:
+        """Note that a worker died over chunks; return whether that is new, and those that no other worker is to try."""
+        new = worker in self.workers
+        if new:
             self.workers.remove(worker)
+        if worker in self._soon_idle:
+            self._soon_idle.remove(worker)
         chunks = [chunk for chunk in chunks if chunk.job in self.jobs]
         self._lost.extend(chunk for chunk in chunks if chunk.attempts <= self._retries)
-        return [chunk for chunk in chunks if chunk.attempts > self._retries]
+        return new, [chunk for chunk in chunks if chunk.attempts > self._retries]
 
     def clear(self) -> tuple[list[Worker], list[Job]]:
         """Give up all workers and all jobs, and return them."""
@@ -136,6 +157,7 @@ class Schedule:
         self.workers = []
         self.jobs = set()
         self._idle.clear()
+        self._soon_idle.clear()
         self._lost.clear()
         self._queue.clear()
         return workers, jobs
@@ -144,4 +166,7 @@ class Schedule:
         """Raise AssertionError when something that must always hold does not."""
         assert len(set(map(id, self._idle))) == len(self._idle), "a worker is idle twice"
         assert all(worker in self.workers for worker in self._idle), "an idle worker is not one of ours"
+        assert all(worker.unanswered == 0 for worker in self._idle), "an idle worker has something to do"
+        assert all(worker.unanswered == 1 for worker in self._soon_idle), "a worker is about to be idle, but not soon"
+        assert all(worker in self.workers for worker in self._soon_idle), "a worker to come is not one of ours"
         assert len(set(map(id, self._queue))) == len(self._queue), "a job is queued twice"
