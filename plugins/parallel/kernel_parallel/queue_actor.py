@@ -70,6 +70,10 @@ class QueueActor:
             return [await asyncio.wait_for(future, timeout)]
         except asyncio.TimeoutError:
             return []
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._do(self._state.give_back(future.result()))
+            raise
         finally:
             self._state.leave(number)
             self._waiters.pop(number, None)

@@ -26,6 +26,6 @@ def chunk_size(total: int, remaining: int, workers: int, seconds_per_item: float
 
 def sliceable(items: Any) -> Sequence[Any]:
     """Return the items as something of which slices can be sent: lists, tuples, ranges and arrays are that already."""
-    if isinstance(items, (list, tuple, range)) or type(items).__module__ == "numpy":
+    if isinstance(items, (list, tuple, range)) or (type(items).__module__ == "numpy" and hasattr(items, "nbytes")):
         return items  # type: ignore[no-any-return]
     return list(items)

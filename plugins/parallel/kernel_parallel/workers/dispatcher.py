@@ -97,7 +97,13 @@ class Dispatcher:
     # -- workers ---------------------------------------------------------------------------------------------------
 
     def _add_worker(self) -> None:
-        worker = Worker(self._start_worker(self._started))
+        try:
+            worker = Worker(self._start_worker(self._started))
+        except (FaultError, NotInitializedError) as error:
+            if not self._started:
+                raise
+            self.terminate(error)
+            return
         self._started += 1
         with self._lock:
             if self._ended_by is None:

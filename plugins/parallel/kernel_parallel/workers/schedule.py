@@ -37,6 +37,7 @@ class Schedule:
         """Those that have one message, of quick calls: another one can be on its way meanwhile."""
         self._lost: deque[Chunk] = deque()
         self._queue: deque[Job] = deque()
+        self._queued: set[Job] = set()
         self.jobs: set[Job] = set()
         """Those that are not over."""
 
@@ -47,8 +48,9 @@ class Schedule:
 
     def add_job(self, job: Job) -> None:
         """Take a job in, or one that has got more chunks."""
-        if job not in self.jobs or (job.how != CALL and job not in self._queue):
+        if job not in self._queued:
             self._queue.append(job)
+            self._queued.add(job)
         self.jobs.add(job)
 
     def end_job(self, job: Job) -> None:
@@ -98,7 +100,7 @@ class Schedule:
                 return
             chunk = queued.take(len(self.workers))
             if chunk is None or single:
-                self._queue.popleft()
+                self._queued.discard(self._queue.popleft())
             if chunk is not None:
                 chunks.append(chunk)
             elif single:
@@ -117,7 +119,7 @@ class Schedule:
                 return None
             found = job.take(len(self.workers))
             if found is None or job.how == CALL:
-                self._queue.popleft()
+                self._queued.discard(self._queue.popleft())
             if found is not None:
                 return found
             if job.how == CALL:
@@ -160,6 +162,7 @@ class Schedule:
         self._soon_idle.clear()
         self._lost.clear()
         self._queue.clear()
+        self._queued.clear()
         return workers, jobs
 
     def validate(self) -> None:
@@ -169,4 +172,4 @@ class Schedule:
         assert all(worker.unanswered == 0 for worker in self._idle), "an idle worker has something to do"
         assert all(worker.unanswered == 1 for worker in self._soon_idle), "a worker is about to be idle, but not soon"
         assert all(worker in self.workers for worker in self._soon_idle), "a worker to come is not one of ours"
-        assert len(set(map(id, self._queue))) == len(self._queue), "a job is queued twice"
+        assert len(self._queue) == len(self._queued), "a job is queued twice"
