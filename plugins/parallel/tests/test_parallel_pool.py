@@ -317,6 +317,23 @@ def test_quick_calls_do_not_stand_in_the_way_of_those_they_wait_for(pool: Pool) 
     answers.shutdown()
 
 
+def test_one_of_many_quick_calls_fails_for_itself_alone(pool: Pool) -> None:
+    lock = threading.Lock()
+    pool.map(square, range(100), chunksize=1)
+    results = [pool.apply_async(square, (lock if x == 70 else x,)) for x in range(100)]
+    with pytest.raises(TypeError, match="lock"):
+        results[70].get(timeout=60)
+    assert [results[x].get(timeout=60) for x in (0, 69, 71, 99)] == [0, 69**2, 71**2, 99**2]
+    locks = [pool.apply_async(maybe_lock, (x,)) for x in range(100)]
+    with pytest.raises(MaybeEncodingError):
+        locks[70].get(timeout=60)
+    assert [locks[x].get(timeout=60) for x in (0, 69, 71, 99)] == [0, 69, 71, 99]
+
+
+def maybe_lock(x: int) -> Any:
+    return threading.Lock() if x == 70 else x
+
+
 def test_threads_share_a_pool(pool: Pool) -> None:
     found: dict[int, list[int]] = {}
 

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from kernel_parallel.workers.chunks import QUICK_SECONDS, chunk_size
 from kernel_parallel.workers.functions import UNKEPT, Functions
 from kernel_parallel.workers.jobs import MAP, CallJob, Chunk, FedJob, MapJob
+from kernel_parallel.workers.messages import PATIENCE_SECONDS, Message, overdue, seconds_to_overdue
 from kernel_parallel.workers.placement import spread
 from kernel_parallel.workers.schedule import Schedule, Worker
+from kernel_parallel.workers.worker import Progress
 
 
 @given(st.integers(1, 10_000), st.integers(1, 64), st.one_of(st.none(), st.floats(0, 10)))
@@ -108,6 +110,8 @@ def test_a_quick_function_is_sent_ahead_and_a_slow_one_never() -> None:
     slow = schedule_of(1)
     slow.add_job(MapJob(double, range(3), MAP, log, chunksize=1))
     assert slow.assign() is not None and slow.assign() is None
+    schedule.give_back(second[1])
+    assert schedule.assign() is None, "what was given back is for the idle"
     new, failed = schedule.lose(first[0], first[1])
     assert new and not failed and schedule.lose(first[0], second[1]) == (False, [])
     schedule.validate()
@@ -188,3 +192,25 @@ def test_only_what_was_quick_many_times_is_put_together() -> None:
     assert functions.burst(double) > 100
     functions.learn(double, 1e-3, 1)
     assert functions.burst(double) == 1
+    functions.learn(double, 1e-6, 16)
+    functions.keep_apart(double)
+    functions.learn(double, 1e-6, 16)
+    assert functions.burst(double) == 1, "it has disappointed once"
+    functions.learn(double, 1e-6, 144)
+    assert functions.burst(double) > 100
+
+
+def test_what_was_thought_to_be_quick_is_asked_back_in_time() -> None:
+    worker = Worker(None)
+    alone, together = Message(worker, [], 1, 10.0, False), Message(worker, [], 2, 11.0, True)
+    assert seconds_to_overdue([alone], 99.0) is None and overdue([alone], 99.0) == []
+    assert seconds_to_overdue([alone, together], 11.0) == pytest.approx(PATIENCE_SECONDS)
+    assert overdue([alone, together], 11.0) == [] and overdue([alone, together], 12.0) == [together]
+    assert seconds_to_overdue([together], 99.0) == 0.0
+
+
+def test_a_worker_gives_back_what_has_not_begun() -> None:
+    progress = Progress()
+    assert [progress.begin(1), progress.begin(1), progress.stop(1), progress.begin(1)] == [True, True, 2, False]
+    assert progress.stop(3) == 0 and progress.begin(2) and not progress.begin(3) and progress.begin(4)
+    assert progress.stop(2) > 1000, "it is over"

@@ -8,6 +8,7 @@ something to do; so a blocking call costs no change of threads, and no thread wa
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,13 +21,14 @@ from kernel.exceptions import (
 )
 from kernel_parallel.workers.functions import UNKEPT, Functions, is_plain
 from kernel_parallel.workers.jobs import CALL, Chunk, Job
+from kernel_parallel.workers.messages import Message, overdue, seconds_to_overdue
 from kernel_parallel.workers.outcomes import encoding_error, remote_error, sending_error, wait_for_end
 from kernel_parallel.workers.payload import pack, unpack
 from kernel_parallel.workers.schedule import Schedule, Worker
 from kernel_parallel.workers.threads import Threads
 from kernel_parallel.workers.worker import KNOWN_FUNCTIONS, name_of
 
-Running = dict[kernel.ObjectRef, tuple[Worker, list[Chunk]]]
+Running = dict[kernel.ObjectRef, Message]
 
 
 class Dispatcher:
@@ -138,10 +140,7 @@ class Dispatcher:
                     break
                 if only is not None:
                     self._wake()
-                ready = list(running)
-                if len(ready) > 1:
-                    ready, _ = kernel.wait(ready)
-                for ref in ready:
+                for ref in self._ready(running):
                     self._take_in(ref, running)
         except BaseException:
             if running:  # somebody else has to look after them: the caller was interrupted
@@ -149,6 +148,20 @@ class Dispatcher:
             raise
         if only is not None:
             self._wake()
+
+    def _ready(self, running: Running) -> list[kernel.ObjectRef]:
+        """Return answers that are there, or the only one to wait for; ask back what is overdue meanwhile."""
+        refs = list(running)
+        patience = seconds_to_overdue(running.values(), time.monotonic())
+        if patience is None:
+            return refs if len(refs) == 1 else kernel.wait(refs)[0]
+        ready, _ = kernel.wait(refs, timeout=patience)
+        if not ready:
+            for message in overdue(running.values(), time.monotonic()):
+                message.holds_up = False
+                ref = message.worker.actor.give_back.remote(message.number)
+                running[ref] = Message(message.worker, [], -1, 0.0, False, asks_back=message)
+        return ready
 
     def _send_what_can_be(self, running: Running, only: Job | None) -> None:
         while True:
@@ -160,51 +173,80 @@ class Dispatcher:
                 return
             worker, chunks = assigned
             try:
-                ref = self._send(worker, chunks)
+                ref, message = self._send(worker, chunks)
             except BaseException as error:
-                self._settle(worker, chunks, [(False, sending_error(error))])
+                self._not_sent(worker, chunks, error)
                 if not isinstance(error, Exception):
                     raise
             else:
-                running[ref] = assigned
+                running[ref] = message
 
-    def _send(self, worker: Worker, chunks: list[Chunk]) -> kernel.ObjectRef:
+    def _send(self, worker: Worker, chunks: list[Chunk]) -> tuple[kernel.ObjectRef, Message]:
         job = chunks[0].job
         key = self.functions.key_of(job.function)
         function = job.reference or job.function
         if key in worker.known:
             function = None
-        ref: kernel.ObjectRef = worker.actor.run.remote(key, function, job.how, pack([chunk.items for chunk in chunks]))
+        payload = pack([chunk.items for chunk in chunks])
+        number = worker.tasks
+        ref = worker.actor.run.remote(number, key, function, job.how, payload)
         if key != UNKEPT and function is not None:
             if len(worker.known) >= KNOWN_FUNCTIONS:
                 del worker.known[next(iter(worker.known))]
             worker.known[key] = None
-        return ref
+        holds_up = len(chunks) > 1 or worker.unanswered > 1
+        return ref, Message(worker, chunks, number, time.monotonic(), holds_up)
+
+    def _not_sent(self, worker: Worker, chunks: list[Chunk], error: BaseException) -> None:
+        if len(chunks) == 1:
+            self._settle(worker, chunks, [(False, sending_error(error))])
+            return
+        self._settle(worker, [], [])
+        self._take_back(chunks)  # one by one, so that each has its own error
 
     def _take_in(self, ref: kernel.ObjectRef, running: Running) -> None:
-        failure = None
+        failure = answer = None
         try:
-            seconds, outcomes = unpack(kernel.get(ref))
+            answer = unpack(kernel.get(ref))
         except Exception as error:
             failure = error
-        worker, chunks = running.pop(ref)
+        message = running.pop(ref)
+        worker, chunks = message.worker, message.chunks
+        if message.asks_back is not None:
+            if failure is None and not message.asks_back.answered:
+                asked = message.asks_back
+                asked.chunks, returned = asked.chunks[:answer], asked.chunks[answer:]
+                self._take_back(returned)
+            return
+        message.answered = True
         if isinstance(failure, (SessionEndedError, NotInitializedError)):
             self.terminate(failure)
         elif isinstance(failure, FaultError):
             self._lose(worker, chunks, failure)
         elif failure is not None:
             reason = encoding_error(failure, name_of(chunks[0].job.function))
-            self._settle(worker, chunks, [(False, reason)])
+            self._settle(worker, chunks, [(False, reason)] * len(chunks))
         else:
-            self._learn(chunks, seconds)
-            results = [(ok, value if ok else remote_error(*value)) for ok, value in outcomes]
-            self._settle(worker, chunks, results)
+            self._take_answer(message, *answer)
 
-    def _learn(self, chunks: list[Chunk], seconds: float) -> None:
-        calls = sum(chunk.size for chunk in chunks)
+    def _take_answer(self, message: Message, seconds: float, outcomes: Any) -> None:
+        if isinstance(outcomes, tuple):  # one error for all of them
+            outcomes = [outcomes] * len(message.chunks)
+        done, returned = message.chunks[: len(outcomes)], message.chunks[len(outcomes) :]
+        calls = sum(chunk.size for chunk in done)
         if calls and seconds:
-            chunks[0].job.learn(seconds / calls)
-            self.functions.learn(chunks[0].job.function, seconds / calls, calls)
+            done[0].job.learn(seconds / calls)
+            self.functions.learn(done[0].job.function, seconds / calls, calls)
+        self._settle(message.worker, done, [(ok, value if ok else remote_error(*value)) for ok, value in outcomes])
+        self._take_back(returned)
+
+    def _take_back(self, chunks: list[Chunk]) -> None:
+        """Give chunks that never began to others, one by one."""
+        if chunks:
+            self.functions.keep_apart(chunks[0].job.function)
+            with self._lock:
+                self._schedule.give_back(chunks)
+            self._wake()
 
     def _settle(self, worker: Worker, chunks: list[Chunk], results: list[tuple[bool, Any]]) -> None:
         with self._lock:
@@ -212,8 +254,6 @@ class Dispatcher:
         if retired:
             self._retire(worker)
             self._add_worker()
-        if len(results) < len(chunks):  # one error for all of them
-            results = results * len(chunks)
         for chunk, (ok, value) in zip(chunks, results, strict=True):
             self._tell(chunk, ok, value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import types
@@ -30,6 +31,7 @@ class Functions:
     def __init__(self) -> None:
         self._keys: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._seen: weakref.WeakKeyDictionary[Any, tuple[float, int]] = weakref.WeakKeyDictionary()
+        self._needed: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
         self._lock = threading.Lock()
 
@@ -54,9 +56,15 @@ class Functions:
         What may have to wait for another call must not stand in its way, so nothing slower is ever put together.
         """
         seen = self._look(function)
-        if seen is None or seen[1] < _SIGHTINGS:
+        if seen is None or seen[1] < _SIGHTINGS or seen[1] < self._needed.get(function, _SIGHTINGS):
             return 1
         return max(1, int(MESSAGE_SECONDS / max(seen[0], 1e-6)))
+
+    def keep_apart(self, function: Callable[..., Any]) -> None:
+        """Put no calls of this function together until ten times as many were quick: one was not."""
+        with self._lock, contextlib.suppress(TypeError):
+            self._needed[function] = self._needed.get(function, _SIGHTINGS) * 10
+            self._seen.pop(function, None)
 
     def learn(self, function: Callable[..., Any], seconds: float, calls: int) -> None:
         """Note what each of so many calls took."""

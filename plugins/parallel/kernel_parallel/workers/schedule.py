@@ -68,17 +68,18 @@ class Schedule:
     def assign(self, only: Job | None = None) -> tuple[Worker, list[Chunk]] | None:
         """Return a worker and what it does next (of the job `only`, and only if that is first), or None.
 
-        That is one chunk, or several calls of one function that is known to be quick. The worker is idle, or about to be
-        if the function is quick.
+        That is one chunk, or several calls of one function that is known to be quick. The worker is idle, or for a quick
+        function about to be.
         """
         workers = self._idle or self._soon_idle
         if not self.wants_driver:
             return None
+        again = bool(self._lost)
         first = self._next_chunk(only)
         if first is None:
             return None
         chunks = [first]
-        if first.attempts == 0 and self._max_tasks is None:
+        if not again and self._max_tasks is None:
             self._fill(chunks)
         worker = workers.popleft()
         worker.tasks += 1
@@ -152,6 +153,12 @@ class Schedule:
         chunks = [chunk for chunk in chunks if chunk.job in self.jobs]
         self._lost.extend(chunk for chunk in chunks if chunk.attempts <= self._retries)
         return new, [chunk for chunk in chunks if chunk.attempts > self._retries]
+
+    def give_back(self, chunks: list[Chunk]) -> None:
+        """Take back chunks that were assigned and never began: they are next, each for itself."""
+        for chunk in chunks:
+            chunk.attempts -= 1
+        self._lost.extendleft(reversed([chunk for chunk in chunks if chunk.job in self.jobs]))
 
     def clear(self) -> tuple[list[Worker], list[Job]]:
         """Give up all workers and all jobs, and return them."""

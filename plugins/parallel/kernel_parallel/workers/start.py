@@ -10,7 +10,7 @@ import kernel
 from kernel.exceptions import OptionError
 from kernel_parallel.workers.dispatcher import Dispatcher
 from kernel_parallel.workers.placement import spread
-from kernel_parallel.workers.worker import PoolWorker
+from kernel_parallel.workers.worker import CONTROL, PoolWorker
 
 DEFAULT_RETRIES = 3
 
@@ -44,9 +44,7 @@ def start_dispatcher(
         raise OptionError("workers of a pool are not restarted but replaced; leave out max_restarts")
     if "name" in options:
         raise OptionError("workers of a pool can't share a name; leave out name")
-    actor = kernel.remote(PoolWorker)
-    if options:
-        actor = actor.options(**options)
+    actor = kernel.remote(PoolWorker).options(**{"concurrency_groups": {CONTROL: 1}, **options})
     places = [] if {"num_cpus", "num_gpus", "resources", "scheduling_strategy"} & options.keys() else _places(size)
 
     def start(number: int) -> Any:
