@@ -44,7 +44,12 @@ def blocks_of(page: Path) -> list[Block]:
 
 PAGES = [
     page
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
+    for page in [
+        ROOT / "README.md",
+        ROOT / "plugins" / "parallel" / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "examples").glob("*.md")),
+    ]
     if page != TUTORIAL and blocks_of(page)
 ]
 
