@@ -13,8 +13,8 @@ from typing import Any
 import kernel
 from kernel_parallel.iterators.batches import Batching
 from kernel_parallel.iterators.metrics import SharedMetrics
-from kernel_parallel.iterators.reading import ShardReader, begin
 from kernel_parallel.iterators.readiness import NextValueNotReady
+from kernel_parallel.iterators.reading import ShardReader, begin
 
 
 @dataclass(frozen=True)
