@@ -82,7 +82,7 @@ def allgather(links: Links, blocks: Sequence[Array]) -> None:
 
 
 def reducescatter(links: Links, blocks: Sequence[Array], into: Array, function: Any) -> None:
-    """Let `into` become the reduction of `blocks[rank]` of all ranks; pairs of ranks exchange, at a growing distance."""
+    """Let `into` become the reduction of `blocks[rank]` of all ranks; pairs exchange, at a growing distance."""
     into[...] = blocks[links.rank]
     for distance in range(1, links.size):
         to, source = (links.rank + distance) % links.size, (links.rank - distance) % links.size

@@ -91,6 +91,14 @@ class Mesh:
             idle_since = idle_since or time.monotonic()
             self._wait(outgoing, incoming, idle_since)
 
+    def gone(self) -> list[int]:
+        """Return the ranks whose connections are closed at the other end."""
+        poll = select.poll()
+        ranks = {link.fileno(): rank for rank, link in self._links.items()}
+        for number in ranks:
+            poll.register(number, _GONE)
+        return sorted(ranks[number] for number, events in poll.poll(0) if events & _GONE)
+
     def close(self) -> None:
         """Close all connections."""
         for link in self._links.values():
@@ -119,7 +127,7 @@ class Mesh:
         if poll.poll(1000 * max(0.0, min(left, _LOOK_SECONDS))):
             return
         awaited = {message.peer for message in (*outgoing, *incoming)}
-        gone = self._gone()
+        gone = self.gone()
         if awaited.intersection(gone) or (gone and time.monotonic() - idle_since > _DOUBT_SECONDS):
             raise self._died(gone)
         if left > 0:
@@ -133,16 +141,8 @@ class Mesh:
             ranks,
         )
 
-    def _gone(self) -> list[int]:
-        """Return the ranks whose connections are closed at the other end."""
-        poll = select.poll()
-        ranks = {link.fileno(): rank for rank, link in self._links.items()}
-        for number in ranks:
-            poll.register(number, _GONE)
-        return sorted(ranks[number] for number, events in poll.poll(0) if events & _GONE)
-
     def _died(self, ranks: Sequence[int]) -> RankDiedError:
-        ranks = sorted({*ranks, *self._gone()})
+        ranks = sorted({*ranks, *self.gone()})
         plural = "have" if len(ranks) > 1 else "has"
         return RankDiedError(
             f"{names_of(ranks)} of group {self.group!r} {plural} left or died while rank {self.rank} was in "

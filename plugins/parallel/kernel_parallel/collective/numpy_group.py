@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-import kernel
 from kernel_parallel.collective import algorithms
 from kernel_parallel.collective.errors import CollectiveError, GroupError, MismatchError
-from kernel_parallel.collective.mesh import Mesh, connect, listen
+from kernel_parallel.collective.membership import join
+from kernel_parallel.collective.mesh import Mesh
 from kernel_parallel.collective.messages import Tag
 from kernel_parallel.collective.reductions import ReduceOp, check_average, function_of
-from kernel_parallel.collective.rendezvous import CoordinatorWatch, meet
 
 Array = np.ndarray[Any, Any]
 
@@ -27,7 +25,7 @@ class NumpyGroup:
 
     backend = "numpy"
 
-    def __init__(self, name: str, mesh: Mesh, close: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, name: str, mesh: Mesh) -> None:
         self.name = name
         self.rank = mesh.rank
         self.size = mesh.size
@@ -36,19 +34,18 @@ class NumpyGroup:
         self._number = 0
         self._sent: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._broken: str | None = None
-        self._close = close
 
     def allreduce(self, tensor: Any, op: ReduceOp) -> None:
         """Let `tensor` become the reduction of all members' tensors."""
         check_average(op, check_array(tensor).dtype)
-        with self._operation("allreduce"), _flat(tensor, writes=True) as data:
+        with _flat(tensor, writes=True) as data, self._operation("allreduce"):
             algorithms.allreduce(self._mesh, data, function_of(op))
             self._average(data, op)
 
     def reduce(self, tensor: Any, root: int, op: ReduceOp) -> None:
         """Let the root's `tensor` become the reduction of all; those of others stay as they are."""
         check_average(op, check_array(tensor).dtype)
-        with self._operation("reduce"), _flat(tensor, writes=self.rank == root) as data:
+        with _flat(tensor, writes=self.rank == root) as data, self._operation("reduce"):
             used = data if self.rank == root else data.copy()
             algorithms.reduce(self._mesh, used, root, function_of(op))
             if self.rank == root:
@@ -56,13 +53,13 @@ class NumpyGroup:
 
     def broadcast(self, tensor: Any, root: int) -> None:
         """Let `tensor` become the root's."""
-        with self._operation("broadcast"), _flat(tensor, writes=self.rank != root) as data:
+        with _flat(tensor, writes=self.rank != root) as data, self._operation("broadcast"):
             algorithms.broadcast(self._mesh, data, root)
 
     def allgather(self, tensors: Sequence[Any], tensor: Any) -> None:
         """Let `tensors[i]` become the tensor of rank `i`."""
         self._check_list(tensors, tensor)
-        with self._operation("allgather"), _flat(tensor, writes=False) as mine:
+        with _flat(tensor, writes=False) as mine, self._operation("allgather"):
             blocks = [np.ascontiguousarray(one).reshape(-1) for one in tensors]
             blocks[self.rank][...] = mine
             algorithms.allgather(self._mesh, blocks)
@@ -74,19 +71,19 @@ class NumpyGroup:
         """Let `tensor` become the reduction of `tensors[rank]` of all members."""
         check_average(op, check_array(tensor).dtype)
         self._check_list(tensors, tensor, writes=False)
-        with self._operation("reducescatter"), _flat(tensor, writes=True) as into:
+        with _flat(tensor, writes=True) as into, self._operation("reducescatter"):
             blocks = [np.ascontiguousarray(one).reshape(-1) for one in tensors]
             algorithms.reducescatter(self._mesh, blocks, into, function_of(op))
             self._average(into, op)
 
     def send(self, tensor: Any, to: int) -> None:
         """Send `tensor` to a rank; return when it is on its way."""
-        with self._operation("send", to), _flat(tensor, writes=False) as data:
+        with _flat(tensor, writes=False) as data, self._operation("send", to):
             self._mesh.exchange([(to, data)], [])
 
     def recv(self, tensor: Any, source: int) -> None:
         """Let `tensor` become what a rank sends."""
-        with self._operation("recv", source), _flat(tensor, writes=True) as data:
+        with _flat(tensor, writes=True) as data, self._operation("recv", source):
             self._mesh.exchange([], [(source, data)])
 
     def barrier(self) -> None:
@@ -97,7 +94,6 @@ class NumpyGroup:
     def close(self) -> None:
         """Leave the group."""
         self._mesh.close()
-        self._close()
 
     @contextmanager
     def _operation(self, kind: str, peer: int | None = None) -> Iterator[None]:
@@ -173,22 +169,4 @@ def _check_writable(array: Array) -> None:
 
 def join_numpy_group(name: str, rank: int, size: int, timeout: float) -> NumpyGroup:
     """Become a member of a group. Raises RankTimeoutError, naming who is missing, after `timeout` seconds."""
-    deadline = time.monotonic() + timeout
-    host = own_address()
-    listener = listen(host, size)
-    try:
-        meeting = meet(name, rank, size, "numpy", (host, listener.getsockname()[1]), timeout)
-        left = max(deadline, time.monotonic() + 5)
-        links = connect(name, rank, meeting.addresses, listener, meeting.secret, left)
-    finally:
-        listener.close()
-    return NumpyGroup(name, Mesh(name, rank, links, timeout, CoordinatorWatch(meeting, rank)))
-
-
-def own_address() -> str:
-    """Return the address at which other nodes reach this one."""
-    here = kernel.get_runtime_context().get_node_id()
-    for node in kernel.nodes():
-        if node["NodeID"] == here:
-            return str(node["NodeManagerAddress"])
-    return "127.0.0.1"
+    return NumpyGroup(name, join(name, rank, size, "numpy", timeout).mesh)

@@ -44,7 +44,7 @@ class Formation:
 
 
 class Coordinator:
-    """The actor behind a group. All its methods are coroutines: it never blocks, and decides nothing but who is here."""
+    """The actor behind a group. All its methods are coroutines: it never blocks."""
 
     def __init__(self, group: str) -> None:
         self._group = group
@@ -61,16 +61,19 @@ class Coordinator:
         return self._declared
 
     async def join(
-        self, rank: int, size: int, backend: str, address: Any, timeout: float
+        self, rank: int, size: int, backend: str, address: Any, timeout: float, left: float
     ) -> tuple[int, list[Any], bytes]:
-        """Wait for all members; return the number of the formation, everybody's address in order, and the secret."""
+        """Wait for all members; return the number of the formation, everybody's address in order, and the secret.
+
+        left: how many seconds of the member's `timeout` are left.
+        """
         formation = self._formation(size, backend)
         ticket = formation.tickets[rank] = object()
         formation.addresses[rank] = address
         if len(formation.tickets) == size:
             formation.complete.set()
         try:
-            await asyncio.wait_for(formation.complete.wait(), timeout)
+            await asyncio.wait_for(formation.complete.wait(), left)
         except asyncio.TimeoutError:
             missing = [other for other in range(size) if other not in formation.tickets]
             if formation.tickets.get(rank) is ticket:
@@ -157,7 +160,7 @@ def meet(group: str, rank: int, size: int, backend: str, address: Any, timeout: 
         coordinator = coordinator_of(group)
         left = max(0.1, deadline - time.monotonic())
         try:
-            joined = coordinator.join.remote(rank, size, backend, address, left)
+            joined = coordinator.join.remote(rank, size, backend, address, timeout, left)
             number, addresses, secret = kernel.get(joined, timeout=left + _MARGIN_SECONDS)
         except ActorError as error:
             # It ended with the process that had made it; somebody makes it again.

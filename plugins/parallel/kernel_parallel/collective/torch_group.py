@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -14,24 +15,24 @@ from typing import Any
 import kernel
 from kernel.exceptions import ActorError
 from kernel_parallel.collective.errors import GroupError, RankDiedError, RankTimeoutError, names_of
-from kernel_parallel.collective.numpy_group import own_address
+from kernel_parallel.collective.membership import Membership, join, own_address
 from kernel_parallel.collective.reductions import ReduceOp
-from kernel_parallel.collective.rendezvous import Meeting, meet
 
 _GRACE_SECONDS = 3.0
+_LOOKS = 20
 
 
 class TorchGroup:
     """One member's side of a group. Tensors are changed in place; numpy arrays are taken as tensors of their memory."""
 
-    def __init__(self, name: str, backend: str, rank: int, size: int, group: Any, meeting: Meeting) -> None:
+    def __init__(self, name: str, backend: str, group: Any, membership: Membership) -> None:
         self.name = name
         self.backend = backend
-        self.rank = rank
-        self.size = size
+        self.rank = membership.mesh.rank
+        self.size = membership.mesh.size
         self._torch = import_torch(backend)
         self._group = group
-        self._meeting = meeting
+        self._membership = membership
         self._lock = threading.Lock()
         self._number = 0
 
@@ -93,6 +94,7 @@ class TorchGroup:
     def close(self) -> None:
         """Leave the group."""
         self._group = None
+        self._membership.mesh.close()
 
     def _run(self, kind: str, start: Callable[[], Any]) -> None:
         """Run an operation to its end. What torch raises becomes an error that names the ranks to blame."""
@@ -108,25 +110,33 @@ class TorchGroup:
                 raise self._failure(kind, error) from error
 
     def _failure(self, kind: str, error: Exception) -> Exception:
-        words = str(error)
-        broken = "timed out" not in words.lower() and "timeout" not in words.lower()
-        if isinstance(error, ValueError) or "tensor" in words.lower():
-            return GroupError(f"{kind} of group {self.name!r} was refused by torch: {words}")
+        """Return the error that names who is to blame: who is gone, or else who has not failed in this operation."""
+        if isinstance(error, ValueError) or "tensor" in str(error).lower():
+            return GroupError(f"{kind} of group {self.name!r} was refused by torch: {error}")
         self._group = None
-        ranks = self._silent() or [rank for rank in range(self.size) if rank != self.rank]
-        what = "left or died" if broken else "did not come in time"
-        kind_of_error = RankDiedError if broken else RankTimeoutError
-        return kind_of_error(
-            f"{names_of(ranks)} of group {self.name!r} {what} while rank {self.rank} was in {kind} ({words}); destroy "
-            "the group in all members and make it again",
+        gone = self._gone()
+        ranks = gone or self._silent() or [rank for rank in range(self.size) if rank != self.rank]
+        what = "left or died" if gone else "did not come in time"
+        make = RankDiedError if gone else RankTimeoutError
+        return make(
+            f"{names_of(ranks)} of group {self.name!r} {what} while rank {self.rank} was in {kind}; destroy the group "
+            f"in all members and make it again (torch says: {error})",
             ranks,
         )
 
+    def _gone(self) -> list[int]:
+        """Return the ranks whose processes are gone; torch may notice it a little earlier than their connections."""
+        for _ in range(_LOOKS):
+            if gone := self._membership.mesh.gone():
+                return gone
+            time.sleep(_GRACE_SECONDS / 10 / _LOOKS)
+        return []
+
     def _silent(self) -> list[int]:
         """Return the ranks that have not failed in the same operation: those whom all others waited for."""
-        coordinator, number = self._meeting.coordinator, self._meeting.number
+        meeting = self._membership.meeting
         try:
-            asked = coordinator.failed_in.remote(number, self.rank, self._number, _GRACE_SECONDS)
+            asked = meeting.coordinator.failed_in.remote(meeting.number, self.rank, self._number, _GRACE_SECONDS)
             found: list[int] = kernel.get(asked, timeout=_GRACE_SECONDS + 10)
         except (ActorError, TimeoutError):
             return []
@@ -177,15 +187,15 @@ def join_torch_group(name: str, rank: int, size: int, backend: str, timeout: flo
     store = None
     if rank == 0:
         store = distributed.TCPStore(host, 0, size, True, patience, wait_for_workers=False)
-    meeting = meet(name, rank, size, backend, (host, store.port) if store else None, timeout)
+    membership = join(name, rank, size, backend, timeout, (host, store.port) if store else None)
     if store is None:
-        address, port = meeting.addresses[0]
+        address, port = membership.shared[0]
         store = distributed.TCPStore(address, port, size, False, patience, wait_for_workers=False)
-    prefixed = distributed.PrefixStore(f"{name}/{meeting.number}", store)
+    prefixed = distributed.PrefixStore(f"{name}/{membership.meeting.number}", store)
     if backend == "gloo":
         group = distributed.ProcessGroupGloo(prefixed, rank, size, patience)
     else:
         options = distributed.ProcessGroupNCCL.Options()
         options._timeout = patience
         group = distributed.ProcessGroupNCCL(prefixed, rank, size, options)
-    return TorchGroup(name, backend, rank, size, group, meeting)
+    return TorchGroup(name, backend, group, membership)

@@ -139,7 +139,7 @@ class LocalIterator(Generic[T]):
         return self._then(operator, f".shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})")
 
     def transform(self, fn: Callable[[Iterable[T]], Iterable[U]]) -> LocalIterator[U]:
-        """Apply `fn` to the whole iterator: it is called once, and passes on every `NextValueNotReady` that it meets."""
+        """Apply `fn` to the whole iterator, once. It passes on every `NextValueNotReady` that it meets."""
         return self._then(partial(operators.transform, function=fn), ".transform()")
 
     def zip_with_source_actor(self) -> LocalIterator[tuple[Any, T]]:
