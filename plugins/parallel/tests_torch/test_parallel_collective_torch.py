@@ -1,4 +1,7 @@
-"""Collective operations on torch tensors, over real processes. Run where torch is: `pytest plugins/parallel/tests_torch`."""
+"""Collective operations on torch tensors, over real processes.
+
+Run it where torch is: `pytest plugins/parallel/tests_torch`.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,7 @@ def test_a_member_that_is_late_is_named() -> None:
 
 
 def test_those_who_do_not_come_to_the_beginning_are_named() -> None:
-    with pytest.raises(RankTimeoutError, match="rank 1 of group 'empty' did not come within 0.5 s"):
+    with pytest.raises(RankTimeoutError, match=r"rank 1 of group 'empty' did not come within 0.5 s"):
         kernel.get(Member.remote().join.remote(2, 0, "empty", 0.5))
 
 
