@@ -6,10 +6,44 @@ Each name is in a file of its own, and is loaded when it is first used.
 from typing import Any
 
 _MODULES = {
+    "collective": (
+        "CollectiveError",
+        "GroupError",
+        "MismatchError",
+        "RankDiedError",
+        "RankTimeoutError",
+        "ReduceOp",
+        "allgather",
+        "allreduce",
+        "barrier",
+        "broadcast",
+        "create_collective_group",
+        "destroy_collective_group",
+        "get_collective_group_size",
+        "get_rank",
+        "init_collective_group",
+        "is_group_initialized",
+        "recv",
+        "reduce",
+        "reducescatter",
+        "send",
+    ),
+    "coordination": (
+        "Barrier",
+        "BrokenBarrierError",
+        "CoordinationError",
+        "Counter",
+        "Event",
+        "LeaseLostError",
+        "Lock",
+        "Semaphore",
+    ),
+    "files": ("FileError", "FileResults", "map_files"),
     "iterators": (
         "IterationError",
         "LocalIterator",
         "MetricsContext",
+        "NextValueNotReady",
         "ParallelIterator",
         "ParallelIteratorWorker",
         "SharedMetrics",
@@ -19,6 +53,8 @@ _MODULES = {
         "from_iterators",
         "from_range",
     ),
+    "parameter_server": ("ParameterServer", "StepTimeoutError"),
+    "progress": ("tqdm", "trange"),
 }
 _HOMES = {name: f"kernel_parallel.{module}" for module, names in _MODULES.items() for name in names}
 
