@@ -47,7 +47,7 @@ class FileResults(Generic[R]):
         ahead = max(1, int(_AHEAD_PER_CPU * kernel.cluster_resources().get("CPU", 1)))
         waiting: deque[tuple[Path, Any]] = deque()
         left = iter(self.paths)
-        bar = tqdm(total=len(self.paths), desc=_name(self._function), unit="file", disable=not self._progress)
+        bar: tqdm[R] = tqdm(total=len(self.paths), desc=_name(self._function), unit="file", disable=not self._progress)
         try:
             for path in left:
                 waiting.append((path, task.remote(shared, str(path))))

@@ -68,7 +68,8 @@ class ParameterServer:
         worker: the number of the one who pushes, so that an error can say who is missing. With `workers`, it waits for
         the others of the step, and raises StepTimeoutError when they do not come.
         """
-        return min(kernel.get(self.push_refs(gradients, worker), timeout=self._timeout + _MARGIN_SECONDS))
+        counts: list[int] = kernel.get(self.push_refs(gradients, worker), timeout=self._timeout + _MARGIN_SECONDS)
+        return min(counts)
 
     def push_refs(self, gradients: Mapping[str, Array], worker: int | None = None) -> list[Any]:
         """Do what `push` does without waiting: return references, one of each shard that is concerned."""
@@ -128,7 +129,8 @@ class Shard:
     async def set(self, weights: dict[str, Array]) -> None:
         """Replace weights."""
         for name, weight in weights.items():
-            self._check(name, weight)[...] = weight
+            self._check(name, weight)
+            self._weights[name][...] = weight
 
     async def push(self, gradients: dict[str, Array], worker: int | None) -> int:
         """Apply gradients, now or with those of the other workers; return the number of updates."""
@@ -157,11 +159,10 @@ class Shard:
             self._rule(name, self._weights[name], gradient)
         self._updates += 1
 
-    def _check(self, name: str, value: Array) -> Array:
-        weight = self._weights[name]
-        if weight.shape != value.shape:
-            raise UsageError(f"weight {name!r} has the shape {weight.shape}, and was given one of {value.shape}")
-        return weight
+    def _check(self, name: str, value: Array) -> None:
+        shape = self._weights[name].shape
+        if shape != value.shape:
+            raise UsageError(f"weight {name!r} has the shape {shape}, and was given one of {value.shape}")
 
 
 class Step:

@@ -178,7 +178,7 @@ def _chain_broadcast(links: Links, data: Array, root: int) -> None:
             links.exchange([(after, segment)] if after is not None else [], [])
         return
     held: Array | None = None
-    for segment in [*segments, None]:
+    for coming in [*segments, None]:
         sends = [(after, held)] if after is not None and held is not None else []
-        links.exchange(sends, [(before, segment)] if segment is not None else [])
-        held = segment
+        links.exchange(sends, [(before, coming)] if coming is not None else [])
+        held = coming

@@ -133,7 +133,7 @@ def group_of(name: str) -> Group:
     if group is None:
         declared = _declaration(name)
         actor = kernel.get_runtime_context().get_actor_id()
-        if declared is None or actor not in declared.ranks:
+        if declared is None or actor is None or actor not in declared.ranks:
             raise GroupError(
                 f"this process is no member of group {name!r}; call init_collective_group(world_size, rank, "
                 f"group_name={name!r}) here, or create_collective_group(...) in the driver"

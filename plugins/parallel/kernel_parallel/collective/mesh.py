@@ -80,7 +80,7 @@ class Mesh:
         incoming = [Incoming(rank, self._links[rank], self._tag, into, function) for rank, into in receives]
         idle_since: float | None = None
         while True:
-            moved = self._advance(outgoing) | self._advance(incoming)
+            moved = self._advance([*outgoing, *incoming])
             outgoing = [one for one in outgoing if not one.done]
             incoming = [one for one in incoming if not one.done]
             if not outgoing and not incoming:
@@ -126,7 +126,7 @@ class Mesh:
         left = idle_since + self._timeout - time.monotonic()
         if poll.poll(1000 * max(0.0, min(left, _LOOK_SECONDS))):
             return
-        awaited = {message.peer for message in (*outgoing, *incoming)}
+        awaited = {message.peer for message in outgoing} | {message.peer for message in incoming}
         gone = self.gone()
         if awaited.intersection(gone) or (gone and time.monotonic() - idle_since > _DOUBT_SECONDS):
             raise self._died(gone)

@@ -140,7 +140,8 @@ class Incoming:
 
 def view_of(array: np.ndarray[Any, Any]) -> memoryview:
     """Return the bytes of a contiguous array, without a copy."""
-    return memoryview(array.view(np.uint8))
+    data: Any = array.view(np.uint8)
+    return memoryview(data)
 
 
 def _scratch_for(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

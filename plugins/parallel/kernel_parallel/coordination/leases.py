@@ -51,8 +51,7 @@ class Renewer:
                         self._held.discard(held)
                 else:
                     looks.append(look)
-            del members
-            held = None
+            del members, held  # what nobody else refers to must be able to go
             with self._condition:
                 self._condition.wait(max(0.005, min(looks) - time.monotonic()) if looks else 0)
 

@@ -63,7 +63,8 @@ class Registry:
         if (held := permits.holders.get(token)) is not None and not grant.done():
             grant.set_result(held)  # it asks again, as after an answer that was lost
         try:
-            return (await asyncio.wait_for(grant, timeout)).fence
+            claim: Claim = await asyncio.wait_for(grant, timeout)
+            return claim.fence
         except asyncio.TimeoutError:
             self._let_go(name, token)
             return None

@@ -128,7 +128,7 @@ class SharedMetrics:
 
 def current_metrics() -> MetricsContext:
     """Return the metrics of the iterator whose function runs. Raises IterationError outside of one."""
-    metrics = getattr(_current, "metrics", None)
+    metrics: MetricsContext | None = getattr(_current, "metrics", None)
     if metrics is None:
         raise IterationError(
             "get_metrics() works only inside a function of an iterator, such as one given to for_each(); "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any, Generic, TextIO, TypeVar
 
 import kernel
@@ -56,7 +56,7 @@ class tqdm(Generic[T]):
     ) -> None:
         if unknown := others.keys() - _WITHOUT_EFFECT:
             raise OptionError(f"a progress bar has no option {sorted(unknown)[0]!r}")
-        if total is None and iterable is not None and hasattr(iterable, "__len__"):
+        if total is None and isinstance(iterable, Sized):
             total = len(iterable)
         self.iterable = iterable
         self.desc = desc or ""

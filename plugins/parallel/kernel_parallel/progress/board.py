@@ -52,6 +52,7 @@ class Listener:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._board: Any = None
+        self._name = ""
 
     def start(self) -> None:
         """Begin to listen, if that has not begun in this session."""
