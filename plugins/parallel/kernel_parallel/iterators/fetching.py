@@ -92,9 +92,9 @@ class AsReady:
         readers = readers_of(self.shards)
         asked = {reader.ask(): reader for _ in range(self.depth) for reader in readers}
         while asked:
-            ready, _ = kernel.wait(list(asked), num_returns=len(asked), timeout=0)
-            if not ready:
-                ready, _ = kernel.wait(list(asked), num_returns=1, timeout=timeout)
+            ready, others = kernel.wait(list(asked), num_returns=1, timeout=timeout)
+            if self.depth > 1 and ready and others:
+                ready += kernel.wait(others, num_returns=len(others), timeout=0)[0]
             if not ready:
                 yield NextValueNotReady(list(asked))
             for reader in [asked.pop(ref) for ref in ready]:

@@ -11,7 +11,14 @@ from typing import Any
 
 from kernel_parallel.iterators.errors import IterationError
 
-_current = threading.local()
+
+class _Current(threading.local):
+    """The metrics of the iterator whose function runs in this thread."""
+
+    metrics: MetricsContext | None = None
+
+
+CURRENT = _Current()
 
 
 class Timer:
@@ -109,26 +116,16 @@ class SharedMetrics:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Make these the metrics that `current_metrics` returns inside the block."""
-        before = getattr(_current, "metrics", None)
-        _current.metrics = self.metrics
+        before, CURRENT.metrics = CURRENT.metrics, self.metrics
         try:
             yield
         finally:
-            _current.metrics = before
-
-    def call(self, function: Any, item: Any) -> Any:
-        """Return `function(item)`, called with these metrics entered: `entered`, without its price for each item."""
-        before = getattr(_current, "metrics", None)
-        _current.metrics = self.metrics
-        try:
-            return function(item)
-        finally:
-            _current.metrics = before
+            CURRENT.metrics = before
 
 
 def current_metrics() -> MetricsContext:
     """Return the metrics of the iterator whose function runs. Raises IterationError outside of one."""
-    metrics: MetricsContext | None = getattr(_current, "metrics", None)
+    metrics = CURRENT.metrics
     if metrics is None:
         raise IterationError(
             "get_metrics() works only inside a function of an iterator, such as one given to for_each(); "

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import kernel
-from kernel_parallel.iterators.metrics import SharedMetrics
+from kernel_parallel.iterators.metrics import CURRENT, SharedMetrics
 from kernel_parallel.iterators.readiness import NextValueNotReady
 
 FETCH_HOOK = "_on_fetch_start"
@@ -20,13 +20,16 @@ FETCH_HOOK = "_on_fetch_start"
 
 def for_each(items: Iterable[Any], function: Callable[[Any], Any], metrics: SharedMetrics) -> Iterator[Any]:
     """Yield `function(item)` for each item; a result that is not ready yet is asked for again."""
-    call = metrics.call
     for item in items:
         if isinstance(item, NextValueNotReady):
             yield item
             continue
         while True:
-            result = call(function, item)
+            before, CURRENT.metrics = CURRENT.metrics, metrics.metrics  # as `entered`, without its price for each item
+            try:
+                result = function(item)
+            finally:
+                CURRENT.metrics = before
             yield result
             if not isinstance(result, NextValueNotReady):
                 break
@@ -70,7 +73,15 @@ def with_fetch_hook(items: Iterable[Any], hook: Callable[[], None], metrics: Sha
 def filter_items(items: Iterable[Any], function: Callable[[Any], bool], metrics: SharedMetrics) -> Iterator[Any]:
     """Yield the items for which the function is true."""
     for item in items:
-        if isinstance(item, NextValueNotReady) or metrics.call(function, item):
+        if isinstance(item, NextValueNotReady):
+            yield item
+            continue
+        before, CURRENT.metrics = CURRENT.metrics, metrics.metrics
+        try:
+            keep = function(item)
+        finally:
+            CURRENT.metrics = before
+        if keep:
             yield item
 
 

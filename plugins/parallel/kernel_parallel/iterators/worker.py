@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import deque
@@ -13,6 +14,8 @@ from kernel_parallel.iterators.errors import IterationError
 from kernel_parallel.iterators.local import LocalIterator
 from kernel_parallel.iterators.metrics import SharedMetrics
 
+_SMALL = frozenset((int, float, bool, type(None)))
+"""Types whose values are never too large for a batch."""
 Step = Callable[[LocalIterator[Any]], LocalIterator[Any]]
 
 
@@ -62,6 +65,8 @@ class ParallelIteratorWorker:
 
     def par_iter_next_batch(self, most_items: int, seconds: float | None) -> tuple[list[Any], bool]:
         """Return up to `most_items` items, as many as are made in `seconds`, and whether there may be more."""
+        if type(self).par_iter_next is ParallelIteratorWorker.par_iter_next:
+            return self._gather(self._begun().__next__, most_items, seconds)
         return self._gather(self.par_iter_next, most_items, seconds)
 
     def par_iter_slice_batch(
@@ -76,9 +81,9 @@ class ParallelIteratorWorker:
             failure, self._failure = self._failure, None
             raise failure
         gathered: list[Any] = []
-        room = MOST_BYTES
-        deadline = None if seconds is None else time.monotonic() + seconds
-        while len(gathered) < most_items:
+        room, clock = MOST_BYTES, time.monotonic
+        deadline = math.inf if seconds is None else clock() + seconds
+        for _ in range(most_items):
             try:
                 item = take()
             except StopIteration:
@@ -89,8 +94,9 @@ class ParallelIteratorWorker:
                 self._failure = failure
                 break
             gathered.append(item)
-            room -= getattr(item, "nbytes", 0) or sys.getsizeof(item, 0)
-            if room <= 0 or (deadline is not None and time.monotonic() >= deadline):
+            if type(item) not in _SMALL:
+                room -= getattr(item, "nbytes", 0) or sys.getsizeof(item, 0)
+            if room <= 0 or clock() >= deadline:
                 break
         return gathered, True
 
