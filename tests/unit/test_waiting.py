@@ -15,7 +15,7 @@ from kernel.transport.reactor import Reactor
 
 
 class World:
-    """A pump, and a pipe whose bytes are its messages; `readers` are the threads that read them, `flushers` those that write."""
+    """A pump, and a pipe whose bytes are its messages; `readers`: threads that read them, `flushers`: that write."""
 
     def __init__(self) -> None:
         self.reactor = Reactor()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import kernel
-from kernel.exceptions import ActorNotFoundError
+from kernel.exceptions import ActorDiedError, ActorNotFoundError
 from kernel_parallel.collective.errors import GroupError
 from kernel_parallel.collective.numpy_group import join_numpy_group
 from kernel_parallel.collective.reductions import ReduceOp
@@ -147,16 +147,18 @@ def group_of(name: str) -> Group:
 def _declaration(name: str) -> Declared | None:
     try:
         coordinator = kernel.get_actor(coordinator_name(name))
-    except ActorNotFoundError:
+        found: Declared | None = kernel.get(coordinator.declared.remote())
+    except (ActorNotFoundError, ActorDiedError):  # it ends when nobody has it any more
         return None
-    found: Declared | None = kernel.get(coordinator.declared.remote())
     return found
 
 
 def _member() -> str:
     """Return who runs here: members in one process, such as one task after another, do not share groups."""
+    if not kernel.is_initialized():
+        kernel.init()
     context = kernel.get_runtime_context()
-    return context.get_actor_id() or context.get_task_id() or "program"
+    return context.get_actor_id() or context.get_task_id() or f"program {context.get_job_id()}"
 
 
 def _backend(name: str) -> str:

@@ -159,7 +159,14 @@ def listen(host: str, size: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((host, 0))
+    try:
+        listener.bind((host, 0))
+    except OSError as error:
+        listener.close()
+        raise GroupError(
+            f"other members could not reach this process at {host}, the address of its node ({error}); members run on "
+            "nodes of the cluster, not in a program outside of it"
+        ) from error
     listener.listen(size + 8)
     return listener
 

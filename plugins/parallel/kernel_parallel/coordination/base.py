@@ -21,12 +21,13 @@ class Named:
             raise CoordinationError(f"a {self.kind} needs a name, by which others find it, and not {name!r}")
         self.name = name
         self._registry: Any = None
+        self._job = ""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_registry": None}
+        return {**self.__dict__, "_registry": None, "_job": ""}
 
     @property
     def _key(self) -> str:
@@ -35,8 +36,10 @@ class Named:
 
     def _call(self, method: str, *arguments: Any) -> Any:
         """Return the reference of a call of the registry."""
-        if self._registry is None:
+        job = kernel.get_runtime_context().get_job_id() if kernel.is_initialized() else None
+        if self._registry is None or self._job != job:
             self._registry = registry()
+            self._job = kernel.get_runtime_context().get_job_id()
         return getattr(self._registry, method).remote(*arguments)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
