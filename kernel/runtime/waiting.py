@@ -177,6 +177,7 @@ class Pump:
             self._ring()
 
     def _park(self, waiter: Waiter, timeout: float | None) -> None:
+        self._flush()  # what is waited for may be the answer to a message that is still queued
         signal = threading.Lock()
         signal.acquire()
         waiter.signal = signal

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from kernel.runtime.waiting import Pump
+from kernel.runtime.waiting import Pump, Waiter
 from kernel.testing.faults import wait_until
 from kernel.transport.reactor import Reactor
 
 
 class World:
-    """A pump, and a pipe whose bytes are its messages; `readers` are the threads that read them."""
+    """A pump, and a pipe whose bytes are its messages; `readers`: threads that read them, `flushers`: that write."""
 
     def __init__(self) -> None:
         self.reactor = Reactor()
-        self.pump = Pump(self.reactor, lambda: None, "test")
+        self.flushers: list[int] = []
+        self.pump = Pump(self.reactor, lambda: self.flushers.append(threading.get_ident()), "test")
         self.source, self.sink = os.pipe()
         self.readers: list[int] = []
         self.reactor.register(self.source, self._read)
@@ -61,3 +63,17 @@ def test_it_reads_them_when_the_loop_is_stuck_and_again_when_there_is_none(world
     world.send()
     wait_until(lambda: len(world.readers) == 2, 10, "the background thread to be at it again")
     assert threading.get_ident() not in world.readers
+
+
+def test_a_thread_sends_what_it_has_queued_before_it_waits_beside_another(world: World) -> None:
+    long = Waiter()
+    other = threading.Thread(target=world.pump.wait, args=(long,))
+    other.start()
+    wait_until(lambda: other.ident in world.flushers, 10, "the other thread to poll")
+    world.flushers.clear()
+    assert not world.pump.wait(Waiter(), time.monotonic() + 0.01)
+    assert threading.get_ident() in world.flushers
+    long.complete()
+    world.send()  # so that the one who polls looks again
+    other.join(10)
+    assert not other.is_alive()
