@@ -1,0 +1,123 @@
+"""`ray.get_runtime_context()`: where code runs, in the words of all generations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kernel
+from kernel_compat_ray.state import get_node_ip_address
+
+
+class RuntimeContext:
+    """Answers about the session, node, job, task and actor that the calling code belongs to."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(kernel.get_runtime_context(), name)
+
+    job_id = property(lambda self: self.get_job_id())
+    node_id = property(lambda self: self.get_node_id())
+    worker_id = property(lambda self: self.get_worker_id())
+    task_id = property(lambda self: self.get_task_id())
+    actor_id = property(lambda self: self.get_actor_id())
+    current_node_id = property(lambda self: self.get_node_id())
+    current_driver_id = property(lambda self: self.get_job_id())
+    current_placement_group_id = property(lambda self: self.get_placement_group_id())
+
+    @property
+    def gcs_address(self) -> str:
+        """Return where the session is, for `ray.init(address=...)`."""
+        return str(kernel.init(ignore_reinit_error=True)["address"])
+
+    @property
+    def runtime_env(self) -> dict[str, Any]:
+        """Return nothing: which environment a worker has is not told to it."""
+        return {}
+
+    def get_placement_group_id(self) -> str | None:
+        """Return the id of the placement group this code runs in, or None."""
+        group = kernel.get_current_placement_group()
+        return group.id if group is not None else None
+
+    def get_actor_name(self) -> str | None:
+        """Return the name by which this actor is found, "" for one without, None outside of an actor."""
+        actor = self.get_actor_id()
+        if actor is None:
+            return None
+        names = [row["name"] for row in kernel.actors() if row["actor_id"] == actor]
+        return str(names[0]) if names else ""
+
+    def get_assigned_resources(self) -> dict[str, float]:
+        """Return what the task's lease (or the actor) holds."""
+        return kernel.get_runtime_context().get_assigned_resources()
+
+    def get_runtime_env_string(self) -> str:
+        """Return an empty environment."""
+        return "{}"
+
+    def get(self) -> dict[str, Any]:
+        """Return all of it as a dict."""
+        found = {"job_id": self.get_job_id(), "node_id": self.get_node_id(), "namespace": self.namespace}
+        if self.get_task_id():
+            found["task_id"] = self.get_task_id()
+        if self.get_actor_id():
+            found["actor_id"] = self.get_actor_id()
+        return found
+
+
+_context = RuntimeContext()
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Return what code can ask about where it runs."""
+    return _context
+
+
+class GlobalWorker:
+    """What older programs ask `ray.worker.global_worker`: whether there is a session, and of which kind this is."""
+
+    @property
+    def connected(self) -> bool:
+        """Return whether this process is in a session."""
+        return kernel.is_initialized()
+
+    @property
+    def mode(self) -> int | None:
+        """Return `ray.SCRIPT_MODE`, `WORKER_MODE` or `LOCAL_MODE`; None without a session."""
+        if not kernel.is_initialized():
+            return None
+        if kernel.init(ignore_reinit_error=True)["local_mode"]:
+            return 2
+        context = kernel.get_runtime_context()
+        return 1 if context.get_task_id() or context.get_actor_id() else 0
+
+    @property
+    def current_job_id(self) -> str:
+        """Return the job's id."""
+        return kernel.get_runtime_context().get_job_id()
+
+    @property
+    def worker_id(self) -> str:
+        """Return this process's id."""
+        return kernel.get_runtime_context().get_worker_id()
+
+    @property
+    def node(self) -> GlobalWorker:
+        """Return what stands for the node."""
+        return self
+
+    @property
+    def node_ip_address(self) -> str:
+        """Return the address of the node."""
+        return get_node_ip_address()
+
+    def get_session_dir_path(self) -> str:
+        """Return the session's directory."""
+        return str(kernel.init(ignore_reinit_error=True)["session_dir"])
+
+    def check_connected(self) -> None:
+        """Raise RuntimeError without a session."""
+        if not kernel.is_initialized():
+            raise RuntimeError("there is no session; call ray.init() first")
+
+
+global_worker = GlobalWorker()
