@@ -13,9 +13,7 @@ from kernel_compat_ray.additions import add_to_handles
 from kernel_compat_ray.environment import adopt_environment
 from kernel_compat_ray.facade import is_facade
 from kernel_compat_ray.finder import install_finder
-
-DIRECTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "path")
-"""What is put on the path of the program."""
+from kernel_compat_ray.run import DIRECTORY
 
 
 def install() -> None:
