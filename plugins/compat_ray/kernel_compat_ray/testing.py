@@ -82,7 +82,7 @@ def wait_for_pid_to_exit(pid: int, timeout: float = 20) -> None:
 
 
 def run_string_as_driver(driver_script: str, env: dict[str, str] | None = None, encode: str = "utf-8") -> str:
-    """Run a program of its own, and return what it printed; raises CalledProcessError when it fails."""
+    """Run a program of its own, and return what it printed; raises CalledProcessError, with that, when it fails."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     environment = {**os.environ, "PYTHONPATH": path, **(env or {})}
     done = subprocess.run(
@@ -95,5 +95,5 @@ def run_string_as_driver(driver_script: str, env: dict[str, str] | None = None, 
     )
     text = done.stdout.decode(encode)
     if done.returncode:
-        raise subprocess.CalledProcessError(done.returncode, [sys.executable, "-"], text, text)
+        raise subprocess.CalledProcessError(done.returncode, f"python -: {text}", text, text)
     return text
