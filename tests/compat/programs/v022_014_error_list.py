@@ -42,5 +42,5 @@ print(ray.get(late.remote()))
 
 # prints:
 # task fails()
-# TaskError[NameError]: name 'helper' is not defined
+# name 'helper' is not defined
 # there now
