@@ -16,9 +16,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from kernel_compat_ray.run import environment_of
 
 from kernel.testing import Cluster
-from kernel_compat_ray.run import environment_of
 
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(FOLDER.glob("*.py"))

@@ -17,7 +17,13 @@ from kernel_compat_ray.command_words import (
 )
 from kernel_compat_ray.errors import NotSupportedError
 
-_TARGETS = {"actors": "status", "nodes": "status", "tasks": "timeline", "objects": "memory", "placement-groups": "status"}
+_TARGETS = {
+    "actors": "status",
+    "nodes": "status",
+    "tasks": "timeline",
+    "objects": "memory",
+    "placement-groups": "status",
+}
 """What `ray list ...` lists, and which command of kernel shows that."""
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 
-_HERE = os.path.dirname(__file__) + os.sep
+_NOT_THE_PROGRAM = (os.path.dirname(__file__) + os.sep, "<frozen importlib")
 
 
 def warn_renamed(old: str, new: str) -> None:
@@ -20,16 +20,11 @@ def warn_ignored(what: str, why: str) -> None:
 
 
 def _warn(text: str, category: type[Warning]) -> None:
-    warnings.warn(text, category, stacklevel=_level_of_the_program())
-
-
-def _level_of_the_program() -> int:
-    """Return how many frames above the caller of `_warn` the first one is that belongs to nobody of us."""
-    frame, level = sys._getframe(2), 2
-    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def _is_ours(file: str) -> bool:
-    return file.startswith((_HERE, "<frozen importlib"))
+    """Warn at the first line, going outwards, that belongs to nobody of us and not to Python's import system."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_PROGRAM):
+        frame = frame.f_back
+    known = frame.f_globals
+    registry = known.setdefault("__warningregistry__", {})
+    module = known.get("__name__", "<unknown>")
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, module, registry)

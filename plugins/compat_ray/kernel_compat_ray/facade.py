@@ -105,7 +105,9 @@ def public_names(module: str) -> list[str]:
     """Return the names of a module that are not old."""
     names = {name for name in NAMES.get(module, {}) if name != _FALLBACK and not name.startswith("_")}
     depth = len(module) + 1
-    return sorted(names | {full[depth:] for full in CONSTANTS if full.rpartition(".")[0] == module and full[depth] != "_"})
+    return sorted(
+        names | {full[depth:] for full in CONSTANTS if full.rpartition(".")[0] == module and full[depth] != "_"}
+    )
 
 
 def _nearest(module: str, name: str) -> str:

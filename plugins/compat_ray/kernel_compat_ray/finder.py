@@ -77,7 +77,7 @@ def _library_of(fullname: str) -> str | None:
     """Return the name below `kernel` of a module that belongs to a library."""
     for old, library in LIBRARIES.items():
         if fullname == old or fullname.startswith(f"{old}."):
-            return f"kernel.{library}{fullname[len(old):]}"
+            return f"kernel.{library}{fullname[len(old) :]}"
     return None
 
 

@@ -16,7 +16,9 @@ _period_seconds = 0.0
 _forgotten_at = 0.0
 
 
-def as_completed(refs: Sequence[kernel.ObjectRef], *, chunk_size: int = 10, yield_obj_refs: bool = False) -> Iterator[Any]:
+def as_completed(
+    refs: Sequence[kernel.ObjectRef], *, chunk_size: int = 10, yield_obj_refs: bool = False
+) -> Iterator[Any]:
     """Yield the values of references as they come, or the references themselves."""
     left = list(refs)
     while left:
@@ -25,7 +27,12 @@ def as_completed(refs: Sequence[kernel.ObjectRef], *, chunk_size: int = 10, yiel
 
 
 def map_unordered(
-    fn: Any, items: Iterable[Any], *, backpressure_size: int | None = 100, chunk_size: int = 10, yield_obj_refs: bool = False
+    fn: Any,
+    items: Iterable[Any],
+    *,
+    backpressure_size: int | None = 100,
+    chunk_size: int = 10,
+    yield_obj_refs: bool = False,
 ) -> Iterator[Any]:
     """Yield `fn`'s results for items as they come; at most `backpressure_size` calls wait at once."""
     call = fn.remote if isinstance(fn, RemoteFunction) or hasattr(fn, "remote") else fn

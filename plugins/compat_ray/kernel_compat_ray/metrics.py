@@ -33,7 +33,9 @@ class Metric:
         keys: Sequence[str] = self.info["tag_keys"]  # type: ignore[assignment]
         for key in tags or ():
             if key not in keys:
-                raise ValueError(f"metric {self.info['name']!r} has no tag {key!r}; its tags are {', '.join(keys) or 'none'}")
+                raise ValueError(
+                    f"metric {self.info['name']!r} has no tag {key!r}; its tags are {', '.join(keys) or 'none'}"
+                )
 
 
 class Counter(Metric):

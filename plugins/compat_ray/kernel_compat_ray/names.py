@@ -327,7 +327,6 @@ RENAMED: dict[str, str] = {
     "ray.experimental.no_restart": "ray.actor.exit_actor",
     "ray.get_webui_url": "ray.get_dashboard_url",
     "ray.register_custom_serializer": "ray.util.register_serializer",
-    "ray.services.get_node_ip_address": "ray.util.get_node_ip_address",
     "ray.show_in_webui": "ray.show_in_dashboard",
     "ray.util.get_actor": "ray.get_actor",
     "ray.util.state.list_named_actors": "ray.util.list_named_actors",
@@ -369,7 +368,7 @@ REFUSED: dict[str, str] = {
     "ray.java_function": "kernel runs Python only",
     "ray.object_transfer_timeline": "transfers are not in the timeline; `kernel status` shows what nodes exchange",
     "ray.objects": "`kernel memory` shows who holds which object",
-    "ray.register_class": "classes need no registration; for types that pickle can't take use kernel.register_serializer",
+    "ray.register_class": "classes need no registration; types that pickle can't take: kernel.register_serializer",
     "ray.util.get_node_instance_id": "nodes have no cloud instance here; ray.nodes() has what is known of them",
     "ray.util.pdb": "run with ray.init(local_mode=True) and use the ordinary breakpoint()",
     "ray.util.ray_debugpy": "run with ray.init(local_mode=True) and use the ordinary breakpoint()",
@@ -389,7 +388,7 @@ REFUSED: dict[str, str] = {
 
 MODULES_REFUSED: dict[str, str] = {
     "ray.air": "its parts are in kernel.train and kernel.tune now",
-    "ray.dag": "call f.remote(g.remote(...)): references are dependencies, and nothing runs before its arguments are there",
+    "ray.dag": "call f.remote(g.remote(...)): references are dependencies, which nothing runs before",
     "ray.experimental.channel": "compiled graphs have no counterpart; actor calls go straight from process to process",
     "ray.experimental.compiled_dag_ref": "compiled graphs have no counterpart",
     "ray.experimental.signal": "use a kernel.parallel Event, or a named actor that others ask",

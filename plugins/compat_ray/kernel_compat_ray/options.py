@@ -44,7 +44,9 @@ def _lifetime(given: dict[str, Any]) -> None:
 
 def _strategy(given: dict[str, Any]) -> None:
     """Turn a placement group, or conditions on labels, given as options of their own into a strategy."""
-    group, index, capture = (given.pop(name, default) for name, default in zip(_GROUP_OPTIONS, (None, -1, None)))
+    group, index, capture = (
+        given.pop(name, default) for name, default in zip(_GROUP_OPTIONS, (None, -1, None), strict=True)
+    )
     if group not in (None, "default"):
         warn_renamed("placement_group=", "scheduling_strategy=PlacementGroupSchedulingStrategy(...)")
         given["scheduling_strategy"] = kernel.PlacementGroupSchedulingStrategy(group, index, bool(capture))

@@ -17,7 +17,9 @@ def _help_of_commands() -> str:
 
 
 @click.command(
-    "ray-cli", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}, short_help="Ray's command line."
+    "ray-cli",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Ray's command line.",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARGUMENTS]...")
 def ray_cli(arguments: tuple[str, ...]) -> None:

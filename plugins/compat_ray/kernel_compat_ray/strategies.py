@@ -51,9 +51,14 @@ class NodeAffinitySchedulingStrategy(kernel.NodeAffinitySchedulingStrategy):
     def __init__(
         self, node_id: str, soft: bool, _spill_on_unavailable: bool = False, _fail_on_unavailable: bool = False
     ) -> None:
-        for name, value in (("_spill_on_unavailable", _spill_on_unavailable), ("_fail_on_unavailable", _fail_on_unavailable)):
+        for name, value in (
+            ("_spill_on_unavailable", _spill_on_unavailable),
+            ("_fail_on_unavailable", _fail_on_unavailable),
+        ):
             if value:
-                warn_ignored(f"NodeAffinitySchedulingStrategy({name}=True)", "who finds no room on the node waits for it")
+                warn_ignored(
+                    f"NodeAffinitySchedulingStrategy({name}=True)", "who finds no room on the node waits for it"
+                )
         super().__init__(node_id, soft)
 
 

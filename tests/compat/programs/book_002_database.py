@@ -24,7 +24,7 @@ stored = ray.put(words)
 
 
 @ray.remote
-def look_up_task(index):  # noqa: F811
+def look_up_task(index):
     time.sleep(index / 100.0)
     return index, ray.get(stored)[index]
 

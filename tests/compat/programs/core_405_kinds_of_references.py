@@ -1,7 +1,6 @@
 """CORE-405: the five ways in which an object is kept, each until nothing holds it."""
 
 import numpy as np
-
 import ray
 
 ray.init()

@@ -14,7 +14,7 @@ assert ray.get(f.remote()) == 1
 
 
 @ray.remote
-def f():  # noqa: F811
+def f():
     return 2
 
 

@@ -39,12 +39,13 @@ larges, wishful = [Large.remote() for _ in range(2)], Wishful.remote()
 deadline = time.monotonic() + 20
 while len(list_actors()) < 5 and time.monotonic() < deadline:
     time.sleep(0.01)
-states = sorted((row.class_name, row["state"]) for row in list_actors())
-print(states)
+for state in ("ALIVE", "PENDING_CREATION"):
+    print(state, sorted(row.class_name for row in list_actors(filters=[("state", "=", state)])))
 print(ray.available_resources()["CPU"], "of", ray.cluster_resources()["CPU"])
 print(ray.get(Parent.remote(2).family.remote()))
 
 # prints:
-# [('Large', 'PENDING_CREATION'), ('Large', 'PENDING_CREATION'), ('Plain', 'ALIVE'), ('Plain', 'ALIVE'), ('Wishful', 'PENDING_CREATION')]
+# ALIVE ['Plain', 'Plain']
+# PENDING_CREATION ['Large', 'Large', 'Wishful']
 # 2.0 of 4.0
 # 7

@@ -1,7 +1,6 @@
 """02, lines 4867-5120; V022-244, V022-245: a parameter server, with workers in step and at their own pace."""
 
 import numpy as np
-
 import ray
 
 ray.init()

@@ -1,7 +1,6 @@
 """02, lines 5286-5479; V022-240, V022-241: random search, worked on as results come."""
 
 import numpy as np
-
 import ray
 
 ray.init()

@@ -1,7 +1,6 @@
 """02, lines 5501-5779; V022-242: rollouts and gradients in actors, averaged in batches, without a game library."""
 
 import numpy as np
-
 import ray
 
 ray.init()
@@ -32,11 +31,11 @@ class Rollouts:
 
 actors = [Rollouts.remote(seed) for seed in range(4)]
 weight, running_mean = 0.0, 0.0
-for batch in range(1, 31):
+for _ in range(30):
     results = ray.get([actor.compute_gradient.remote(ray.put(weight)) for actor in actors])
     weight += 0.05 * float(np.mean([gradient for gradient, _ in results]))
     running_mean = 0.8 * running_mean + 0.2 * float(np.mean([reward for _, reward in results]))
-print("Batch", batch, "computed", len(results), "rollouts", running_mean > 3)
+print("Batch 30 computed", len(results), "rollouts", running_mean > 3)
 
 # prints:
 # Batch 30 computed 4 rollouts True

@@ -1,7 +1,6 @@
 """02, lines 5798-5920; V022-248: one loss over actors that hold their shares of the data."""
 
 import numpy as np
-
 import ray
 
 ray.init()

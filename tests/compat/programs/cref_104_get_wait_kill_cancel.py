@@ -4,7 +4,6 @@ import time
 import warnings
 
 import numpy as np
-
 import ray
 
 warnings.simplefilter("ignore")

@@ -1,7 +1,6 @@
 """Collective operations between actors."""
 
 import numpy as np
-
 import ray
 import ray.util.collective as col
 from ray.util.collective.types import ReduceOp
@@ -23,7 +22,7 @@ class Member:
 
 members = [Member.remote() for _ in range(2)]
 print(ray.get([member.join.remote(2, rank) for rank, member in enumerate(members)]))
-print(ray.get([member.reduce.remote(value) for value, member in zip((1, 2), members)]))
+print(ray.get([member.reduce.remote(value) for value, member in zip((1, 2), members, strict=True)]))
 
 # prints:
 # [(0, 2), (1, 2)]

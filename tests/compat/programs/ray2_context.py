@@ -42,6 +42,6 @@ print(ray.get(actor.__ray_call__.remote(lambda self, word: f"{type(self).__name_
 # task True True
 # ('named', True) False
 # named
-# [{'name': 'named', 'namespace': 'theirs'}]
+# [{'namespace': 'theirs', 'name': 'named'}]
 # True
 # Actor says yes

@@ -28,7 +28,9 @@ for call in (fails, nested):
     try:
         ray.get(call.remote())
     except OwnError as error:
-        print(error.code, isinstance(error, RayTaskError), isinstance(error, RayError), isinstance(error.cause, OwnError))
+        print(
+            error.code, isinstance(error, RayTaskError), isinstance(error, RayError), isinstance(error.cause, OwnError)
+        )
 
 
 @ray.remote(max_retries=0)

@@ -27,7 +27,10 @@ def at(strategy):
 
 
 print(at(NodeAffinitySchedulingStrategy(fast.id, soft=False)))
-print(at(NodeLabelSchedulingStrategy(hard={"disk": In("ssd", "nvme")})), at(NodeLabelSchedulingStrategy({"disk": Exists()})))
+print(
+    at(NodeLabelSchedulingStrategy(hard={"disk": In("ssd", "nvme")})),
+    at(NodeLabelSchedulingStrategy({"disk": Exists()})),
+)
 print(at(NodeLabelSchedulingStrategy({"disk": NotIn("ssd")})))
 print(ray.get(where.options(label_selector={"disk": "ssd"}).remote()) == fast.id)
 print(ray.get(where.options(label_selector={"disk": "!ssd"}).remote()) != fast.id)

@@ -16,7 +16,9 @@ def inside():
     from ray.exceptions import RayTaskError
 
     code = "import ray; print(ray.__name__, ray.ObjectRef.__module__)"
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ))
+    child = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
     return ray.is_initialized(), issubclass(RayTaskError, ray.exceptions.RayError), child.stdout.strip()
 
 

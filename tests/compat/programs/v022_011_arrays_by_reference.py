@@ -1,7 +1,6 @@
 """V022-007, V022-011, V022-010: a tree of sums over arrays, arrays sent by value and by reference, and mappings."""
 
 import numpy as np
-
 import ray
 
 ray.init()
@@ -19,7 +18,7 @@ def add(left, right):
 
 level = [make.remote(1000) for _ in range(100)]
 while len(level) > 1:
-    level = level[2:] + [add.remote(level[0], level[1])]
+    level = [*level[2:], add.remote(level[0], level[1])]
 (total,) = ray.get(level)
 print(total.shape, total[0])
 

@@ -5,7 +5,7 @@ import time
 
 os.environ["KERNEL_RAY_WAIT_MILLISECONDS"] = "1"
 
-import ray  # noqa: E402
+import ray
 
 ray.init()
 
