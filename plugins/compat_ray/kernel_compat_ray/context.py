@@ -8,19 +8,39 @@ import kernel
 from kernel_compat_ray.state import get_node_ip_address
 
 
+class Id(str):
+    """An id: its hexadecimal form, with the methods that Ray's ids have."""
+
+    def hex(self) -> str:
+        """Return the hexadecimal form."""
+        return str(self)
+
+    def binary(self) -> bytes:
+        """Return the bytes."""
+        return bytes.fromhex(self)
+
+    def is_nil(self) -> bool:
+        """Return whether it is the id of nothing."""
+        return not self
+
+
+def _id(text: str | None) -> Id | None:
+    return Id(text) if text else None
+
+
 class RuntimeContext:
     """Answers about the session, node, job, task and actor that the calling code belongs to."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(kernel.get_runtime_context(), name)
 
-    job_id = property(lambda self: self.get_job_id())
-    node_id = property(lambda self: self.get_node_id())
-    worker_id = property(lambda self: self.get_worker_id())
-    task_id = property(lambda self: self.get_task_id())
-    actor_id = property(lambda self: self.get_actor_id())
-    current_node_id = property(lambda self: self.get_node_id())
-    current_driver_id = property(lambda self: self.get_job_id())
+    job_id = property(lambda self: _id(self.get_job_id()))
+    node_id = property(lambda self: _id(self.get_node_id()))
+    worker_id = property(lambda self: _id(self.get_worker_id()))
+    task_id = property(lambda self: _id(self.get_task_id()))
+    actor_id = property(lambda self: _id(self.get_actor_id()))
+    current_node_id = node_id
+    current_driver_id = job_id
     current_placement_group_id = property(lambda self: self.get_placement_group_id())
 
     @property
@@ -91,14 +111,14 @@ class GlobalWorker:
         return 1 if context.get_task_id() or context.get_actor_id() else 0
 
     @property
-    def current_job_id(self) -> str:
+    def current_job_id(self) -> Id:
         """Return the job's id."""
-        return kernel.get_runtime_context().get_job_id()
+        return Id(kernel.get_runtime_context().get_job_id())
 
     @property
-    def worker_id(self) -> str:
+    def worker_id(self) -> Id:
         """Return this process's id."""
-        return kernel.get_runtime_context().get_worker_id()
+        return Id(kernel.get_runtime_context().get_worker_id())
 
     @property
     def node(self) -> GlobalWorker:

@@ -5,7 +5,7 @@ import ray
 ray.init(num_cpus=2, namespace="mine")
 context = ray.get_runtime_context()
 print(context.namespace, context.get_task_id(), context.get_actor_id())
-assert context.job_id == context.get_job_id() and context.node_id == ray.nodes()[0]["NodeID"]
+assert context.job_id.hex() == context.get_job_id() and context.node_id.hex() == ray.nodes()[0]["NodeID"]
 
 
 @ray.remote
