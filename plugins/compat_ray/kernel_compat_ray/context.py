@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import kernel
+from kernel_compat_ray.session import init
 from kernel_compat_ray.state import get_node_ip_address
 
 
@@ -70,6 +72,14 @@ class RuntimeContext:
         """Return what the task's lease (or the actor) holds."""
         return kernel.get_runtime_context().get_assigned_resources()
 
+    def get_task_function_name(self) -> str | None:
+        """Return the name of the task or call that runs here, or None."""
+        return self.get_task_name()
+
+    def get_session_name(self) -> str:
+        """Return the session's name."""
+        return os.path.basename(str(kernel.init(ignore_reinit_error=True)["session_dir"]))
+
     def get_runtime_env_string(self) -> str:
         """Return an empty environment."""
         return "{}"
@@ -88,7 +98,9 @@ _context = RuntimeContext()
 
 
 def get_runtime_context() -> RuntimeContext:
-    """Return what code can ask about where it runs."""
+    """Return what code can ask about where it runs, starting a session if there is none."""
+    if not kernel.is_initialized():
+        init()
     return _context
 
 

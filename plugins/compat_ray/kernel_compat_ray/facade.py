@@ -29,6 +29,17 @@ def make_module(name: str) -> ModuleType:
     return module
 
 
+def bind_names_of_modules(module: ModuleType) -> None:
+    """Set the names that a module below has as well, such as `ray.util.placement_group`, after that one is imported.
+
+    The import of a module sets it in its parent, and would take the name away from the function.
+    """
+    for name in NAMES[module.__name__]:
+        if f"{module.__name__}.{name}" in NAMES:
+            importlib.import_module(f"{module.__name__}.{name}")
+            vars(module)[name] = resolve(f"{module.__name__}.{name}")
+
+
 def is_facade(module: ModuleType) -> bool:
     """Return whether `make_module` made it."""
     return getattr(module, "__file__", None) == sys.modules[f"{_PACKAGE}.names"].__file__
@@ -41,7 +52,7 @@ def _look_up(module: ModuleType, name: str) -> Any:
     if full in RENAMED:
         warn_renamed(full, RENAMED[full])
         return resolve(RENAMED[full])
-    if is_module(full):
+    if is_module(full) and name not in NAMES[module.__name__]:
         return importlib.import_module(full)
     try:
         value = resolve(full)

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from kernel_compat_ray.deprecation import warn_renamed
 from kernel_compat_ray.errors import NotSupportedError
-from kernel_compat_ray.facade import make_module
+from kernel_compat_ray.facade import bind_names_of_modules, make_module
 from kernel_compat_ray.names import LIBRARIES, MODULES_REFUSED, MODULES_RENAMED, NAMES
 
 HOST = "ray"
@@ -45,7 +45,8 @@ class _FacadeLoader(Loader):
         return make_module(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing has to run."""
+        """Bind what can't wait until it is asked for."""
+        bind_names_of_modules(module)
 
 
 class _AliasLoader(Loader):

@@ -1,4 +1,4 @@
-"""The table: what every name of Ray becomes. Data only; `facade` reads it, docs/migrating.md is checked against it.
+"""The table: what every name of Ray becomes. Data only; `facade` reads it, docs/migrating.md is written from it.
 
 A target is `package.module:attribute`; `.module:attribute` is in this package. Every key of `NAMES` is a module that
 can be imported under its name of Ray.
@@ -35,7 +35,6 @@ NAMES: dict[str, dict[str, str]] = {
         "available_resources": ".state:available_resources",
         "cancel": ".calls:cancel",
         "client": ".clients:client",
-        "cloudpickle": ".pickling:cloudpickle",
         "cluster_resources": ".state:cluster_resources",
         "get": ".calls:get",
         "get_actor": ".calls:get_actor",
@@ -67,7 +66,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ray.autoscaler": {},
     "ray.autoscaler.sdk": {},
-    "ray.client_builder": {"ClientBuilder": ".clients:ClientBuilder", "ClientContext": ".session:Context"},
+    "ray.client_builder": {"ClientBuilder": ".clients:ClientBuilder"},
     "ray.cloudpickle": {
         "CloudPickler": "cloudpickle:CloudPickler",
         "dump": "cloudpickle:dump",
@@ -185,7 +184,11 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ray.util.check_serialize": {"inspect_serializability": ".pickling:inspect_serializability"},
     "ray.util.client": {"connect": ".clients:connect"},
-    "ray.util.collective": {"*": "kernel.parallel.collective"},
+    "ray.util.collective": {
+        "create_collective_group": ".collectives:create_collective_group",
+        "init_collective_group": ".collectives:init_collective_group",
+        "*": "kernel.parallel.collective",
+    },
     "ray.util.collective.types": {
         "Backend": ".collectives:Backend",
         "ReduceOp": "kernel.parallel.collective:ReduceOp",
@@ -256,6 +259,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ray._private": {},
     "ray._private.internal_api": {"free": ".experimental:free", "global_gc": ".experimental:global_gc"},
+    "ray._private.profiling": {"profile": "kernel:profile"},
     "ray._private.ray_constants": {},
     "ray._private.services": {"get_node_ip_address": ".state:get_node_ip_address"},
     "ray._private.state": {

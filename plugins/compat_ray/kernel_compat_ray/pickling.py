@@ -1,12 +1,10 @@
-"""`ray.cloudpickle`, and asking why something can't be pickled."""
+"""Asking why something can't be pickled."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import cloudpickle
-
-__all__ = ["cloudpickle", "inspect_serializability"]
 
 
 def inspect_serializability(

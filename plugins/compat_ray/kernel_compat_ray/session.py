@@ -58,11 +58,26 @@ class Context(dict[str, Any]):
 class JobConfig:
     """What a program says about itself: its namespace and its environment."""
 
-    def __init__(self, runtime_env: Any = None, ray_namespace: str | None = None, **others: Any) -> None:
-        self.runtime_env, self.ray_namespace = runtime_env, ray_namespace
+    def __init__(
+        self,
+        runtime_env: Any = None,
+        ray_namespace: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        **others: Any,
+    ) -> None:
+        self.runtime_env, self.ray_namespace, self.metadata = runtime_env, ray_namespace, dict(metadata or {})
         for name, value in others.items():
             if value:
-                warn_ignored(f"JobConfig({name}=...)", "kernel runs Python only, and jobs have no metadata")
+                warn_ignored(f"JobConfig({name}=...)", "kernel runs Python only")
+
+    @classmethod
+    def from_json(cls, description: Mapping[str, Any]) -> JobConfig:
+        """Return the one that a mapping describes."""
+        return cls(description.get("runtime_env"), description.get("ray_namespace"), description.get("metadata"))
+
+    def set_metadata(self, key: str, value: str) -> None:
+        """Keep a note here; nobody else is told."""
+        self.metadata[key] = value
 
     def set_ray_namespace(self, namespace: str) -> None:
         """Set the namespace."""
