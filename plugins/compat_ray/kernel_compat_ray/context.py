@@ -133,6 +133,11 @@ class GlobalWorker:
         return Id(kernel.get_runtime_context().get_worker_id())
 
     @property
+    def core_worker(self) -> RuntimeContext:
+        """Return what answers for ids."""
+        return _context
+
+    @property
     def node(self) -> GlobalWorker:
         """Return what stands for the node."""
         return self

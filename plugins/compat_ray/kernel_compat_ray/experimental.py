@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +13,6 @@ import numpy as np
 
 import kernel
 from kernel_compat_ray import calls
-from kernel_compat_ray.errors import NotSupportedError
 
 
 def get(object_refs: Any, timeout: float | None = None) -> Any:
@@ -34,11 +35,6 @@ def set_resource(resource_name: str, capacity: float, client_id: str | None = No
     kernel.set_resource(resource_name, capacity, node_id or client_id)
 
 
-def get_object_locations(object_refs: Any, timeout_ms: int = -1) -> Any:
-    """Raise NotSupportedError: where objects lie is not told to programs."""
-    raise NotSupportedError("get_object_locations() is not supported: use `kernel memory`, which shows what lies where")
-
-
 def free(object_refs: Any, local_only: bool = False) -> None:
     """Do nothing: an object goes when its last reference goes, so delete the references."""
 
@@ -46,6 +42,13 @@ def free(object_refs: Any, local_only: bool = False) -> None:
 def global_gc() -> None:
     """Collect garbage in this process; objects elsewhere go with their references."""
     gc.collect()
+
+
+def memory_summary(address: str | None = None, **others: Any) -> str:
+    """Return what `kernel memory` shows of the session."""
+    where = address or str(kernel.init(ignore_reinit_error=True)["session_dir"])
+    command = [sys.executable, "-m", "kernel.cli.main", "memory", "--address", where]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def as_future(object_ref: kernel.ObjectRef) -> asyncio.Future[Any]:

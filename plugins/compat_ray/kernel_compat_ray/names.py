@@ -121,7 +121,6 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ray.experimental": {
         "get": ".experimental:get",
-        "get_object_locations": ".experimental:get_object_locations",
         "set_resource": ".experimental:set_resource",
         "wait": ".experimental:wait",
     },
@@ -138,14 +137,17 @@ NAMES: dict[str, dict[str, str]] = {
         "_internal_kv_list": ".key_value:keys",
         "_internal_kv_put": ".key_value:put",
     },
-    "ray.experimental.locations": {"get_object_locations": ".experimental:get_object_locations"},
     "ray.experimental.tqdm_ray": {
         "safe_print": "builtins:print",
         "tqdm": "kernel.parallel.progress:tqdm",
         "trange": "kernel.parallel.progress:trange",
     },
     "ray.internal": {"free": ".experimental:free"},
-    "ray.internal.internal_api": {"free": ".experimental:free", "global_gc": ".experimental:global_gc"},
+    "ray.internal.internal_api": {
+        "free": ".experimental:free",
+        "global_gc": ".experimental:global_gc",
+        "memory_summary": ".experimental:memory_summary",
+    },
     "ray.job_config": {"JobConfig": ".session:JobConfig"},
     "ray.remote_function": {"RemoteFunction": ".functions:RemoteFunction"},
     "ray.runtime_context": {
@@ -258,7 +260,6 @@ NAMES: dict[str, dict[str, str]] = {
         "summarize_tasks": ".listings:summarize_tasks",
     },
     "ray._private": {},
-    "ray._private.internal_api": {"free": ".experimental:free", "global_gc": ".experimental:global_gc"},
     "ray._private.profiling": {"profile": "kernel:profile"},
     "ray._private.ray_constants": {},
     "ray._private.services": {"get_node_ip_address": ".state:get_node_ip_address"},
@@ -276,7 +277,6 @@ NAMES: dict[str, dict[str, str]] = {
         "wait_for_condition": ".testing:wait_for_condition",
         "wait_for_pid_to_exit": ".testing:wait_for_pid_to_exit",
     },
-    "ray._private.utils": {"get_num_cpus": "os:cpu_count"},
     "ray._private.worker": {
         "global_worker": ".context:global_worker",
         "init": ".session:init",
@@ -301,13 +301,13 @@ MODULES_RENAMED: dict[str, str] = {
     "ray.experimental.named_actors": "ray.util",
     "ray.experimental.queue": "ray.util.queue",
     "ray.experimental.state.api": "ray.util.state",
+    "ray._private.internal_api": "ray.internal.internal_api",
     "ray.ray_constants": "ray._private.ray_constants",
     "ray.services": "ray._private.services",
     "ray.state": "ray._private.state",
     "ray.test_utils": "ray._private.test_utils",
     "ray.util.named_actors": "ray.util",
     "ray.util.state.api": "ray.util.state",
-    "ray.utils": "ray._private.utils",
     "ray.worker": "ray._private.worker",
 }
 """Modules that have moved since: importing one warns, and gives what it has become."""
@@ -315,25 +315,21 @@ MODULES_RENAMED: dict[str, str] = {
 RENAMED: dict[str, str] = {
     "ray.ActorPool": "ray.util.ActorPool",
     "ray.ObjectID": "ray.ObjectRef",
-    "ray.ObjectRefStreamEndOfStreamError": "ray.exceptions.ObjectRefStreamEndOfStreamError",
     "ray.ObjectStoreFullError": "ray.exceptions.ObjectStoreFullError",
     "ray.RayTaskError": "ray.exceptions.RayTaskError",
     "ray.UnreconstructableError": "ray.exceptions.ObjectLostError",
     "ray._raylet.ObjectID": "ray.ObjectRef",
     "ray.exceptions.RayCancellationError": "ray.exceptions.TaskCancelledError",
-    "ray.exceptions.RayGetError": "ray.exceptions.RayTaskError",
     "ray.exceptions.RayOutOfMemoryError": "ray.exceptions.OutOfMemoryError",
     "ray.exceptions.RayTimeoutError": "ray.exceptions.GetTimeoutError",
     "ray.exceptions.RayWorkerError": "ray.exceptions.WorkerCrashedError",
     "ray.exceptions.UnreconstructableError": "ray.exceptions.ObjectLostError",
     "ray.experimental.ActorPool": "ray.util.ActorPool",
     "ray.experimental.get_actor": "ray.get_actor",
-    "ray.experimental.no_restart": "ray.actor.exit_actor",
     "ray.get_webui_url": "ray.get_dashboard_url",
     "ray.register_custom_serializer": "ray.util.register_serializer",
     "ray.show_in_webui": "ray.show_in_dashboard",
     "ray.util.get_actor": "ray.get_actor",
-    "ray.util.state.list_named_actors": "ray.util.list_named_actors",
 }
 """Old name to new, for names that mean the same: using one warns."""
 
@@ -356,7 +352,7 @@ REFUSED: dict[str, str] = {
     "ray.cpp_function": "kernel runs Python only",
     "ray.cross_language.java_actor_class": "kernel runs Python only",
     "ray.cross_language.java_function": "kernel runs Python only",
-    "ray.experimental.tf_utils": "use the get_weights and set_weights that Keras models have",
+    "ray.experimental.get_object_locations": "use `kernel memory`, which shows what lies where",
     "ray.global_state": "ask ray.nodes(), ray.cluster_resources(), ray.timeline() or ray.util.state",
     "ray.java_actor_class": "kernel runs Python only",
     "ray.java_function": "kernel runs Python only",
