@@ -114,11 +114,13 @@ def is_module(full: str) -> bool:
 
 def public_names(module: str) -> list[str]:
     """Return the names of a module that are not old."""
-    names = {name for name in NAMES.get(module, {}) if name != _FALLBACK and not name.startswith("_")}
+    found = NAMES.get(module, {})
+    names = {name for name in found if name != _FALLBACK and not name.startswith("_")}
+    if _FALLBACK in found:
+        names |= set(importlib.import_module(found[_FALLBACK]).__all__)
     depth = len(module) + 1
-    return sorted(
-        names | {full[depth:] for full in CONSTANTS if full.rpartition(".")[0] == module and full[depth] != "_"}
-    )
+    constants = {full[depth:] for full in CONSTANTS if full.rpartition(".")[0] == module and full[depth] != "_"}
+    return sorted(names | constants)
 
 
 def _nearest(module: str, name: str) -> str:

@@ -86,7 +86,7 @@ def _reason(fullname: str) -> str:
     for refused, reason in MODULES_REFUSED.items():
         if fullname == refused or fullname.startswith(f"{refused}."):
             return str(NotSupportedError(f"{refused} is not supported on kernel: {reason}"))
-    return f"{fullname} is no module of Ray that kernel knows; docs/migrating.md lists those it does"
+    return f"kernel knows neither a name nor a module {fullname} of Ray; docs/migrating.md lists those it does"
 
 
 def install_finder() -> None:

@@ -70,8 +70,8 @@ def test_it_comes_before_ray_on_the_path(tmp_path: Path):
 @pytest.mark.parametrize(
     ("statement", "error"),
     [
-        ("import ray.nothing", "ModuleNotFoundError: ray.nothing is no module of Ray that kernel knows"),
-        ("from ray import nothing", "ModuleNotFoundError: ray.nothing is no module of Ray that kernel knows"),
+        ("import ray.nothing", "ModuleNotFoundError: kernel knows neither a name nor a module ray.nothing of Ray"),
+        ("from ray import nothing", "ModuleNotFoundError: kernel knows neither a name nor a module ray.nothing of Ray"),
         ("ray.putt", "AttributeError: module 'ray' has no attribute 'putt'; did you mean 'put'?"),
         ("import ray.dag", "ModuleNotFoundError: ray.dag is not supported on kernel: call f.remote(g.remote(...))"),
         ("from ray.util.dask import x", "ModuleNotFoundError: ray.util.dask is not supported on kernel: use dask.dist"),
