@@ -13,9 +13,7 @@ from types import ModuleType
 from kernel_compat_ray.deprecation import warn_renamed
 from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.facade import bind_names_of_modules, make_module
-from kernel_compat_ray.names import LIBRARIES, MODULES_REFUSED, MODULES_RENAMED, NAMES
-
-HOST = "ray"
+from kernel_compat_ray.names import HOST, LIBRARIES, MODULES_REFUSED, MODULES_RENAMED, NAMES
 
 
 class RayFinder(MetaPathFinder):

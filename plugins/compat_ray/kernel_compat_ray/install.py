@@ -19,7 +19,7 @@ from kernel_compat_ray.run import DIRECTORY
 def install() -> None:
     """Make `import ray` mean kernel's. Raises ImportError when Ray itself is loaded already. Safe to call twice."""
     loaded = sys.modules.get("ray")
-    if loaded is not None and not is_facade(loaded) and not _is_ours(loaded):
+    if loaded is not None and not is_facade(loaded) and not hasattr(loaded, "MAKES_ROOM_FOR_KERNEL"):
         raise ImportError(
             f"Ray itself is loaded in this process already, from {getattr(loaded, '__file__', None)}: two can't share "
             "the name. Import kernel_compat_ray.install before anything that imports ray, or run the program with: "
@@ -30,10 +30,6 @@ def install() -> None:
         sys.path.insert(0, DIRECTORY)
     adopt_environment(os.environ)
     add_to_handles()
-
-
-def _is_ours(module: object) -> bool:
-    return os.path.dirname(os.path.dirname(getattr(module, "__file__", None) or "")) == DIRECTORY
 
 
 install()

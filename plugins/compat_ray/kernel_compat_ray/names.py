@@ -6,6 +6,7 @@ can be imported under its name of Ray.
 
 from __future__ import annotations
 
+HOST = "ray"
 VERSION = "2.60.0"
 """The release of Ray whose names these are; those of older ones are in `RENAMED`."""
 
@@ -214,14 +215,10 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ray.util.multiprocessing": {
         "JoinableQueue": "multiprocessing:JoinableQueue",
-        "Pool": "kernel.parallel.multiprocessing:Pool",
-        "TimeoutError": "kernel.parallel.multiprocessing:TimeoutError",
+        "Pool": ".pools:Pool",
         "*": "kernel.parallel.multiprocessing",
     },
-    "ray.util.multiprocessing.pool": {
-        "Pool": "kernel.parallel.multiprocessing:Pool",
-        "*": "kernel.parallel.multiprocessing",
-    },
+    "ray.util.multiprocessing.pool": {"Pool": ".pools:Pool", "*": "kernel.parallel.multiprocessing"},
     "ray.util.placement_group": {
         "PlacementGroup": "kernel:PlacementGroup",
         "get_current_placement_group": "kernel:get_current_placement_group",
@@ -339,6 +336,7 @@ CONSTANTS: dict[str, object] = {
     "ray.LOCAL_MODE": 2, "ray.PYTHON_MODE": 2, "ray.SCRIPT_MODE": 0, "ray.SILENT_MODE": 3, "ray.WORKER_MODE": 1,
     "ray._private.ray_constants.INFINITE_RECONSTRUCTION": -1,
     "ray._private.ray_constants.ID_SIZE": 20,
+    "ray._raylet.OPTIMIZED": True,
     "ray.util.accelerators.NVIDIA_TESLA_K80": "K80", "ray.util.accelerators.NVIDIA_TESLA_P100": "P100",
     "ray.util.accelerators.NVIDIA_TESLA_V100": "V100", "ray.util.accelerators.NVIDIA_TESLA_T4": "T4",
     "ray.util.accelerators.NVIDIA_TESLA_A10G": "A10G", "ray.util.accelerators.NVIDIA_L4": "L4",

@@ -10,6 +10,7 @@ import click
 from kernel_compat_ray.command_line import translate_command
 from kernel_compat_ray.command_words import COMMANDS
 from kernel_compat_ray.environment import adopt_environment
+from kernel_compat_ray.run import environment_of
 
 
 def _help_of_commands() -> str:
@@ -37,7 +38,8 @@ def ray_cli(arguments: tuple[str, ...]) -> None:
     found = translate_command(arguments[0], arguments[1:])
     for remark in found.remarks:
         click.echo(f"kernel: {remark}", err=True)
-    adopt_environment(os.environ)
+    environment = environment_of(os.environ, wait_milliseconds=False)  # so that workers of a node can import ray
+    adopt_environment(environment)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "kernel.cli.main", *found.arguments])
+    os.execve(sys.executable, [sys.executable, "-m", "kernel.cli.main", *found.arguments], environment)

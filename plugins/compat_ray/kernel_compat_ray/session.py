@@ -13,7 +13,7 @@ from kernel.exceptions import AlreadyInitializedError, OptionError, SessionEnded
 from kernel_compat_ray.deprecation import warn_ignored, warn_renamed
 from kernel_compat_ray.environment import kernel_address
 from kernel_compat_ray.errors import NoClusterError, NotSupportedError, SecondInitError
-from kernel_compat_ray.names import VERSION
+from kernel_compat_ray.names import HOST, VERSION
 from kernel_compat_ray.option_names import (
     INIT_IGNORED,
     INIT_REFUSED,
@@ -22,6 +22,7 @@ from kernel_compat_ray.option_names import (
     QUIETLY_IGNORED,
 )
 from kernel_compat_ray.options import plain_environment
+from kernel_compat_ray.run import DIRECTORY
 
 _LOCAL_MODES = (2,)
 """What `driver_mode` is for programs that run in one process (`ray.PYTHON_MODE`)."""
@@ -152,6 +153,7 @@ def init_options(address: str | None, arguments: Mapping[str, Any], environment:
         given.setdefault("log_to_driver", False)
     if given.get("runtime_env"):
         given["runtime_env"] = plain_environment(given["runtime_env"])
+    _take_ray_along(given)
     _check_known(given)
     return given
 
@@ -174,6 +176,14 @@ def _add_address(given: dict[str, Any], address: str | None, environment: Mappin
     for name, values in urllib.parse.parse_qs(query).items():
         given.setdefault(name, values[0])
     given["address"] = kernel_address(address)
+
+
+def _take_ray_along(given: dict[str, Any]) -> None:
+    """Let workers of a cluster that is joined from outside import `ray`: paths of this Python mean nothing there."""
+    if str(given.get("address", "")).startswith(kernel_address("ray://")):
+        environment = dict(given.get("runtime_env") or {})
+        environment["py_modules"] = [*environment.get("py_modules", ()), os.path.join(DIRECTORY, HOST)]
+        given["runtime_env"] = environment
 
 
 def _check_known(given: Mapping[str, Any]) -> None:

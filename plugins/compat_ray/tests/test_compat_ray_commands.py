@@ -12,8 +12,21 @@ import pytest
 from kernel_compat_ray.command_line import translate_command
 from kernel_compat_ray.errors import NotSupportedError
 
+from kernel.testing import Cluster
 from kernel.testing.command_line import CommandLine
 from kernel.testing.roots import temporary_root
+
+ORDINARY = """
+import kernel
+
+@kernel.remote
+def inside():
+    import ray
+    return ray.get.__module__
+
+print(kernel.get(inside.remote()))
+"""
+"""A program that does not know of Ray, whose workers do, as the node was started in Ray's words."""
 
 PROGRAM = """
 import sys
@@ -92,9 +105,27 @@ def test_a_cluster_is_started_used_and_stopped_by_the_words_of_ray(tmp_path: Pat
             assert status["total"]["CPU"] == 1
             done = line.run("ray-run", str(program), "--flag", "x", RAY_ADDRESS="auto")
             assert done.stdout == "['--flag', 'x'] 42 __main__\n", done.stderr
+            ordinary = tmp_path / "ordinary.py"
+            ordinary.write_text(ORDINARY)
+            environment = {**line.environment, "KERNEL_ADDRESS": "auto"}
+            done = subprocess.run(
+                [sys.executable, str(ordinary)], env=environment, capture_output=True, text=True, timeout=60
+            )
+            assert done.stdout == "kernel_compat_ray.calls\n", done.stderr
         finally:
             stopped = line.run("ray-cli", "stop", "-v")
         assert stopped.returncode == 0 and "Ended" in stopped.stdout
+
+
+def test_a_cluster_is_joined_from_outside(tmp_path: Path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    with Cluster(num_cpus=1) as cluster:
+        line = CommandLine(cluster.root)
+        address = cluster.address.replace("kernel://", "ray://")
+        token = Path(cluster.token_file).read_text()
+        done = line.run("ray-run", str(program), RAY_ADDRESS=address, KERNEL_TOKEN=token)
+        assert done.stdout == "[] 42 __main__\n", done.stderr
 
 
 def test_the_module_runs_programs_too(tmp_path: Path):

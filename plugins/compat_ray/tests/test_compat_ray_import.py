@@ -67,6 +67,15 @@ def test_it_comes_before_ray_on_the_path(tmp_path: Path):
     assert "kernel" not in done.stderr and done.stdout.startswith("<function wait"), done.stderr
 
 
+def test_a_copy_of_what_makes_room_does_as_well(tmp_path: Path):
+    made = "import kernel_compat_ray.run as run; print(run.DIRECTORY)"
+    original = Path(run(made).stdout.strip()) / "ray" / "__init__.py"
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "__init__.py").write_text(original.read_text())
+    done = run(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import ray, ray.util.state; print(ray.put)")
+    assert done.stdout.startswith("<function put"), done.stderr
+
+
 @pytest.mark.parametrize(
     ("statement", "error"),
     [

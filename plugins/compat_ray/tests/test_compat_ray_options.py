@@ -73,9 +73,7 @@ def test_a_label_selector_becomes_a_strategy():
         (None, {}, {}, {}),
         ("auto", {}, {}, {"address": "auto"}),
         (None, {"redis_address": "a:1"}, {}, {"address": "a:1"}),
-        (None, {}, {"RAY_ADDRESS": "ray://a:1"}, {"address": "kernel://a:1"}),
         ("local", {"num_cpus": 1}, {"RAY_ADDRESS": "a:1"}, {"num_cpus": 1}),
-        ("ray://a:1?namespace=n", {}, {}, {"address": "kernel://a:1", "namespace": "n"}),
         (None, {"local_mode": True}, {"RAY_ADDRESS": "a:1"}, {"local_mode": True}),
         (None, {"_temp_dir": "/x", "_memory": 5}, {}, {"temp_dir": "/x", "memory": 5}),
         (None, {"job_config": JobConfig(ray_namespace="n")}, {}, {"namespace": "n"}),
@@ -101,3 +99,10 @@ def test_an_argument_that_can_not_be_honoured_says_what_to_use():
         init_options(None, {"num_custom_resource": 3}, {})
     with pytest.raises(OptionError, match="no argument 'nonsense'"):
         init_options(None, {"nonsense": 3}, {})
+
+
+def test_a_cluster_elsewhere_is_sent_what_its_workers_need_to_import_ray():
+    given = init_options(None, {"runtime_env": {"env_vars": {"A": "1"}}}, {"RAY_ADDRESS": "ray://a:1?namespace=n"})
+    (module,) = given["runtime_env"].pop("py_modules")
+    assert given == {"address": "kernel://a:1", "namespace": "n", "runtime_env": {"env_vars": {"A": "1"}}}
+    assert module.endswith("path/ray")

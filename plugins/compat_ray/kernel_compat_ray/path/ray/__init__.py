@@ -3,7 +3,9 @@
 import importlib
 import sys
 
-import kernel_compat_ray.install  # noqa: F401  (from here on the finder answers for `ray`)
+MAKES_ROOM_FOR_KERNEL = True  # tells it from Ray itself, wherever this file was copied to
+
+import kernel_compat_ray.install  # noqa: E402, F401  (from here on the finder answers for `ray`)
 
 del sys.modules[__name__]
 sys.modules[__name__] = importlib.import_module(__name__)
