@@ -7,7 +7,7 @@ import time
 
 import ray
 
-ray.init(num_cpus=5)
+ray.init()
 
 
 @ray.remote

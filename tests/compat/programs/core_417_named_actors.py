@@ -7,7 +7,7 @@ import ray
 from ray._private.test_utils import run_string_as_driver
 
 warnings.simplefilter("ignore")
-info = ray.init(num_cpus=2, namespace="shared")
+info = ray.init(namespace="shared")
 
 
 @ray.remote

@@ -6,7 +6,7 @@ import warnings
 import ray
 
 warnings.simplefilter("ignore")
-ray.init(num_cpus=2)
+ray.init()
 
 
 @ray.remote

@@ -6,7 +6,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.queue import Queue
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-ray.init(num_cpus=6)
+ray.init()
 
 
 @ray.remote

@@ -11,7 +11,7 @@ from ray.runtime_env import RuntimeEnv
 warnings.simplefilter("ignore")
 directory = pathlib.Path(tempfile.mkdtemp())
 (directory / "packed_module.py").write_text("ANSWER = 42\n")
-ray.init(num_cpus=2, runtime_env={"env_vars": {"FROM": "the program"}})
+ray.init(runtime_env={"env_vars": {"FROM": "the program"}})
 
 
 @ray.remote

@@ -17,7 +17,7 @@ def write(value):
 
 
 write(1)
-ray.init(num_cpus=1)
+ray.init()
 import changing_helper  # noqa: E402
 
 
