@@ -18,7 +18,7 @@ def get(object_refs: Any = None, timeout: float | None = None, **others: Any) ->
 
     An `ObjectRefGenerator` of `num_returns="dynamic"` gives the list of its values' references.
     """
-    refs = _refs(object_refs, others)
+    refs = _refs("get", object_refs, others)
     if isinstance(refs, kernel.ObjectRef):
         return kernel.get(refs, timeout=timeout)
     if isinstance(refs, (list, tuple)) and not refs:
@@ -51,7 +51,7 @@ def wait(
     With KERNEL_RAY_WAIT_MILLISECONDS=1 (`kernel ray-run --wait-milliseconds`) the timeout is in milliseconds, as it
     was before release 0.7.
     """
-    refs = _refs(object_refs, others)
+    refs = _refs("wait", object_refs, others)
     if isinstance(refs, kernel.ObjectRef):
         raise TypeError("wait() takes a list of references, not one alone: ray.wait([ref])")
     if isinstance(refs, (list, tuple)) and not refs:
@@ -82,13 +82,13 @@ def get_actor(name: str, namespace: str | None = None) -> kernel.ActorHandle:
     return kernel.get_actor(name, namespace)
 
 
-def _refs(given: Any, others: dict[str, Any]) -> Any:
+def _refs(verb: str, given: Any, others: dict[str, Any]) -> Any:
     for old in ("object_ids", "object_id", "ray_waitables"):
         if old in others:
             given = others.pop(old)
     others.pop("worker", None)
     others.pop("_use_object_store", None)
-    _refuse("get", others)
+    _refuse(verb, others)
     return list(given) if isinstance(given, Sequence) and not isinstance(given, (list, tuple, str)) else given
 
 

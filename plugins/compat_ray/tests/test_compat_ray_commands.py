@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from kernel_compat_ray.command_line import translate_command
 from kernel_compat_ray.errors import NotSupportedError
+from kernel_compat_ray.ray_command import ray_cli
+from kernel_compat_ray.run_command import ray_run
 
 from kernel.testing import Cluster
 from kernel.testing.command_line import CommandLine
@@ -138,10 +141,13 @@ def test_the_module_runs_programs_too(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [((), "say which program: kernel ray-run SCRIPT"), (("nowhere.py",), "there is no program 'nowhere.py'")],
+    ("command", "arguments", "message"),
+    [
+        (ray_run, (), "say which program: kernel ray-run SCRIPT"),
+        (ray_run, ("nowhere.py",), "there is no program 'nowhere.py'"),
+        (ray_cli, (), "say a command: drain-node, get, list, logs, memory"),
+    ],
 )
-def test_a_program_that_is_not_there(arguments, message):
-    with temporary_root() as root:
-        done = CommandLine(root).run("ray-run", *arguments)
-    assert done.returncode == 2 and message in done.stderr
+def test_a_command_that_is_not_complete_says_what_it_lacks(command, arguments, message):
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 2 and message in done.output

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 
 def run(program: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a program of its own, which may change what `import ray` means."""
@@ -76,25 +74,71 @@ def test_a_copy_of_what_makes_room_does_as_well(tmp_path: Path):
     assert done.stdout.startswith("<function put"), done.stderr
 
 
-@pytest.mark.parametrize(
-    ("statement", "error"),
-    [
-        ("import ray.nothing", "ModuleNotFoundError: kernel knows neither a name nor a module ray.nothing of Ray"),
-        ("from ray import nothing", "ModuleNotFoundError: kernel knows neither a name nor a module ray.nothing of Ray"),
-        ("ray.putt", "AttributeError: module 'ray' has no attribute 'putt'; did you mean 'put'?"),
-        ("import ray.dag", "ModuleNotFoundError: ray.dag is not supported on kernel: call f.remote(g.remote(...))"),
-        ("from ray.util.dask import x", "ModuleNotFoundError: ray.util.dask is not supported on kernel: use dask.dist"),
-        ("import ray.serve", 'the library kernel.serve is not installed: pip install "kernel[serve]"'),
-        ("from ray.serve.api import x", 'the library kernel.serve is not installed: pip install "kernel[serve]"'),
-        ("ray.cpp_function('f')", "NotSupportedError: ray.cpp_function is not supported: kernel runs Python only"),
-        ("ray.remote(f).bind(1)", "NotSupportedError: bind() is not supported: call f.remote(g.remote(...))"),
-        ("ray.remote()", "OptionError: use @ray.remote alone or with options"),
-        ("ray.method()", "TypeError: @ray.method takes options: @ray.method(num_returns=2)"),
-    ],
+REFUSALS = (
+    ("import ray.nothing", "ModuleNotFoundError: kernel knows neither a name nor a module ray.nothing of Ray"),
+    ("from ray import nothing", "ModuleNotFoundError: kernel knows neither a name nor a module ray.nothing of Ray"),
+    ("ray.putt", "AttributeError: module 'ray' has no attribute 'putt'; did you mean 'put'?"),
+    ("import ray.dag", "ModuleNotFoundError: ray.dag is not supported on kernel: call f.remote(g.remote(...))"),
+    ("from ray.util.dask import x", "ModuleNotFoundError: ray.util.dask is not supported on kernel: use dask.dist"),
+    ("ray.cpp_function('f')", "NotSupportedError: ray.cpp_function is not supported: kernel runs Python only"),
+    ("ray.LoggingConfig.x", "NotSupportedError: ray.LoggingConfig is not supported: logging is configured by init"),
+    ("class C(ray.Language): pass", "NotSupportedError: ray.Language is not supported: kernel runs Python only"),
+    ("ray.remote(f).bind(1)", "NotSupportedError: bind() is not supported: call f.remote(g.remote(...))"),
+    ("ray.remote()", "OptionError: use @ray.remote alone or with options"),
+    ("ray.remote(ray.remote(f))", "OptionError: RemoteFunction(__main__.f) is remote already; use .options(...)"),
+    ("ray.remote(f)()", "TypeError: remote function f() can't be called directly; use f.remote(...)"),
+    ("ray.method()", "TypeError: @ray.method takes options: @ray.method(num_returns=2)"),
+    ("ray.kill(f)", "ValueError: ray.kill() takes an actor's handle, not <function f"),
+    ("ray.put(1, _owner=f)", "NotSupportedError: ray.put(_owner=...) is not supported: who calls put owns the object"),
+    ("ray.wait([], wrong=1)", "TypeError: ray.wait() got an unexpected argument 'wrong'"),
+    ("ray.get_actor('')", "ValueError: ray.get_actor() takes the name of an actor, which must not be empty"),
 )
-def test_what_is_not_there_says_so(statement, error):
-    done = run(f"import kernel_compat_ray.install\nimport ray\ndef f(): pass\n{statement}")
-    assert done.returncode == 1 and error in done.stderr, done.stderr
+"""What a program does that can't be, and how the error begins."""
+
+
+def test_what_is_not_there_says_so():
+    program = f"""
+import kernel_compat_ray.install
+import ray
+def f(): pass
+for statement in {[statement for statement, _ in REFUSALS]!r}:
+    try:
+        exec(statement)
+    except Exception as error:
+        print(type(error).__name__, error, sep=": ")
+    else:
+        print("no error")
+"""
+    done = run(program)
+    said = done.stdout.splitlines()
+    assert len(said) == len(REFUSALS), done.stderr
+    wrong = [(line, error) for line, (_, error) in zip(said, REFUSALS, strict=True) if not line.startswith(error)]
+    assert not wrong
+
+
+@pytest.mark.parametrize("library", ["tune", "serve"])
+def test_a_library_is_that_of_kernel_or_says_what_to_install(library):
+    for statement in (f"from ray import {library}", f"import ray.{library}.api"):
+        done = run(f"import kernel_compat_ray.install, ray\n{statement}\nprint(ray.{library}.__name__)")
+        missing = f'ModuleNotFoundError: the library kernel.{library} is not installed: pip install "kernel[{library}]"'
+        assert done.stdout == f"kernel_{library}\n" or missing in done.stderr
+
+
+def test_a_library_under_an_old_name_is_the_same_module():
+    done = run(
+        """
+import kernel_compat_ray.install
+from kernel_compat_ray import names
+names.LIBRARIES["ray.known"] = "parallel"
+import ray.known
+from ray import known
+import kernel.parallel, kernel_parallel
+assert ray.known is known is kernel.parallel is kernel_parallel
+assert known.__name__ == known.__spec__.name == "kernel_parallel"
+print("one module")
+"""
+    )
+    assert done.stdout == "one module\n", done.stderr
 
 
 def test_old_names_warn_at_the_line_of_the_program():
