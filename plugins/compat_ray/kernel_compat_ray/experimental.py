@@ -9,8 +9,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 import kernel
 from kernel_compat_ray import calls
 
@@ -20,7 +18,7 @@ def get(object_refs: Any, timeout: float | None = None) -> Any:
     if isinstance(object_refs, Mapping):
         values = kernel.get(list(object_refs.values()), timeout=timeout)
         return dict(zip(object_refs, values, strict=True))
-    if isinstance(object_refs, (tuple, np.ndarray)):
+    if isinstance(object_refs, tuple) or hasattr(object_refs, "__array__"):
         return kernel.get(list(object_refs), timeout=timeout)
     return calls.get(object_refs, timeout)
 

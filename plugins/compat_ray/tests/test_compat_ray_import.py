@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def run(program: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a program of its own, which may change what `import ray` means."""
