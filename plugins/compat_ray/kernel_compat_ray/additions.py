@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from types import GenericAlias
 from typing import Any
 
 import kernel
+from kernel.exceptions import TaskError
 from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.functions import NO_GRAPHS
 from kernel_compat_ray.options import translate
@@ -29,6 +31,10 @@ def add_to_handles() -> None:
     reference: Any = kernel.ObjectRef
     reference.is_nil = lambda self: False
     reference.size = lambda self: len(self.binary())
+    for generic in (handle, reference, kernel.ObjectRefGenerator):
+        generic.__class_getitem__ = classmethod(GenericAlias)  # annotations such as ObjectRef[int]
+    failure: Any = TaskError
+    failure.as_instanceof_cause = lambda self: self
 
 
 def _with_translated_options(find: Any) -> Any:

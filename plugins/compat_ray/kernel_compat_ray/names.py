@@ -62,6 +62,7 @@ NAMES: dict[str, dict[str, str]] = {
     "ray.actor": {
         "ActorClass": ".actors:ActorClass",
         "ActorHandle": "kernel:ActorHandle",
+        "ActorProxy": "kernel:ActorHandle",
         "exit_actor": "kernel:exit_actor",
         "method": ".actors:method",
     },

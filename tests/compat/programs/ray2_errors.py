@@ -20,7 +20,7 @@ def fails():
 
 
 @ray.remote
-def nested():
+def nested() -> ray.ObjectRef[int]:
     return ray.get(fails.remote())
 
 
@@ -28,9 +28,8 @@ for call in (fails, nested):
     try:
         ray.get(call.remote())
     except OwnError as error:
-        print(
-            error.code, isinstance(error, RayTaskError), isinstance(error, RayError), isinstance(error.cause, OwnError)
-        )
+        print(error.code, isinstance(error, RayTaskError), isinstance(error, RayError))
+        print(isinstance(error.cause, OwnError), isinstance(error.as_instanceof_cause(), OwnError))
 
 
 @ray.remote(max_retries=0)
@@ -64,7 +63,7 @@ for make, method in ((Broken, "work"), (Leaves, "leave")):
     try:
         ray.get(getattr(actor, method).remote())
     except ActorDiedError as error:
-        print(make.__name__, isinstance(error, RayActorError))
+        print(method, isinstance(error, RayActorError))
 
 lock = __import__("threading").Lock()
 try:
@@ -73,9 +72,11 @@ except TypeError:
     print("not a value to send")
 
 # prints:
-# 7 True True True
-# 7 True True True
+# 7 True True
+# True True
+# 7 True True
+# True True
 # crashed True
-# Broken True
-# Leaves True
+# work True
+# leave True
 # not a value to send
