@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import kernel
-from kernel_compat_ray.errors import NotSupportedError
-from kernel_compat_ray.functions import NO_GRAPHS
+from kernel_compat_ray.graphs import ClassNode
 from kernel_compat_ray.options import translate
 
 
@@ -48,9 +47,9 @@ class ActorClass:
     def _remote(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
         return self.options(**options).remote(*(args or ()), **(kwargs or {}))
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise NotSupportedError, which says what to do instead."""
-        raise NotSupportedError(NO_GRAPHS)
+    def bind(self, *args: Any, **kwargs: Any) -> ClassNode:
+        """Return the actor as a node of a graph, to be made by `execute()`."""
+        return ClassNode(self, args, kwargs)
 
     @property
     def __ray_metadata__(self) -> SimpleNamespace:

@@ -13,8 +13,7 @@ from typing import Any
 
 import kernel
 from kernel.exceptions import TaskError
-from kernel_compat_ray.errors import NotSupportedError
-from kernel_compat_ray.functions import NO_GRAPHS
+from kernel_compat_ray.graphs import ClassMethodNode
 from kernel_compat_ray.options import translate
 
 
@@ -48,7 +47,7 @@ def _with_translated_options(find: Any) -> Any:
             original = cls.options
             cls.options = lambda self, **options: original(self, **translate(options))
             cls._remote = _remote
-            cls.bind = _bind
+            cls.bind = lambda self, *args, **kwargs: ClassMethodNode(self, args, kwargs)
         return method
 
     return find_method
@@ -57,7 +56,3 @@ def _with_translated_options(find: Any) -> Any:
 def _remote(self: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
     method = self.options(**options) if options else self
     return method.remote(*(args or ()), **(kwargs or {}))
-
-
-def _bind(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise NotSupportedError(NO_GRAPHS)

@@ -7,13 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import kernel
-from kernel_compat_ray.errors import NotSupportedError
+from kernel_compat_ray.graphs import FunctionNode
 from kernel_compat_ray.options import translate
-
-NO_GRAPHS = (
-    "bind() is not supported: call f.remote(g.remote(...)); references are dependencies, and nothing runs before its "
-    "arguments are there"
-)
 
 
 class RemoteFunction:
@@ -37,9 +32,9 @@ class RemoteFunction:
     def _remote(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
         return self.options(**options).remote(*(args or ()), **(kwargs or {}))
 
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise NotSupportedError, which says what to do instead."""
-        raise NotSupportedError(NO_GRAPHS)
+    def bind(self, *args: Any, **kwargs: Any) -> FunctionNode:
+        """Return the call as a node of a graph, to be made by `execute()`."""
+        return FunctionNode(self, args, kwargs)
 
     def __reduce__(self) -> Any:
         return RemoteFunction, (self._function, {}, self._inner)

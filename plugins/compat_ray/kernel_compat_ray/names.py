@@ -79,6 +79,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ray.cluster_utils": {"Cluster": ".clusters:Cluster"},
     "ray.cross_language": {},
+    "ray.dag": {"*": "kernel_compat_ray.graphs"},
     "ray.exceptions": {
         "ActorAlreadyExistsError": "kernel.exceptions:NameTakenError",
         "ActorDiedError": "kernel.exceptions:ActorDiedError",
@@ -377,9 +378,8 @@ REFUSED: dict[str, str] = {
 
 MODULES_REFUSED: dict[str, str] = {
     "ray.air": "its parts are in kernel.train and kernel.tune now",
-    "ray.dag": "call f.remote(g.remote(...)): references are dependencies, which nothing runs before",
-    "ray.experimental.channel": "compiled graphs have no counterpart; actor calls go straight from process to process",
-    "ray.experimental.compiled_dag_ref": "compiled graphs have no counterpart",
+    "ray.experimental.channel": "there are no channels; actor calls go straight from process to process",
+    "ray.experimental.compiled_dag_ref": "compiled graphs give ordinary references",
     "ray.experimental.signal": "use a kernel.parallel Event, or a named actor that others ask",
     "ray.experimental.tf_utils": "use the get_weights and set_weights that Keras models have",
     "ray.llm": "it has no counterpart",

@@ -1,5 +1,6 @@
 """CORE-134 to CORE-138, CORE-199: ends of actors, handles in containers, quotas, in the words of 0.8."""
 
+import gc
 import time
 import warnings
 
@@ -50,6 +51,15 @@ deadline = time.monotonic() + 20
 while not any(row["State"] == "DEAD" for row in states.values()) and time.monotonic() < deadline:
     time.sleep(0.02)
     states = ray.state.actors()
+passing = Numbered.remote(5)
+actor_id = passing._actor_id.hex()
+print(ray.get(passing.number.remote()), passing.number.bind() is not None)
+gc.disable()  # the actor is to end with its last handle, not with some cycle
+del passing
+while states.get(actor_id, {}).get("State") != "DEAD" and time.monotonic() < deadline:
+    time.sleep(0.02)
+    states = ray.state.actors()
+print(states[actor_id]["State"])
 print(states[numbered[0]._ray_actor_id.hex()]["State"], states[numbered[1]._actor_id.hex()]["State"])
 
 # prints:
@@ -58,4 +68,6 @@ print(states[numbered[0]._ray_actor_id.hex()]["State"], states[numbered[1]._acto
 # left
 # weak
 # actor Numbered has no method 'nothing'
+# 5 True
+# DEAD
 # DEAD ALIVE

@@ -33,7 +33,7 @@ for name in ("ray.objects", "ray.java_function"):
         refused()
     except ray.exceptions.RayError as error:
         print(error)
-for module in ("ray.dag", "ray.projects", "ray.util.dask.scheduler"):
+for module in ("ray.workflow", "ray.projects", "ray.util.dask.scheduler"):
     try:
         importlib.import_module(module)
     except ImportError as error:
@@ -57,7 +57,7 @@ print(ray.__version__.count(".") == 2, "get" in dir(ray), "ObjectID" in ray.__al
 # get_actor True True
 # ray.objects is not supported: `kernel memory` shows who holds which object
 # ray.java_function is not supported: kernel runs Python only
-# ray.dag is not supported on kernel
+# ray.workflow is not supported on kernel
 # ray.projects is not supported on kernel
 # ray.util.dask is not supported on kernel
 # True
