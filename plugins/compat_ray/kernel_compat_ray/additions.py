@@ -13,6 +13,7 @@ from typing import Any
 
 import kernel
 from kernel.exceptions import TaskError
+from kernel_compat_ray.context import Id
 from kernel_compat_ray.graphs import ClassMethodNode
 from kernel_compat_ray.options import translate
 
@@ -29,6 +30,9 @@ def add_to_handles() -> None:
     handle.__getattr__ = _with_translated_options(handle.__getattr__)
     reference: Any = kernel.ObjectRef
     reference.is_nil = lambda self: False
+    reference.job_id = lambda self: Id(
+        self.hex()[:16]
+    )  # an object's id begins with its owner's, a program's is its job's
     reference.size = lambda self: len(self.binary())
     for generic in (handle, reference, kernel.ObjectRefGenerator):
         generic.__class_getitem__ = classmethod(GenericAlias)  # annotations such as ObjectRef[int]

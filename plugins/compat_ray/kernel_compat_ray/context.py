@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import kernel
+from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.session import init
 from kernel_compat_ray.state import get_node_ip_address
 
@@ -80,6 +81,19 @@ class RuntimeContext:
         """Return the session's name."""
         return os.path.basename(str(kernel.init(ignore_reinit_error=True)["session_dir"]))
 
+    def get_node_labels(self) -> dict[str, str]:
+        """Return the labels of the node where this runs."""
+        rows = [row for row in kernel.nodes() if row["NodeID"] == self.get_node_id()]
+        return dict(rows[0]["Labels"]) if rows else {}
+
+    def get_resource_ids(self) -> dict[str, list[str]]:
+        """Return resource to the devices this code may use."""
+        return kernel.get_runtime_context().get_accelerator_ids()
+
+    def get_temp_dir(self) -> str:
+        """Return the session's directory."""
+        return str(kernel.init(ignore_reinit_error=True)["session_dir"])
+
     def get_runtime_env_string(self) -> str:
         """Return an empty environment."""
         return "{}"
@@ -131,6 +145,11 @@ class GlobalWorker:
     def worker_id(self) -> Id:
         """Return this process's id."""
         return Id(kernel.get_runtime_context().get_worker_id())
+
+    @property
+    def redis_client(self) -> Any:
+        """Raise NotSupportedError."""
+        raise NotSupportedError("there is no Redis; ask ray.nodes(), ray.util.state, or `kernel status`")
 
     @property
     def core_worker(self) -> RuntimeContext:

@@ -12,6 +12,9 @@ OPTIONS_TRANSLATED: dict[str, str] = {"_generator_backpressure_num_objects": "st
 """Spellings of today that kernel has another word for."""
 
 OPTIONS_IGNORED: dict[str, str] = {
+    "_actor_generator_backpressure_num_objects": "a stream's own bound is _generator_backpressure_num_objects",
+    "_num_objects_per_yield": "what is yielded is one object",
+    "enable_tensor_transport": "tensors travel through the object store",
     "_labels": "tasks have no labels here",
     "_metadata": "it was for Ray's own libraries",
     "allow_out_of_order_execution": "calls of one caller begin in the order in which they were made",
@@ -80,7 +83,10 @@ INIT_IGNORED: dict[str, str] = {
     "redis_max_memory": _REDIS,
     "redis_password": _REDIS,
     "redis_port": _REDIS,
+    "proxy_server_url": "there is no dashboard behind a proxy",
     "storage": "there are no workflows",
+    "system_reserved_cpu": "num_cpus says how many CPUs are for tasks",
+    "system_reserved_memory": "memory_limit says how much is for workers and the object store",
     "use_pickle": "values are pickled always",
     "webui_host": _DASHBOARD,
 }
@@ -92,6 +98,7 @@ QUIETLY_IGNORED = frozenset(
 """Of these those that every other program gives, so that a warning would only be noise."""
 
 INIT_REFUSED: dict[str, str] = {
+    "cgroup_path": "use memory_limit and memory_quotas",
     "enable_resource_isolation": "use memory_limit and memory_quotas",
     "include_java": "kernel runs Python only",
     "num_custom_resource": 'name it: resources={"custom": 1}',

@@ -14,6 +14,7 @@ def task():
     return context.get_task_name(), context.get_task_id() is not None, context.get_job_id()
 
 
+assert ray.put(1).job_id().hex() == context.get_job_id() and context.get_node_labels() == {}
 name, has_id, job = ray.get(task.remote())
 print(name, has_id, job == context.get_job_id())
 
