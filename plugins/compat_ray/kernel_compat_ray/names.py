@@ -21,17 +21,9 @@ LIBRARIES: dict[str, str] = {
 }
 """Packages that are libraries of kernel, mounted by that name: all that is below them is below these."""
 
-_IDS = [
-    "ActorClassID",
-    "ActorID",
-    "FunctionID",
-    "JobID",
-    "NodeID",
-    "PlacementGroupID",
-    "TaskID",
-    "UniqueID",
-    "WorkerID",
-]
+_IDS = (
+    "ActorClassID", "ActorID", "FunctionID", "JobID", "NodeID", "PlacementGroupID", "TaskID", "UniqueID", "WorkerID",
+)  # fmt: skip
 _LOST = (
     "ObjectFetchTimedOutError", "ObjectFreedError", "ObjectLostError", "ObjectReconstructionFailedError",
     "ObjectReconstructionFailedLineageEvictedError", "ObjectReconstructionFailedMaxAttemptsExceededError",
@@ -320,12 +312,10 @@ MODULES_RENAMED: dict[str, str] = {
 """Modules that have moved since: importing one warns, and gives what it has become."""
 
 RENAMED: dict[str, str] = {
-    "ray.ActorPool": "ray.util.ActorPool",
     "ray.ObjectID": "ray.ObjectRef",
     "ray.ObjectStoreFullError": "ray.exceptions.ObjectStoreFullError",
     "ray.RayTaskError": "ray.exceptions.RayTaskError",
     "ray.UnreconstructableError": "ray.exceptions.ObjectLostError",
-    "ray._raylet.ObjectID": "ray.ObjectRef",
     "ray.exceptions.RayCancellationError": "ray.exceptions.TaskCancelledError",
     "ray.exceptions.RayOutOfMemoryError": "ray.exceptions.OutOfMemoryError",
     "ray.exceptions.RayTimeoutError": "ray.exceptions.GetTimeoutError",
