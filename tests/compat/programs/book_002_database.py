@@ -34,7 +34,7 @@ collected = []
 while references:
     finished, references = ray.wait(references, num_returns=min(2, len(references)), timeout=7.0)
     collected += ray.get(finished)
-print(collected)
+print(sorted(collected))
 
 
 @ray.remote
