@@ -31,8 +31,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "get_placement_group", "placement_group_table", "get_current_placement_group",
     ),
     "Asking": (
-        "nodes", "cluster_resources", "available_resources", "set_resource", "drain_node", "explain", "timeline",
-        "profile",
+        "nodes", "actors", "cluster_resources", "available_resources", "set_resource", "drain_node", "explain",
+        "timeline", "profile",
     ),
 }  # fmt: skip
 NOT_CALLED = ("__version__", "exceptions")

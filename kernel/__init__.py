@@ -32,6 +32,7 @@ if _TYPE_CHECKING:
     from kernel.api.serializers import deregister_serializer, register_serializer
     from kernel.api.session import init, is_initialized, shutdown
     from kernel.api.state import (
+        actors,
         available_resources,
         cluster_resources,
         drain_node,
@@ -66,6 +67,7 @@ _HOMES = {
     "serializers": ("deregister_serializer", "register_serializer"),
     "session": ("init", "is_initialized", "shutdown"),
     "state": (
+        "actors",
         "available_resources",
         "cluster_resources",
         "drain_node",
@@ -97,6 +99,7 @@ __all__ = [
     "RemoteFunction",
     "RuntimeContext",
     "__version__",
+    "actors",
     "available_resources",
     "cancel",
     "cluster_resources",

@@ -26,6 +26,15 @@ def nodes() -> list[dict[str, Any]]:
     return list(ensure_session().query("nodes"))
 
 
+def actors() -> list[dict[str, Any]]:
+    """Return a row per actor, of those that live and the latest that have died, of all programs of the session.
+
+    Each has `actor_id`, `class_name`, `name` and `namespace`; `state` (PENDING_CREATION, STARTING, ALIVE, RESTARTING,
+    DEAD) and, once it is dead, the `cause`; `pid` and `node_id` of its process; `restarts`, `detached` and `job_id`.
+    """
+    return list(ensure_session().query("actors"))
+
+
 def cluster_resources() -> dict[str, float]:
     """Return resource to total quantity, over all nodes."""
     return dict(ensure_session().query("cluster_resources"))

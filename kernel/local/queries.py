@@ -158,6 +158,7 @@ class LocalAnswers:
                     "namespace": actor.namespace,
                     "state": actor.state,
                     "pid": os.getpid(),
+                    "node_id": self._runtime.node.hex(),
                     "restarts": actor.attempt,
                     "detached": actor.options.detached,
                     "job_id": self._runtime.job.hex(),

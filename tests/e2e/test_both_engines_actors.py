@@ -633,3 +633,16 @@ def test_options_are_checked():
         Counter.options(max_restart=1)
     with pytest.raises(exceptions.OptionError, match="'max_calls' is an option of a task"):
         Counter.options(max_calls=1)
+
+
+def test_the_rows_of_actors_say_what_they_are():
+    counter = Counter.options(name="listed", max_restarts=2).remote()
+    assert kernel.get(counter.add.remote()) == 1
+    (row,) = [row for row in kernel.actors() if row["name"] == "listed"]
+    assert row["class_name"] == "Counter" and row["state"] == "ALIVE" and row["pid"] > 0
+    assert row["node_id"] == kernel.nodes()[0]["NodeID"] and not row["detached"] and row["restarts"] == 0
+    kernel.kill(counter)
+    with pytest.raises(exceptions.ActorDiedError):
+        kernel.get(counter.add.remote())
+    (row,) = [row for row in kernel.actors() if row["name"] == "listed"]
+    assert row["state"] == "DEAD" and "kill" in row["cause"]

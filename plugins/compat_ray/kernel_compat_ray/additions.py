@@ -1,0 +1,62 @@
+"""What handles and references of Ray have besides, added to kernel's own classes.
+
+Handles are made in many places (creation, `get_actor`, unpickling), so that wrapping them would have to happen in all
+of these. The names that are added are Ray's alone, and nothing of kernel's changes its meaning.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from types import GenericAlias
+from typing import Any
+
+import kernel
+from kernel.exceptions import TaskError
+from kernel_compat_ray.context import Id
+from kernel_compat_ray.graphs import ClassMethodNode
+from kernel_compat_ray.options import translate
+
+
+def add_to_handles() -> None:
+    """Let handles and references answer to Ray's names, too. Safe to call twice."""
+    handle: Any = kernel.ActorHandle
+    if hasattr(handle, "_ray_actor_id"):
+        return
+    handle.__ray_ready__ = property(lambda self: self._ray_ready)
+    handle.__ray_call__ = property(lambda self: self._ray_call)
+    handle.__ray_terminate__ = property(lambda self: handle.__getattr__(self, "__kernel_terminate__"))
+    handle._ray_actor_id = property(lambda self: self._actor_id)
+    handle.__getattr__ = _with_translated_options(handle.__getattr__)
+    reference: Any = kernel.ObjectRef
+    reference.is_nil = lambda self: False
+    reference.job_id = lambda self: Id(
+        self.hex()[:16]
+    )  # an object's id begins with its owner's, a program's is its job's
+    reference.size = lambda self: len(self.binary())
+    for generic in (handle, reference, kernel.ObjectRefGenerator):
+        generic.__class_getitem__ = classmethod(GenericAlias)  # annotations such as ObjectRef[int]
+    failure: Any = TaskError
+    failure.as_instanceof_cause = lambda self: self
+
+
+def _with_translated_options(find: Any) -> Any:
+    """Return the lookup of a handle's methods, whose class learns the old options when the first one is made."""
+
+    @functools.wraps(find)
+    def find_method(self: Any, name: str) -> Any:
+        method = find(self, name)
+        cls: Any = type(method)
+        if not hasattr(cls, "_remote"):
+            original = cls.options
+            cls.options = lambda self, **options: original(self, **translate(options))
+            cls._remote = _remote
+            cls.bind = lambda self, *args, **kwargs: ClassMethodNode(self, args, kwargs)
+        return method
+
+    return find_method
+
+
+def _remote(self: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
+    method = self.options(**options) if options else self
+    return method.remote(*(args or ()), **(kwargs or {}))

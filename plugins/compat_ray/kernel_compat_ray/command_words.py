@@ -1,0 +1,126 @@
+"""Ray's command line in kernel's words. Data only.
+
+A command becomes kernel's of that name; an option becomes another, nothing (with the reason), or is refused.
+"""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, str] = {
+    "debug": "-run with ray.init(local_mode=True), and use breakpoint()",
+    "drain-node": "drain",
+    "logs": "logs",
+    "memory": "memory",
+    "microbenchmark": "microbenchmark",
+    "stack": "stack",
+    "start": "start",
+    "stat": "status",
+    "status": "status",
+    "stop": "stop",
+    "timeline": "timeline",
+    "list": "status",
+    "summary": "status",
+    "get": "explain",
+    "attach": "-log in with ssh; machines are added by `kernel start --address HOST:PORT`",
+    "dashboard": "-there is none; `kernel status` and `kernel events` show a session",
+    "disable-usage-stats": "-nothing is reported anywhere",
+    "down": "-machines are removed by `kernel drain` and `kernel stop`",
+    "enable-usage-stats": "-nothing is reported anywhere",
+    "exec": "-run the command on the machine with ssh",
+    "get_head_ip": "-`kernel status` shows the nodes",
+    "globalgc": "-objects go with their references, everywhere",
+    "job": "-run the program with RAY_ADDRESS, or KERNEL_ADDRESS, set to the head's HOST:PORT",
+    "kill-random-node": "-tests kill nodes with kernel.testing.Cluster; people with `kernel stop --force`",
+    "monitor": "-`kernel events` shows what happens to nodes",
+    "project": "-run the commands by the shell or make",
+    "rsync-down": "-copy files with rsync",
+    "rsync-up": "-copy files with rsync, or let runtime_env={'working_dir': ...} take them along",
+    "session": "-run the commands by the shell or make",
+    "submit": "ray-run",
+    "up": "-start a head and nodes with `kernel start`; see docs/cluster.md",
+}
+"""Ray's command to kernel's; after "-" what to do instead."""
+
+_PORTS = "a node has one port for everything: --port"
+_REDIS = "there is no Redis; what must last is kept by --metadata-store"
+_DASHBOARD = "no dashboard is started; `kernel status` shows a session"
+_PLACES = "sockets and files are below --temp-dir"
+
+START_OPTIONS: dict[str, str] = {
+    "--address": "--address",
+    "--block": "--block",
+    "--head": "--head",
+    "--labels": "--labels",
+    "--memory": "--memory",
+    "--node-ip-address": "--node-ip-address",
+    "--num-cpus": "--num-cpus",
+    "--num-gpus": "--num-gpus",
+    "--object-store-memory": "--object-store-memory",
+    "--object-spilling-directory": "--spill-directory",
+    "--plasma-directory": "--object-store-directory",
+    "--port": "--port",
+    "--redis-address": "--address",
+    "--redis-port": "--port",
+    "--resources": "--resources",
+    "--temp-dir": "--temp-dir",
+}
+"""Options of `ray start` that are kernel's, under the same name or another."""
+
+START_IGNORED: dict[str, str] = {
+    "--autoscaling-config": "machines are added by a node provider plugin",
+    "--dashboard-agent-grpc-port": _DASHBOARD,
+    "--dashboard-agent-listen-port": _DASHBOARD,
+    "--dashboard-grpc-port": _DASHBOARD,
+    "--dashboard-host": _DASHBOARD,
+    "--dashboard-port": _DASHBOARD,
+    "--disable-usage-stats": "nothing is reported anywhere",
+    "--huge-pages": "the object store uses ordinary pages",
+    "--include-dashboard": _DASHBOARD,
+    "--include-webui": _DASHBOARD,
+    "--internal-config": "it names settings of Ray's own processes",
+    "--load-code-from-local": "workers import functions and classes of modules always",
+    "--log-color": "NO_COLOR=1 turns colours off",
+    "--log-style": "there is one style",
+    "--lru-evict": "a full store moves objects to disk",
+    "--max-worker-port": _PORTS,
+    "--metrics-export-port": "no metrics are exported",
+    "--min-worker-port": _PORTS,
+    "--no-redirect-output": "output is kept by `kernel logs`",
+    "--no-redirect-worker-output": "output is kept by `kernel logs`",
+    "--node-manager-port": _PORTS,
+    "--num-redis-shards": _REDIS,
+    "--object-manager-port": _PORTS,
+    "--plasma-store-socket-name": _PLACES,
+    "--ray-client-server-port": _PORTS,
+    "--raylet-socket-name": _PLACES,
+    "--redis-max-clients": _REDIS,
+    "--redis-max-memory": _REDIS,
+    "--redis-password": "programs and nodes are let in by a token: `kernel token`, --token-file",
+    "--redis-shard-ports": _REDIS,
+    "--runtime-env-agent-port": _PORTS,
+    "--storage": "there are no workflows",
+    "--system-config": "it names settings of Ray's own processes",
+    "--tracing-startup-hook": "use an observer plugin",
+    "--verbose": "there is one way to say it",
+    "--webui-host": _DASHBOARD,
+    "--worker-port-list": _PORTS,
+}
+"""Options of `ray start` that have nothing to change here."""
+
+START_REFUSED: dict[str, str] = {
+    "--include-java": "kernel runs Python only",
+    "--java-worker-options": "kernel runs Python only",
+}
+
+FLAGS = frozenset(
+    {
+        "--block", "--disable-usage-stats", "--head", "--huge-pages", "--include-java", "--load-code-from-local",
+        "--lru-evict", "--no-redirect-output", "--no-redirect-worker-output", "--verbose",
+    }
+)  # fmt: skip
+"""Options that take no value."""
+
+OTHERS_IGNORED = frozenset({"--log-color", "--log-style", "--redis_password", "--verbose", "-v", "-y", "--yes"})
+"""Options of the other commands that have nothing to change here."""
+
+FORCED = {"-f": "--force"}
+"""Short options of the other commands."""

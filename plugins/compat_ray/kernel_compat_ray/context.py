@@ -1,0 +1,179 @@
+"""`ray.get_runtime_context()`: where code runs, in the words of all generations."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import kernel
+from kernel_compat_ray.errors import NotSupportedError
+from kernel_compat_ray.session import init
+from kernel_compat_ray.state import get_node_ip_address
+
+
+class Id(str):
+    """An id: its hexadecimal form, with the methods that Ray's ids have."""
+
+    def hex(self) -> str:
+        """Return the hexadecimal form."""
+        return str(self)
+
+    def binary(self) -> bytes:
+        """Return the bytes."""
+        return bytes.fromhex(self)
+
+    def is_nil(self) -> bool:
+        """Return whether it is the id of nothing."""
+        return not self
+
+
+def _id(text: str | None) -> Id | None:
+    return Id(text) if text else None
+
+
+class RuntimeContext:
+    """Answers about the session, node, job, task and actor that the calling code belongs to."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(kernel.get_runtime_context(), name)
+
+    job_id = property(lambda self: _id(self.get_job_id()))
+    node_id = property(lambda self: _id(self.get_node_id()))
+    worker_id = property(lambda self: _id(self.get_worker_id()))
+    task_id = property(lambda self: _id(self.get_task_id()))
+    actor_id = property(lambda self: _id(self.get_actor_id()))
+    current_node_id = node_id
+    current_driver_id = job_id
+    current_placement_group_id = property(lambda self: self.get_placement_group_id())
+
+    @property
+    def gcs_address(self) -> str:
+        """Return where the session is, for `ray.init(address=...)`."""
+        return str(kernel.init(ignore_reinit_error=True)["address"])
+
+    @property
+    def runtime_env(self) -> dict[str, Any]:
+        """Return nothing: which environment a worker has is not told to it."""
+        return {}
+
+    def get_placement_group_id(self) -> str | None:
+        """Return the id of the placement group this code runs in, or None."""
+        group = kernel.get_current_placement_group()
+        return group.id if group is not None else None
+
+    def get_actor_name(self) -> str | None:
+        """Return the name by which this actor is found, "" for one without, None outside of an actor."""
+        actor = self.get_actor_id()
+        if actor is None:
+            return None
+        names = [row["name"] for row in kernel.actors() if row["actor_id"] == actor]
+        return str(names[0]) if names else ""
+
+    def get_assigned_resources(self) -> dict[str, float]:
+        """Return what the task's lease (or the actor) holds."""
+        return kernel.get_runtime_context().get_assigned_resources()
+
+    def get_task_function_name(self) -> str | None:
+        """Return the name of the task or call that runs here, or None."""
+        return self.get_task_name()
+
+    def get_session_name(self) -> str:
+        """Return the session's name."""
+        return os.path.basename(str(kernel.init(ignore_reinit_error=True)["session_dir"]))
+
+    def get_node_labels(self) -> dict[str, str]:
+        """Return the labels of the node where this runs."""
+        rows = [row for row in kernel.nodes() if row["NodeID"] == self.get_node_id()]
+        return dict(rows[0]["Labels"]) if rows else {}
+
+    def get_resource_ids(self) -> dict[str, list[str]]:
+        """Return resource to the devices this code may use."""
+        return kernel.get_runtime_context().get_accelerator_ids()
+
+    def get_temp_dir(self) -> str:
+        """Return the session's directory."""
+        return str(kernel.init(ignore_reinit_error=True)["session_dir"])
+
+    def get_runtime_env_string(self) -> str:
+        """Return an empty environment."""
+        return "{}"
+
+    def get(self) -> dict[str, Any]:
+        """Return all of it as a dict."""
+        found = {"job_id": self.get_job_id(), "node_id": self.get_node_id(), "namespace": self.namespace}
+        if self.get_task_id():
+            found["task_id"] = self.get_task_id()
+        if self.get_actor_id():
+            found["actor_id"] = self.get_actor_id()
+        return found
+
+
+_context = RuntimeContext()
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Return what code can ask about where it runs, starting a session if there is none."""
+    if not kernel.is_initialized():
+        init()
+    return _context
+
+
+class GlobalWorker:
+    """What older programs ask `ray.worker.global_worker`: whether there is a session, and of which kind this is."""
+
+    @property
+    def connected(self) -> bool:
+        """Return whether this process is in a session."""
+        return kernel.is_initialized()
+
+    @property
+    def mode(self) -> int | None:
+        """Return `ray.SCRIPT_MODE`, `WORKER_MODE` or `LOCAL_MODE`; None without a session."""
+        if not kernel.is_initialized():
+            return None
+        if kernel.init(ignore_reinit_error=True)["local_mode"]:
+            return 2
+        context = kernel.get_runtime_context()
+        return 1 if context.get_task_id() or context.get_actor_id() else 0
+
+    @property
+    def current_job_id(self) -> Id:
+        """Return the job's id."""
+        return Id(kernel.get_runtime_context().get_job_id())
+
+    @property
+    def worker_id(self) -> Id:
+        """Return this process's id."""
+        return Id(kernel.get_runtime_context().get_worker_id())
+
+    @property
+    def redis_client(self) -> Any:
+        """Raise NotSupportedError."""
+        raise NotSupportedError("there is no Redis; ask ray.nodes(), ray.util.state, or `kernel status`")
+
+    @property
+    def core_worker(self) -> RuntimeContext:
+        """Return what answers for ids."""
+        return _context
+
+    @property
+    def node(self) -> GlobalWorker:
+        """Return what stands for the node."""
+        return self
+
+    @property
+    def node_ip_address(self) -> str:
+        """Return the address of the node."""
+        return get_node_ip_address()
+
+    def get_session_dir_path(self) -> str:
+        """Return the session's directory."""
+        return str(kernel.init(ignore_reinit_error=True)["session_dir"])
+
+    def check_connected(self) -> None:
+        """Raise RuntimeError without a session."""
+        if not kernel.is_initialized():
+            raise RuntimeError("there is no session; call ray.init() first")
+
+
+global_worker = GlobalWorker()

@@ -1,0 +1,88 @@
+"""Options as Ray spells them, turned into kernel's. Pure: mappings in, mappings out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import kernel
+from kernel_compat_ray.deprecation import warn_ignored, warn_renamed
+from kernel_compat_ray.errors import NotSupportedError
+from kernel_compat_ray.option_names import OPTIONS_IGNORED, OPTIONS_REFUSED, OPTIONS_RENAMED, OPTIONS_TRANSLATED
+
+_GROUP_OPTIONS = ("placement_group", "placement_group_bundle_index", "placement_group_capture_child_tasks")
+_LISTED = re.compile(r"(!?)in\((.*)\)")
+
+
+def translate(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options for kernel. Old spellings warn; NotSupportedError says what can't be honoured, and why."""
+    given: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in OPTIONS_REFUSED:
+            if value not in (None, 0, ""):
+                raise NotSupportedError(f"the option {name} is not supported: {OPTIONS_REFUSED[name]}")
+        elif name in OPTIONS_RENAMED:
+            warn_renamed(name, OPTIONS_RENAMED[name])
+            given[OPTIONS_RENAMED[name]] = value
+        elif name in OPTIONS_TRANSLATED:
+            given[OPTIONS_TRANSLATED[name]] = value if value != -1 else 0
+        elif name not in OPTIONS_IGNORED:
+            given[name] = value
+    _lifetime(given)
+    _strategy(given)
+    _environment(given)
+    return given
+
+
+def _lifetime(given: dict[str, Any]) -> None:
+    if "detached" in given:
+        warn_renamed("detached=True", 'lifetime="detached"')
+        if given.pop("detached"):
+            given["lifetime"] = "detached"
+
+
+def _strategy(given: dict[str, Any]) -> None:
+    """Turn a placement group, or conditions on labels, given as options of their own into a strategy."""
+    group, index, capture = (
+        given.pop(name, default) for name, default in zip(_GROUP_OPTIONS, (None, -1, None), strict=True)
+    )
+    if group not in (None, "default"):
+        warn_renamed("placement_group=", "scheduling_strategy=PlacementGroupSchedulingStrategy(...)")
+        given["scheduling_strategy"] = kernel.PlacementGroupSchedulingStrategy(group, index, bool(capture))
+    selector = given.pop("label_selector", None)
+    if selector:
+        if given.get("scheduling_strategy") not in (None, "DEFAULT"):
+            raise NotSupportedError(
+                "label_selector together with another scheduling_strategy is not supported: give the conditions as "
+                "NodeLabelSchedulingStrategy(hard={...}) alone"
+            )
+        conditions = {label: condition_of(text) for label, text in selector.items()}
+        given["scheduling_strategy"] = kernel.NodeLabelSchedulingStrategy(hard=conditions)
+
+
+def condition_of(text: str) -> Any:
+    """Return a condition on a label, such as "!a" or "in(a, b)", as kernel has it."""
+    listed = _LISTED.fullmatch(text.strip())
+    if listed is not None:
+        values = [value.strip() for value in listed[2].split(",")]
+        return {"not_in" if listed[1] else "in": values}
+    return {"not_in": [text[1:]]} if text.startswith("!") else text
+
+
+def _environment(given: dict[str, Any]) -> None:
+    variables = given.pop("override_environment_variables", None)
+    if variables:
+        warn_renamed("override_environment_variables=", 'runtime_env={"env_vars": ...}')
+        environment = dict(given.get("runtime_env") or {})
+        given["runtime_env"] = {**environment, "env_vars": {**environment.get("env_vars", {}), **variables}}
+    if given.get("runtime_env"):
+        given["runtime_env"] = plain_environment(given["runtime_env"])
+
+
+def plain_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a runtime_env without what has nothing to change here."""
+    config = environment.get("config")
+    if config:
+        warn_ignored('runtime_env["config"]', "environments are set up by the worker's node at once")
+    return {name: value for name, value in environment.items() if name not in ("config", "_ray_commit") and value}

@@ -1,0 +1,36 @@
+"""Running a program of Ray: the same interpreter, with our `ray` first on the path."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from kernel_compat_ray.environment import WAIT_MILLISECONDS
+
+DIRECTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "path")
+"""Holds nothing but a package `ray`, which makes room for kernel's."""
+
+
+def environment_of(environment: Mapping[str, str], wait_milliseconds: bool) -> dict[str, str]:
+    """Return the environment in which `import ray` means kernel's, for a program and all that it starts."""
+    ours = os.path.dirname(os.path.dirname(DIRECTORY))
+    inherited = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and path != DIRECTORY]
+    paths = [DIRECTORY, *inherited]
+    if ours not in paths and _is_on_path(ours):
+        paths.append(ours)
+    more = {WAIT_MILLISECONDS: "1"} if wait_milliseconds else {}
+    return {**environment, "PYTHONPATH": os.pathsep.join(paths), **more}
+
+
+def run(arguments: Sequence[str], wait_milliseconds: bool = False) -> None:
+    """Become `python SCRIPT ...` with our `ray`; does not return. `-m MODULE` and `-c CODE` work as well."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = [sys.executable, *arguments]
+    os.execve(sys.executable, command, environment_of(os.environ, wait_milliseconds))
+
+
+def _is_on_path(directory: str) -> bool:
+    """Return whether this package is found by a path that the new program might not have."""
+    return any(os.path.abspath(path or ".") == directory for path in sys.path)

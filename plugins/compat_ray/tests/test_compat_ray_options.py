@@ -1,0 +1,108 @@
+"""Options and arguments of all generations in kernel's words."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from kernel_compat_ray.errors import NotSupportedError
+from kernel_compat_ray.options import condition_of, translate
+from kernel_compat_ray.session import JobConfig, init_options
+
+import kernel
+from kernel.exceptions import OptionError
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"num_return_vals": 3}, {"num_returns": 3}),
+        ({"max_reconstructions": 2}, {"max_restarts": 2}),
+        ({"detached": True, "name": "x"}, {"lifetime": "detached", "name": "x"}),
+        ({"detached": False}, {}),
+        ({"_generator_backpressure_num_objects": 2}, {"stream_ahead": 2}),
+        ({"_generator_backpressure_num_objects": -1}, {"stream_ahead": 0}),
+        ({"enable_task_events": False, "num_cpus": 1}, {"num_cpus": 1}),
+        ({"placement_group": None, "placement_group_bundle_index": -1}, {}),
+        ({"checkpoint_interval": 0}, {}),
+        ({"override_environment_variables": {"A": "1"}}, {"runtime_env": {"env_vars": {"A": "1"}}}),
+        ({"runtime_env": {"env_vars": {"B": "2"}, "pip": None}}, {"runtime_env": {"env_vars": {"B": "2"}}}),
+    ],
+)
+def test_options_become_those_of_kernel(given, wanted):
+    assert translate(given) == wanted
+
+
+def test_an_old_option_warns_at_the_program():
+    with pytest.warns(DeprecationWarning, match="num_return_vals is an old name; use num_returns") as caught:
+        translate({"num_return_vals": 2})
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("name", ["checkpoint_interval", "tensor_transport", "num_custom_resource"])
+def test_an_option_that_can_not_be_honoured_says_what_to_use(name):
+    with pytest.raises(NotSupportedError, match=f"the option {name} is not supported: "):
+        translate({name: 5})
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("a", "a"),
+        ("!a", {"not_in": ["a"]}),
+        ("in(a, b)", {"in": ["a", "b"]}),
+        ("!in(a,b)", {"not_in": ["a", "b"]}),
+    ],
+)
+def test_conditions_on_labels(text, condition):
+    assert condition_of(text) == condition
+
+
+def test_a_label_selector_becomes_a_strategy():
+    strategy = translate({"label_selector": {"disk": "ssd"}})["scheduling_strategy"]
+    assert strategy == kernel.NodeLabelSchedulingStrategy(hard={"disk": "ssd"})
+    with pytest.raises(NotSupportedError, match="label_selector together with another scheduling_strategy"):
+        translate({"label_selector": {"disk": "ssd"}, "scheduling_strategy": "SPREAD"})
+
+
+@pytest.mark.parametrize(
+    ("address", "arguments", "environment", "wanted"),
+    [
+        (None, {}, {}, {}),
+        ("auto", {}, {}, {"address": "auto"}),
+        (None, {"redis_address": "a:1"}, {}, {"address": "a:1"}),
+        ("local", {"num_cpus": 1}, {"RAY_ADDRESS": "a:1"}, {"num_cpus": 1}),
+        (None, {"local_mode": True}, {"RAY_ADDRESS": "a:1"}, {"local_mode": True}),
+        (None, {"_temp_dir": "/x", "_memory": 5}, {}, {"temp_dir": "/x", "memory": 5}),
+        (None, {"job_config": JobConfig(ray_namespace="n")}, {}, {"namespace": "n"}),
+        (None, {}, {"RAY_NAMESPACE": "n", "RAY_LOG_TO_DRIVER": "0"}, {"namespace": "n", "log_to_driver": False}),
+        (None, {"dashboard_host": "0.0.0.0", "include_dashboard": True, "dashboard_port": 8265}, {}, {}),
+    ],
+)
+def test_arguments_of_init_become_those_of_kernel(address, arguments, environment, wanted):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert init_options(address, arguments, environment) == wanted
+
+
+def test_an_argument_without_effect_says_why():
+    with pytest.warns(
+        UserWarning, match="huge_pages=...\\) has no effect on kernel: the object store uses ordinary pages"
+    ):
+        assert init_options(None, {"huge_pages": True}, {}) == {}
+
+
+def test_an_argument_that_can_not_be_honoured_says_what_to_use():
+    with pytest.raises(NotSupportedError, match="num_custom_resource=...\\) is not supported: name it"):
+        init_options(None, {"num_custom_resource": 3}, {})
+    with pytest.raises(OptionError, match="no argument 'nonsense'"):
+        init_options(None, {"nonsense": 3}, {})
+
+
+def test_a_cluster_elsewhere_is_sent_what_its_workers_need_to_import_ray():
+    given = init_options(None, {"runtime_env": {"env_vars": {"A": "1"}}}, {"RAY_ADDRESS": "ray://a:1?namespace=n"})
+    (module,) = given["runtime_env"].pop("py_modules")
+    assert given == {"address": "kernel://a:1", "namespace": "n", "runtime_env": {"env_vars": {"A": "1"}}}
+    assert module.endswith("path/ray")
