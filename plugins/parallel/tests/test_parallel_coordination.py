@@ -135,8 +135,11 @@ def test_a_holder_that_stood_still_for_too_long_hears_of_it() -> None:
         assert lock.acquire(timeout=60)
     with pytest.raises((LeaseLostError, CoordinationError), match="lease of 0.5 s"):
         kernel.get(holder.release.remote())
-    assert lock.held() and lock.fence > 1
+    assert lock.held()
+    before = lock.fence
     lock.release()
+    with lock:
+        assert lock.fence > before  # also when nobody held it meanwhile
 
 
 def test_who_does_not_hold_a_lock_can_not_release_it() -> None:
@@ -171,6 +174,30 @@ def test_coroutines_wait_without_blocking_each_other() -> None:
 
     seen = asyncio.run(program())
     assert seen[::2] == seen[1::2] and sorted(seen[::2]) == [0, 1, 2, 3, 4]
+
+
+def test_who_is_cancelled_while_it_waits_leaves_the_line() -> None:
+    @kernel.remote(num_cpus=0.5)
+    def wait() -> None:
+        with Lock("line"):
+            Counter("line").add()
+
+    @kernel.remote(num_cpus=0.5)
+    def stand() -> None:
+        Barrier("line", 2).wait()
+
+    with Lock("line"):
+        waiting, standing = wait.remote(), stand.remote()
+        barrier = Barrier("line", 2)
+        until(lambda: barrier.n_waiting == 1)
+        kernel.cancel(waiting)
+        kernel.cancel(standing)
+        for ref in (waiting, standing):
+            with pytest.raises(kernel.exceptions.TaskCancelledError):
+                kernel.get(ref)
+        until(lambda: barrier.broken)
+    with Lock("line"):
+        assert Counter("line").get() == 0
 
 
 # -- semaphores ------------------------------------------------------------------------------------------------------

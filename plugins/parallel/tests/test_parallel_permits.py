@@ -43,6 +43,8 @@ def test_every_grant_has_a_higher_fence() -> None:
         fences.append(claim.fence)
         permits.release(str(turn), turn)
     assert fences == sorted(set(fences))
+    later = Permits(1, iter([100]))
+    assert later.ask("a", "a", 1, 0)[0].fence == 100
 
 
 @given(

@@ -5,7 +5,9 @@ Time is passed in as seconds of any clock that never goes back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 
 @dataclass(slots=True)
@@ -26,11 +28,12 @@ class Permits:
     all before it, by which storage can tell a holder that came too late.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, fences: Iterator[int] | None = None) -> None:
+        """fences: rising numbers, which go on where those of an earlier object for the same permits ended."""
         self.capacity = capacity
         self.holders: dict[str, Claim] = {}
         self.waiting: dict[str, Claim] = {}
-        self._fence = 0
+        self._fences = fences if fences is not None else count(1)
 
     @property
     def idle(self) -> bool:
@@ -64,8 +67,7 @@ class Permits:
         granted = []
         while self.waiting and len(self.holders) < self.capacity:
             claim = self.waiting.pop(next(iter(self.waiting)))
-            self._fence += 1
-            claim.fence, claim.expires = self._fence, now + claim.lease
+            claim.fence, claim.expires = next(self._fences), now + claim.lease
             self.holders[claim.token] = claim
             granted.append(claim)
         self.validate()

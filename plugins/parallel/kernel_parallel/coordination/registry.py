@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import kernel
@@ -38,6 +39,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._permits: dict[str, Permits] = {}
+        self._fences = count(time.time_ns() // 1000)  # higher than those of an actor that was here before
         self._grants: dict[str, asyncio.Future[Claim]] = {}
         self._counters: dict[str, int] = {}
         self._gates: dict[str, Gate] = {}
@@ -50,7 +52,7 @@ class Registry:
         self, name: str, capacity: int, token: str, owner: str, lease: float, timeout: float | None
     ) -> int | None:
         """Wait for a permit and return its fence; None when there was none within `timeout` seconds."""
-        permits = self._permits.setdefault(name, Permits(capacity))
+        permits = self._permits.setdefault(name, Permits(capacity, self._fences))
         if permits.capacity != capacity:
             raise CoordinationError(
                 f"{name} has {permits.capacity} permits, and was asked for as if it had {capacity}: all who use it "
@@ -68,6 +70,9 @@ class Registry:
         except asyncio.TimeoutError:
             self._let_go(name, token)
             return None
+        except asyncio.CancelledError:  # the one who waited was cancelled, or is gone
+            self._let_go(name, token)
+            raise
         finally:
             self._grants.pop(token, None)
 
@@ -177,6 +182,10 @@ class Registry:
             gate.broken = f"only {came} of {parties} came to {name} within {timeout:g} s"
             self._end(gate, gate.broken)
             return -1, gate.broken
+        except asyncio.CancelledError:
+            gate.broken = f"one of those who waited at {name} was cancelled"
+            self._end(gate, gate.broken)
+            raise
 
     async def break_barrier(self, name: str, parties: int, reason: str, stays: bool) -> None:
         """Let all who wait go with an error; with `stays`, also all who come later."""
