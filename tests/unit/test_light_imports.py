@@ -35,7 +35,10 @@ def test_plugins_that_are_not_chosen_load_no_more_than_what_they_offer() -> None
         "PluginManager.discover().choose('scheduler'); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    offers = {"kernel_metadata_sqlite", "kernel_metadata_redis", "kernel_scheduler_fair", "kernel_serializer_arrow"}
+    offers = {
+        "kernel_compat_ray", "kernel_metadata_redis", "kernel_metadata_sqlite", "kernel_scheduler_fair",
+        "kernel_serializer_arrow",
+    }  # fmt: skip
     loaded = {name for name in done.stdout.split() if name.partition(".")[0] in offers}
     assert loaded == offers | {f"{name}.plugin" for name in offers}
     assert not {"click", "sqlite3", "redis", "pyarrow"} & set(done.stdout.split())

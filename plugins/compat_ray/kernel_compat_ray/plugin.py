@@ -1,14 +1,14 @@
-"""What this distribution offers to the kernel."""
+"""What this distribution offers to the kernel. The commands are imported when a command line asks for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import click
-
-from kernel_compat_ray.ray_command import ray_cli
-from kernel_compat_ray.run_command import ray_run
 from kernel_spec.hooks import hookimpl
+
+if TYPE_CHECKING:
+    import click
 
 
 @hookimpl
@@ -18,6 +18,9 @@ def kernel_contracts() -> Mapping[str, int]:
 
 
 @hookimpl
-def kernel_cli_commands() -> list[click.Command]:
+def kernel_cli_commands() -> Sequence[click.Command]:
     """Offer `kernel ray-run` and `kernel ray-cli`."""
+    from kernel_compat_ray.ray_command import ray_cli
+    from kernel_compat_ray.run_command import ray_run
+
     return [ray_run, ray_cli]

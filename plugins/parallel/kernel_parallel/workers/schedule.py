@@ -68,8 +68,8 @@ class Schedule:
     def assign(self, only: Job | None = None) -> tuple[Worker, list[Chunk]] | None:
         """Return a worker and what it does next (of the job `only`, and only if that is first), or None.
 
-        That is one chunk, or several calls of one function that is known to be quick. The worker is idle, or for a quick
-        function about to be.
+        That is one chunk, or several calls of one function that is known to be quick. The worker is idle, or about to
+        be, for a quick function.
         """
         workers = self._idle or self._soon_idle
         if not self.wants_driver:
