@@ -184,16 +184,15 @@ class Dispatcher:
     def _send(self, worker: Worker, chunks: list[Chunk]) -> tuple[kernel.ObjectRef, Message]:
         job = chunks[0].job
         key = self.functions.key_of(job.function)
-        function = job.reference or job.function
-        if key in worker.known:
-            function = None
         payload = pack([chunk.items for chunk in chunks])
-        number = worker.tasks
-        ref = worker.actor.run.remote(number, key, function, job.how, payload)
-        if key != UNKEPT and function is not None:
-            if len(worker.known) >= KNOWN_FUNCTIONS:
-                del worker.known[next(iter(worker.known))]
-            worker.known[key] = None
+        with worker.sending:  # two drivers may send to one worker, and what it knows depends on the order
+            function = None if key in worker.known else job.reference or job.function
+            ref = worker.actor.run.remote(worker.sent, key, function, job.how, payload)
+            number, worker.sent = worker.sent, worker.sent + 1
+            if key != UNKEPT and function is not None:
+                if len(worker.known) >= KNOWN_FUNCTIONS:
+                    del worker.known[next(iter(worker.known))]
+                worker.known[key] = None
         holds_up = len(chunks) > 1 or worker.unanswered > 1
         return ref, Message(worker, chunks, number, time.monotonic(), holds_up)
 
