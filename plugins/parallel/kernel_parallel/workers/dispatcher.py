@@ -204,19 +204,18 @@ class Dispatcher:
         self._take_back(chunks)  # one by one, so that each has its own error
 
     def _take_in(self, ref: kernel.ObjectRef, running: Running) -> None:
+        message = running[ref]
+        if message.asks_back is not None:
+            self._take_begun(ref, message.asks_back)
+            del running[ref]
+            return
         failure = answer = None
         try:
             answer = unpack(kernel.get(ref))
         except Exception as error:
             failure = error
-        message = running.pop(ref)
+        del running[ref]
         worker, chunks = message.worker, message.chunks
-        if message.asks_back is not None:
-            if failure is None and not message.asks_back.answered:
-                asked = message.asks_back
-                asked.chunks, returned = asked.chunks[:answer], asked.chunks[answer:]
-                self._take_back(returned)
-            return
         message.answered = True
         if isinstance(failure, (SessionEndedError, NotInitializedError)):
             self.terminate(failure)
@@ -227,6 +226,15 @@ class Dispatcher:
             self._settle(worker, chunks, [(False, reason)] * len(chunks))
         else:
             self._take_answer(message, *answer)
+
+    def _take_begun(self, ref: kernel.ObjectRef, asked: Message) -> None:
+        try:
+            begun = kernel.get(ref)
+        except (FaultError, NotInitializedError):
+            return  # the message itself will fail, too
+        if not asked.answered:
+            asked.chunks, returned = asked.chunks[:begun], asked.chunks[begun:]
+            self._take_back(returned)
 
     def _take_answer(self, message: Message, seconds: float, outcomes: Any) -> None:
         if isinstance(outcomes, tuple):  # one error for all of them
