@@ -142,6 +142,8 @@ class Dispatcher:
                     self._wake()
                 for ref in self._ready(running):
                     self._take_in(ref, running)
+        except Exception as error:  # what was not foreseen must not leave anybody waiting
+            self.terminate(_end_of_session(error))
         except BaseException:
             if running:  # somebody else has to look after them: the caller was interrupted
                 self._threads.start(lambda: self._drive(running, None))
@@ -217,8 +219,8 @@ class Dispatcher:
         del running[ref]
         worker, chunks = message.worker, message.chunks
         message.answered = True
-        if isinstance(failure, (SessionEndedError, NotInitializedError)):
-            self.terminate(failure)
+        if failure is not None and (isinstance(failure, SessionEndedError) or not kernel.is_initialized()):
+            self.terminate(_end_of_session(failure))
         elif isinstance(failure, FaultError):
             self._lose(worker, chunks, failure)
         elif failure is not None:
@@ -286,3 +288,12 @@ class Dispatcher:
                 return  # cancelled
         if chunk.job.settle(chunk, ok, value):
             self.end(chunk.job)
+
+
+def _end_of_session(error: Exception) -> Exception:
+    """Return an error as it is, unless it is a symptom of a session that was shut down: then say that."""
+    if kernel.is_initialized() or isinstance(error, SessionEndedError):
+        return error
+    ended = SessionEndedError("the session was shut down before this was done; make a new pool in the next one")
+    ended.__cause__ = error
+    return ended
