@@ -142,6 +142,8 @@ class Dispatcher:
                     self._wake()
                 for ref in self._ready(running):
                     self._take_in(ref, running)
+        except Exception as error:  # what was not foreseen must not leave anybody waiting
+            self.terminate(_end_of_session(error))
         except BaseException:
             if running:  # somebody else has to look after them: the caller was interrupted
                 self._threads.start(lambda: self._drive(running, None))
@@ -184,16 +186,15 @@ class Dispatcher:
     def _send(self, worker: Worker, chunks: list[Chunk]) -> tuple[kernel.ObjectRef, Message]:
         job = chunks[0].job
         key = self.functions.key_of(job.function)
-        function = job.reference or job.function
-        if key in worker.known:
-            function = None
         payload = pack([chunk.items for chunk in chunks])
-        number = worker.tasks
-        ref = worker.actor.run.remote(number, key, function, job.how, payload)
-        if key != UNKEPT and function is not None:
-            if len(worker.known) >= KNOWN_FUNCTIONS:
-                del worker.known[next(iter(worker.known))]
-            worker.known[key] = None
+        with worker.sending:  # two drivers may send to one worker, and what it knows depends on the order
+            function = None if key in worker.known else job.reference or job.function
+            ref = worker.actor.run.remote(worker.sent, key, function, job.how, payload)
+            number, worker.sent = worker.sent, worker.sent + 1
+            if key != UNKEPT and function is not None:
+                if len(worker.known) >= KNOWN_FUNCTIONS:
+                    del worker.known[next(iter(worker.known))]
+                worker.known[key] = None
         holds_up = len(chunks) > 1 or worker.unanswered > 1
         return ref, Message(worker, chunks, number, time.monotonic(), holds_up)
 
@@ -205,22 +206,21 @@ class Dispatcher:
         self._take_back(chunks)  # one by one, so that each has its own error
 
     def _take_in(self, ref: kernel.ObjectRef, running: Running) -> None:
+        message = running[ref]
+        if message.asks_back is not None:
+            self._take_begun(ref, message.asks_back)
+            del running[ref]
+            return
         failure = answer = None
         try:
             answer = unpack(kernel.get(ref))
         except Exception as error:
             failure = error
-        message = running.pop(ref)
+        del running[ref]
         worker, chunks = message.worker, message.chunks
-        if message.asks_back is not None:
-            if failure is None and not message.asks_back.answered:
-                asked = message.asks_back
-                asked.chunks, returned = asked.chunks[:answer], asked.chunks[answer:]
-                self._take_back(returned)
-            return
         message.answered = True
-        if isinstance(failure, (SessionEndedError, NotInitializedError)):
-            self.terminate(failure)
+        if failure is not None and (isinstance(failure, SessionEndedError) or not kernel.is_initialized()):
+            self.terminate(_end_of_session(failure))
         elif isinstance(failure, FaultError):
             self._lose(worker, chunks, failure)
         elif failure is not None:
@@ -228,6 +228,15 @@ class Dispatcher:
             self._settle(worker, chunks, [(False, reason)] * len(chunks))
         else:
             self._take_answer(message, *answer)
+
+    def _take_begun(self, ref: kernel.ObjectRef, asked: Message) -> None:
+        try:
+            begun = kernel.get(ref)
+        except (FaultError, NotInitializedError):
+            return  # the message itself will fail, too
+        if not asked.answered:
+            asked.chunks, returned = asked.chunks[:begun], asked.chunks[begun:]
+            self._take_back(returned)
 
     def _take_answer(self, message: Message, seconds: float, outcomes: Any) -> None:
         if isinstance(outcomes, tuple):  # one error for all of them
@@ -279,3 +288,12 @@ class Dispatcher:
                 return  # cancelled
         if chunk.job.settle(chunk, ok, value):
             self.end(chunk.job)
+
+
+def _end_of_session(error: Exception) -> Exception:
+    """Return an error as it is, unless it is a symptom of a session that was shut down: then say that."""
+    if kernel.is_initialized() or isinstance(error, SessionEndedError):
+        return error
+    ended = SessionEndedError("the session was shut down before this was done; make a new pool in the next one")
+    ended.__cause__ = error
+    return ended

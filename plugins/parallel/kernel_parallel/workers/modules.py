@@ -6,10 +6,13 @@ module: an initializer sets a global, and the functions of the tasks read it. So
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import types
 from functools import partial
 from typing import Any
+
+from kernel_parallel.workers.payload import pack
 
 
 class SharedModules:
@@ -17,11 +20,15 @@ class SharedModules:
 
     def __init__(self) -> None:
         self._globals: dict[str, dict[str, Any]] = {}
+        self._imported: dict[str, bool] = {}
+        self._arrived: dict[tuple[str, str], tuple[Any, bytes | None]] = {}
+        """By module and name, the value that came last, and what it was then."""
 
     def adopt(self, function: Any) -> Any:
         """Return a callable whose globals are those of the functions adopted before, if they are of the same module.
 
-        Functions and classes that come with it are newer and replace older ones; other values that are there stay.
+        Functions and classes that come with it replace older ones. So do other values that the program has changed
+        since they came last, unless functions here have set them.
         """
         if isinstance(function, types.FunctionType):
             shared = self._shared_by(function)
@@ -40,8 +47,11 @@ class SharedModules:
         name = own.get("__name__") or function.__module__
         shared = self._globals.get(name)
         if shared is None:
-            shared = self._globals[name] = _globals_of(name) or own
+            found = _globals_of(name)
+            self._imported[name] = found is not None
+            shared = self._globals[name] = own if found is None else found
         if shared is own:
+            self._note_arrivals(name, own)
             return None
         for key, value in list(own.items()):
             if isinstance(value, types.FunctionType) and value.__globals__ is own:
@@ -49,9 +59,32 @@ class SharedModules:
             elif isinstance(value, type):
                 _move_methods(value, own, shared)
                 shared[key] = value
-            else:
-                shared.setdefault(key, value)
+            elif self._is_news(name, key, value, shared):
+                shared[key] = value
+        if not self._imported[name]:
+            self._note_arrivals(name, own)
         return shared
+
+    def _is_news(self, name: str, key: str, value: Any, shared: dict[str, Any]) -> bool:
+        """Return whether the program has changed a value since it came last, and nobody has set it here."""
+        if key not in shared:
+            return True
+        if self._imported[name] or (name, key) not in self._arrived:
+            return False
+        before, digest = self._arrived[name, key]
+        return shared[key] is before and (digest is None or digest != _digest(value))
+
+    def _note_arrivals(self, name: str, own: dict[str, Any]) -> None:
+        shared = self._globals[name]
+        for key, value in own.items():
+            if shared.get(key) is value and not key.startswith("__"):
+                self._arrived[name, key] = (value, _digest(value))
+
+
+def _digest(value: Any) -> bytes | None:
+    """Return what stands for a plain value, or None for others, which always count as changed."""
+    packed = pack(value)
+    return hashlib.blake2b(packed, digest_size=16).digest() if isinstance(packed, bytes) else None
 
 
 def _globals_of(name: str) -> dict[str, Any] | None:

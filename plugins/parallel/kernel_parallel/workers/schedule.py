@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,10 @@ class Worker:
     actor: Any
     tasks: int = 0
     unanswered: int = 0
+    sent: int = 0
+    """The number of the next message."""
+    sending: threading.Lock = field(default_factory=threading.Lock)
+    """Held by whoever sends it a message."""
     known: dict[int, None] = field(default_factory=dict)
 
 
@@ -68,8 +73,8 @@ class Schedule:
     def assign(self, only: Job | None = None) -> tuple[Worker, list[Chunk]] | None:
         """Return a worker and what it does next (of the job `only`, and only if that is first), or None.
 
-        That is one chunk, or several calls of one function that is known to be quick. The worker is idle, or about to
-        be, for a quick function.
+        That is one chunk, or several calls of one function that is known to be quick. The worker is idle; for a quick
+        function it may be about to be.
         """
         workers = self._idle or self._soon_idle
         if not self.wants_driver:
