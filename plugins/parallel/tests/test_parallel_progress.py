@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -317,3 +320,28 @@ def test_where_nobody_draws_them_bars_of_workers_are_lines_of_output(capfd: pyte
             return "alone: 100% 20/20" in seen
 
         until(shown)
+
+
+def test_the_last_reports_are_drawn_when_the_program_ends(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import kernel\n"
+        "from kernel_parallel.progress import show, tqdm\n"
+        "@kernel.remote\n"
+        "def work(name):\n"
+        "    return sum(1 for _ in tqdm(range(1000), desc=name))\n"
+        "kernel.init(num_cpus=2)\n"
+        "show()\n"
+        "assert kernel.get([work.remote('one'), work.remote('two')]) == [1000, 1000]\n"
+    )
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    run = subprocess.run(
+        [sys.executable, str(program)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    lines = [line.split("[")[0] for line in run.stderr.splitlines()]
+    assert sorted(lines) == ["one: 100% 1000/1000 ", "two: 100% 1000/1000 "], run.stderr

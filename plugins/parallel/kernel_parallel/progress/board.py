@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 import time
 from typing import Any
@@ -14,6 +15,7 @@ from kernel_parallel.progress.state import BarState
 
 _POLL_SECONDS = 2.0
 _PAUSE_SECONDS = 0.05
+_FINISH_SECONDS = 1.0
 _LOOK_AGAIN_SECONDS = 2.0
 
 
@@ -23,21 +25,30 @@ class Board:
     def __init__(self) -> None:
         self._news: dict[str, BarState] = {}
         self._changed = asyncio.Event()
+        self._reports = 0
 
     async def report(self, state: BarState) -> None:
         """Hear how a bar is."""
+        self._reports += 1
         self._news[state.id] = state
         self._changed.set()
 
-    async def changes(self, seconds: float) -> list[BarState]:
-        """Return the bars that have changed since the last question; wait up to so many seconds for one."""
+    async def reports(self) -> int:
+        """Return how many reports there were."""
+        return self._reports
+
+    async def changes(self, seconds: float) -> tuple[int, list[BarState]]:
+        """Return how many reports there were, and the bars that have changed since the last question.
+
+        Wait up to so many seconds for one.
+        """
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
         except asyncio.TimeoutError:
-            return []
+            return self._reports, []
         self._changed.clear()
         news, self._news = list(self._news.values()), {}
-        return news
+        return self._reports, news
 
 
 def board_name() -> str:
@@ -53,6 +64,8 @@ class Listener:
         self._thread: threading.Thread | None = None
         self._board: Any = None
         self._name = ""
+        self._shown = 0
+        self._progress = threading.Condition()
 
     def start(self) -> None:
         """Begin to listen, if that has not begun in this session."""
@@ -61,20 +74,32 @@ class Listener:
                 return
             self._name = board_name()
             self._board = kernel.remote(Board).options(name=self._name, get_if_exists=True).remote()
+            self._shown = 0
             self._thread = threading.Thread(target=self._run, args=(self._board,), name="progress", daemon=True)
             self._thread.start()
+            atexit.unregister(self.finish)
+            atexit.register(self.finish)  # after the session's own handler, and so called before it
 
     def finish(self) -> None:
-        """Draw what workers have reported until now."""
-        with self._lock:
-            board = self._board if self._thread is not None and self._thread.is_alive() else None
-        if board is not None:
-            screen.show(kernel.get(board.changes.remote(0)))
+        """Return when what workers have reported until now is drawn, or after a moment."""
+        if self._thread is None or not self._thread.is_alive():
+            return
+        try:
+            time.sleep(_PAUSE_SECONDS)  # the last reports may be on their way still
+            reports = kernel.get(self._board.reports.remote(), timeout=_FINISH_SECONDS)
+        except KernelError:
+            return
+        with self._progress:
+            self._progress.wait_for(lambda: self._shown >= reports, _FINISH_SECONDS)
 
     def _run(self, board: Any) -> None:
         try:
             while True:
-                screen.show(kernel.get(board.changes.remote(_POLL_SECONDS)))
+                reports, states = kernel.get(board.changes.remote(_POLL_SECONDS))
+                screen.show(states)
+                with self._progress:
+                    self._shown = reports
+                    self._progress.notify_all()
                 time.sleep(_PAUSE_SECONDS)
         except KernelError:
             return  # the session ended

@@ -73,6 +73,7 @@ class Screen:
     def close(self) -> None:
         """Leave the bars as they are and give the terminal back."""
         with self._lock:
+            self._clear()
             self._draw()
             if self._drawn:
                 self._put("\n")
