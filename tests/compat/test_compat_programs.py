@@ -65,9 +65,11 @@ def results(
     wanted = [item.callspec.params["program"] for item in request.session.items if "program" in _parameters(item)]
     directory = tmp_path_factory.mktemp("compat")
     with Cluster(num_cpus=8, num_gpus=0, memory=8 << 30, leak_check=False) as cluster:
-        with ThreadPoolExecutor(AT_ONCE) as threads:
-            shared = cluster.head.directory
+        threads, shared = ThreadPoolExecutor(AT_ONCE), cluster.head.directory
+        try:
             yield {program: threads.submit(run, program, shared, cluster.root, directory) for program in wanted}
+        finally:
+            threads.shutdown(cancel_futures=True)  # a run that ends early does not wait for all of them
 
 
 def _parameters(item: pytest.Item) -> dict[str, object]:

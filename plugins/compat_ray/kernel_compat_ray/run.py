@@ -14,13 +14,9 @@ DIRECTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "path")
 
 def environment_of(environment: Mapping[str, str], wait_milliseconds: bool) -> dict[str, str]:
     """Return the environment in which `import ray` means kernel's, for a program and all that it starts."""
-    ours = os.path.dirname(os.path.dirname(DIRECTORY))
     inherited = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and path != DIRECTORY]
-    paths = [DIRECTORY, *inherited]
-    if ours not in paths and _is_on_path(ours):
-        paths.append(ours)
     more = {WAIT_MILLISECONDS: "1"} if wait_milliseconds else {}
-    return {**environment, "PYTHONPATH": os.pathsep.join(paths), **more}
+    return {**environment, "PYTHONPATH": os.pathsep.join([DIRECTORY, *inherited]), **more}
 
 
 def run(arguments: Sequence[str], wait_milliseconds: bool = False) -> None:
@@ -29,8 +25,3 @@ def run(arguments: Sequence[str], wait_milliseconds: bool = False) -> None:
     sys.stderr.flush()
     command = [sys.executable, *arguments]
     os.execve(sys.executable, command, environment_of(os.environ, wait_milliseconds))
-
-
-def _is_on_path(directory: str) -> bool:
-    """Return whether this package is found by a path that the new program might not have."""
-    return any(os.path.abspath(path or ".") == directory for path in sys.path)
