@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kernel.runtime.current import get_runtime
@@ -60,9 +61,9 @@ class ObjectRefGenerator:
         """Take no more items; the generator is closed where it runs."""
         get_runtime().close_stream(self._stream)
 
-    def __del__(self) -> None:
+    def __del__(self, abandon: Callable[[Stream], None] = abandoned.append) -> None:
         if not self._stream.finished and not self._completion_wanted:
-            abandoned.append(self._stream)
+            abandon(self._stream)  # not a global: at the end of a program those may be gone by now
 
     def __repr__(self) -> str:
         return f"ObjectRefGenerator({self._stream.task.hex()})"

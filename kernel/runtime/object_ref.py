@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.current import get_runtime
@@ -13,8 +13,6 @@ from kernel_spec.ids import ObjectId, ProcessId
 if TYPE_CHECKING:
     import asyncio
     import concurrent.futures
-
-_drop = dropped.append
 
 
 class ObjectRef:
@@ -29,8 +27,8 @@ class ObjectRef:
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
 
-    def __del__(self) -> None:
-        _drop(self._entry)
+    def __del__(self, drop: Callable[[Entry], None] = dropped.append) -> None:
+        drop(self._entry)  # not a global: at the end of a program those may be gone before the last reference
 
     def binary(self) -> ObjectId:
         """Return the object's id as bytes."""
