@@ -78,7 +78,7 @@ _REMEDIES = {
     "_contextvars.Context": _CONTEXT,
     "re.Match": _MATCH,
 }
-_OWN = "Leave it out in __getstate__, make it inside the task, or tell how: kernel.util.register_serializer."
+_OWN = "Leave it out in __getstate__, make it inside the task, or tell how: kernel.register_serializer."
 
 
 def _known(value: Any) -> str | None:
