@@ -15,6 +15,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from kernel.transport.reactor import Reactor
+from kernel_spec.errors import SessionEndedError
 
 LURK_SECONDS = 0.003
 """How often the background thread looks while others poll; also the longest a queued message waits for a flush."""
@@ -88,12 +89,19 @@ class Pump:
             self._thread.join(timeout=5)
 
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
-        """Poll or park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
+        """Poll or park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not.
+
+        Raises SessionEndedError when the pump was stopped and its reactor closed.
+        """
         while waiter.remaining > 0:
             if self._seat.acquire(False) or self._take_seat_from_background():
                 try:
                     if not self._poll_until(waiter, deadline):
                         return False
+                except (OSError, ValueError) as error:  # what is polled was closed by another thread meanwhile
+                    if not self._stopped:
+                        raise
+                    raise SessionEndedError("the session was shut down while this thread waited") from error
                 finally:
                     self._leave_seat()
             else:

@@ -12,6 +12,7 @@ import pytest
 from kernel.runtime.waiting import Pump, Waiter
 from kernel.testing.faults import wait_until
 from kernel.transport.reactor import Reactor
+from kernel_spec.errors import SessionEndedError
 
 
 class World:
@@ -77,3 +78,14 @@ def test_a_thread_sends_what_it_has_queued_before_it_waits_beside_another(world:
     world.send()  # so that the one who polls looks again
     other.join(10)
     assert not other.is_alive()
+
+
+def test_a_thread_that_waits_when_another_ends_the_session_is_told_so() -> None:
+    world = World()
+    world.pump.start()
+    world.pump.stop()
+    world.reactor.close()
+    with pytest.raises(SessionEndedError, match="the session was shut down while this thread waited"):
+        world.pump.wait(Waiter())
+    os.close(world.source)
+    os.close(world.sink)
