@@ -103,7 +103,7 @@ class CoreRuntime:
         self.take_item = streams.take_item
         self.item_arrival = streams.item_arrival
         self.close_stream = streams.close
-        futures = Futures(self.values.when_ready, self.values.load)
+        futures = Futures(self.values.when_ready, self.values.load, self.io.pump.attend)
         self.deliver = futures.deliver
         self.deliver_async = futures.deliver_async
         self.trace = Trace()

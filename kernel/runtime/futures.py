@@ -18,21 +18,27 @@ class Futures:
     """Tells others when a value is there, without a thread that waits for it.
 
     `when_ready(entry, callback)` calls back once, now or from the thread that learns of the value; `load(entry)`
-    returns it. Values are loaded, and whoever waits for a future called, elsewhere: that thread holds the process's
-    lock, and both may block.
+    returns it; `attend()` has somebody read what comes. Values are loaded, and whoever waits for a future called,
+    elsewhere: that thread holds the process's lock, and both may block.
     """
 
     def __init__(
-        self, when_ready: Callable[[Entry, Callable[[Entry], None]], None], load: Callable[[Entry], Any]
+        self,
+        when_ready: Callable[[Entry, Callable[[Entry], None]], None],
+        load: Callable[[Entry], Any],
+        attend: Callable[[], None],
     ) -> None:
         self._when_ready = when_ready
         self._load = load
+        self._attend = attend
+        self._awaited: set[concurrent.futures.Future[Any]] = set()
         self._deliveries = Deliveries()
 
     def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any]) -> None:
         """See `Runtime.deliver`."""
 
         def fill() -> None:
+            self._awaited.discard(future)
             try:
                 value = self._load(ref._entry)
             except BaseException as error:
@@ -40,7 +46,10 @@ class Futures:
             else:
                 future.set_result(value)
 
+        self._awaited.add(future)
         self._when_ready(ref._entry, lambda entry: self._deliveries.submit(fill))
+        if len(self._awaited) == 1:  # of many at once the first is in no hurry: they travel together
+            self._attend()
 
     def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
         """See `Runtime.deliver_async`."""

@@ -47,11 +47,8 @@ class Waiter:
     def poke(self) -> None:
         """Wake the thread if it is parked."""
         signal = self.signal
-        if signal is not None and signal.locked():
-            try:
-                signal.release()
-            except RuntimeError:  # another thread poked it between the two lines
-                return
+        if signal is not None:
+            _release(signal)
 
 
 class Pump:
@@ -67,6 +64,8 @@ class Pump:
         self._wanted = 0
         self._alarm = threading.Lock()
         self._alarm.acquire()
+        self._hurry = threading.Lock()
+        self._hurry.acquire()
         self._stopped = False
         self._loop_polls = False
         self.lurking = False
@@ -120,6 +119,12 @@ class Pump:
             self._ring()
             if self._in_background:
                 self._reactor.wake()
+
+    def attend(self) -> None:
+        """Send what is queued, and read what comes, at once: somebody waits for that who does not poll."""
+        self._flush()
+        if self.lurking or not self._in_background:
+            _release(self._hurry)
 
     def poll_now(self) -> None:
         """Handle what has arrived without waiting for more, unless another thread is doing so."""
@@ -208,11 +213,7 @@ class Pump:
                 return
 
     def _ring(self) -> None:
-        if self._alarm.locked():
-            try:
-                self._alarm.release()
-            except RuntimeError:
-                return
+        _release(self._alarm)
 
     # -- the background thread -------------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ class Pump:
     def _lurk(self) -> None:
         """Keep out of the way of those who poll, but flush."""
         self.lurking = True
-        time.sleep(LURK_SECONDS)
+        self._hurry.acquire(timeout=LURK_SECONDS)
         self._flush()
         self._tick()
 
@@ -285,6 +286,15 @@ class Pump:
     def _tick(self) -> None:
         if self.on_tick is not None:
             self.on_tick()
+
+
+def _release(signal: threading.Lock) -> None:
+    """Wake who waits for a lock, or who will; nothing if that was done already."""
+    if signal.locked():
+        try:
+            signal.release()
+        except RuntimeError:  # another thread did it between the two lines
+            return
 
 
 def sleep(signal: threading.Lock, seconds: float) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernel.runtime.waiting import Pump, Waiter
+from kernel.runtime.waiting import LURK_SECONDS, Pump, Waiter
 from kernel.testing.faults import wait_until
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import SessionEndedError
@@ -89,3 +89,18 @@ def test_a_thread_that_waits_when_another_ends_the_session_is_told_so() -> None:
         world.pump.wait(Waiter())
     os.close(world.source)
     os.close(world.sink)
+
+
+def test_who_waits_without_polling_is_attended_to_at_once(world: World) -> None:
+    best = 1.0
+    for round in range(1, 30):
+        wait_until(lambda: world.pump._in_background, 10, "the background thread to wait for messages")
+        world.pump.nudge()  # something is queued, and the background thread lets more come together
+        begun = time.perf_counter()
+        world.pump.attend()
+        assert world.flushers[-1] == threading.get_ident(), "what is queued is sent before"
+        world.send()
+        while len(world.readers) < round and time.perf_counter() < begun + 10:
+            time.sleep(0)
+        best = min(best, time.perf_counter() - begun)
+    assert best < LURK_SECONDS / 2
