@@ -140,7 +140,7 @@ def demo() -> Iterator[Demo]:
         file = os.path.join(root, "program.py")
         Path(file).write_text(PROGRAM)
         subprocess.run(
-            [*COMMAND, "start", "--head", "--num-cpus", "2", "--object-store-memory", "64MB"],
+            [*COMMAND, "start", "--head", "--port", "0", "--num-cpus", "2", "--object-store-memory", "64MB"],
             env=environment,
             check=True,
             stdout=subprocess.DEVNULL,
@@ -416,7 +416,7 @@ def test_logs_of_actors_that_are_dead_pending_or_restart() -> None:
             command = [*COMMAND, "logs", "--actor", "phoenix", "--follow"]
             return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-        assert run("start", "--head", "--num-cpus", "1")[0] == 0
+        assert run("start", "--head", "--port", "0", "--num-cpus", "1")[0] == 0
         program = subprocess.Popen(
             [sys.executable, "-c", ACTORS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -443,7 +443,10 @@ def test_following_logs_shows_new_lines_until_the_session_ends(demo: Demo) -> No
     with temporary_root() as root:
         environment = {**demo.environment, "KERNEL_TMPDIR": root}
         subprocess.run(
-            [*COMMAND, "start", "--head", "--num-cpus", "1"], env=environment, check=True, capture_output=True
+            [*COMMAND, "start", "--head", "--port", "0", "--num-cpus", "1"],
+            env=environment,
+            check=True,
+            capture_output=True,
         )
         follow = subprocess.Popen(
             [*COMMAND, "logs", "--follow"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -45,7 +45,9 @@ with kernel.init(address="auto"):
 
 
 def test_a_started_session_stays_and_programs_join_it_one_after_the_other(command: CommandLine) -> None:
-    done = command.run("start", "--head", "--num-cpus", "2", "--resources", '{"disk": 2.5}', "--memory", "1GiB")
+    done = command.run(
+        "start", "--head", "--port", "0", "--num-cpus", "2", "--resources", '{"disk": 2.5}', "--memory", "1GiB"
+    )
     assert done.returncode == 0, done.stderr
     for shown in (
         "Started session_",
@@ -157,7 +159,7 @@ def test_sessions_of_programs_are_left_alone_unless_named_in_full(command: Comma
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_block_stays_until_a_signal_and_then_ends_the_session(command: CommandLine, number: int) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "start", "--head", "--num-cpus", "1", "--block"],
+        [*COMMAND, "start", "--head", "--port", "0", "--num-cpus", "1", "--block"],
         env=command.environment,
         stdout=subprocess.PIPE,
         text=True,
@@ -178,7 +180,7 @@ def test_block_stays_until_a_signal_and_then_ends_the_session(command: CommandLi
 
 def test_block_ends_when_the_session_does(command: CommandLine) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "start", "--head", "--num-cpus", "1", "--block"],
+        [*COMMAND, "start", "--head", "--port", "0", "--num-cpus", "1", "--block"],
         env=command.environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

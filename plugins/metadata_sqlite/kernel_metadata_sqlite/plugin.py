@@ -20,8 +20,11 @@ def kernel_metadata_stores() -> Mapping[str, Callable[[str], MetadataStore]]:
     return {"sqlite": open_store}
 
 
-def open_store(directory: str) -> MetadataStore:
-    """Open or make the store in `directory`; raise MetadataError when it can't be relied on."""
+def open_store(directory: str, *, lock_seconds: float = 5.0) -> MetadataStore:
+    """Open or make the store in `directory`, waiting up to `lock_seconds` for another head to let go of it.
+
+    Raises MetadataError when the store can't be relied on.
+    """
     from kernel_metadata_sqlite.store import SqliteMetadataStore
 
-    return SqliteMetadataStore(directory)
+    return SqliteMetadataStore(directory, lock_seconds=lock_seconds)
