@@ -83,7 +83,7 @@ class CoreRuntime:
         self.lineage = Lineage(self.io, self.ownership, self.submitter.retry)
         self.tasks.keep_recipe = self.lineage.keep
         self.tasks.keep_item = self.lineage.keep_item
-        self.tasks.on_items_missing = self.lineage.items_are_missing
+        self.tasks.recover_items = self.lineage.recover_items
         self.io.handlers[op.PROCESS_DIED] = self._on_process_died
         self.io.pump.on_tick = self._tick
         self.io.on_agent_lost = self._agent_lost

@@ -5,8 +5,9 @@ passed by value. Of an argument that is the stored result of another task only t
 in turn: its value may be freed meanwhile. So an object can be made again as long as its whole recipe leads back to
 tasks and values that are there; what was put, or came out of an actor, has no recipe.
 
-A lost item of a generator is made again by running the generator once more: of what it yields then, only the items that
-are awaited are taken.
+A task that runs again makes all of its results again that are lost, and those that are only where the one was that is
+asked for: what one process has just found out about a node holds for the others, too, and each run costs a retry. The
+results that are elsewhere stay as they are. So it is with the items of a generator.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from kernel.runtime.failures import failure_of
 from kernel.runtime.objects import FAILED, FREED, LOST, PENDING, STORED, Entry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
+from kernel.runtime.streams import Stream
 from kernel.runtime.task import Task
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import ObjectLostError
+from kernel_spec.ids import object_id
 
 
 class Lineage:
@@ -37,8 +40,8 @@ class Lineage:
         process.handlers[op.LOST_AT] = self._on_lost_at
 
     def keep_item(self, task: Task, entry: Entry) -> None:
-        """Keep the task that yields an item, if it is stored, as the recipe of it."""
-        if entry.state == STORED and self._may_keep(task) and self._is_known(entry):
+        """Keep the task that has made a result, if it is stored, as the recipe of it."""
+        if entry.state in (STORED, FREED) and self._may_keep(task) and self._is_known(entry):
             entry.more().recipe = task
             task.kept += 1
 
@@ -47,10 +50,11 @@ class Lineage:
 
         What it held is then held as long as the recipe is needed. Where there is one node nothing is lost, or kept.
         """
-        if not self._may_keep(task):
-            return False
-        if task.stream is None:
-            task.kept = 0
+        if task.stream is not None:
+            self._miss_items(task, task.stream)
+        else:
+            if task.kept:  # it ran again, for some of them
+                self._forget_results(task)
             for entry in task.all_entries():
                 self.keep_item(task, entry)
         if not task.kept:
@@ -71,55 +75,68 @@ class Lineage:
             if one.state not in (LOST, FREED):
                 continue
             task: Task | None = one.details.recipe if one.details is not None else None
-            reason = _why_not(one, task)
-            if task is None or (reason and not task.runs_a_stream):
-                self._give_up(one, reason)
-            elif self._expect(one, task):
+            if task is not None and task.ingredients is None:  # it has not ended, or runs again
+                self._await(one, task)
+            elif task is None or task.retries == 0:
+                self._give_up(one, _why_not(one, task))
+            else:
+                self._await_results(one, task)
                 self._renew(task)
                 again.append(task)
                 lost += task.holds or ()
         for task in again:
             self._retry(task)
 
-    def items_are_missing(self, task: Task) -> None:
-        """A generator has ended without the items that were to come once more: it had passed them, or is fickle."""
-        assert task.stream is not None
-        awaited, task.stream.awaited = task.stream.awaited, {}
-        for id, attempt in awaited.items():
+    def _miss_items(self, task: Task, stream: Stream) -> None:
+        """A generator has ended without items that were to come once more: it had passed them, or is fickle."""
+        for id, attempt in stream.awaited.items():
             entry = self._ownership.objects.get(id)
             if entry is None or entry.state != PENDING:
                 continue
             if attempt < task.attempt:
                 self._give_up(entry, f"{task.name}(), which had made it, yielded less when it ran again")
-                continue
-            entry.state, entry.more().recipe = LOST, task
-            task.kept += 1
+            else:
+                entry.state, entry.value, entry.more().recipe = LOST, (0, ()), task
+                task.kept += 1
+
+    def recover_items(self, stream: Stream) -> None:
+        """A generator has ended: have it run again for the items that it had passed when they were lost."""
+        awaited, stream.awaited = stream.awaited, {}
+        for entry in filter(None, map(self._ownership.objects.get, awaited)):
             self.recover(entry)
 
     def _give_up(self, entry: Entry, reason: str) -> None:
         entry.resolve(FAILED, failure_of(ObjectLostError(f"object {entry.id.hex()} is lost: {reason}")))
         self._ownership.free_unneeded(entry)
 
-    def _expect(self, entry: Entry, task: Task) -> bool:
-        """Note that `task` is to make a lost object again; return whether it has to be run for that."""
-        stream = task.stream
-        if stream is None:
-            for other in task.all_entries():
-                if other.state in (LOST, FREED) and self._is_known(other):
-                    self._awaits(other, task)
-                elif other.details is not None:
-                    other.details.recipe = None
-            task.kept = 0
-            return True
-        runs = task.runs_a_stream
-        stream.awaited[entry.id] = task.attempt
-        self._awaits(entry, task)
-        task.kept -= 1
-        return not runs
+    def _await_results(self, entry: Entry, task: Task) -> None:
+        """Note that `task` is to make a lost object again, and what else of its results is lost."""
+        places = set(entry.value[1]) if entry.state == LOST else set()
+        for other in self._results(task):
+            if other.state == STORED and places.issuperset(other.value[1]):
+                self.lost_at(other, other.value[1])
+            if other is entry or other.state == LOST:
+                self._await(other, task)
 
-    def _awaits(self, entry: Entry, task: Task) -> None:
+    def _await(self, entry: Entry, task: Task) -> None:
         entry.state, entry.value, entry.task = PENDING, None, task
         entry.more().recipe = None
+        task.kept -= 1
+        if task.stream is not None:
+            task.stream.awaited[entry.id] = task.attempt
+
+    def _results(self, task: Task) -> list[Entry]:
+        """Return those results of a task that anything still knows."""
+        if task.stream is None:
+            return [entry for entry in task.all_entries() if self._is_known(entry)]
+        ids = (object_id(task.id, index) for index in range(1, task.stream.received + 1))
+        return [entry for entry in map(self._ownership.objects.get, ids) if entry is not None]
+
+    def _forget_results(self, task: Task) -> None:
+        task.kept = 0
+        for entry in task.all_entries():
+            if entry.details is not None:
+                entry.details.recipe = None
 
     def _renew(self, task: Task) -> None:
         """Make a task that has ended one that has not begun."""
@@ -189,11 +206,11 @@ class Lineage:
         if left:
             self._ownership.keep_at(entry.id, left[0])
         else:
-            entry.state = LOST
+            entry.state, entry.value = LOST, (size, known)
 
 
 def _why_not(entry: Entry, task: Task | None) -> str:
-    """Return why a lost object can't be made again, or nothing."""
+    """Return why a lost object can't be made again: it has no recipe, or one that may not run any more."""
     if task is None:
         how = "freed" if entry.state == FREED else "on a node that is gone"
         return (
@@ -201,9 +218,7 @@ def _why_not(entry: Entry, task: Task | None) -> str:
             "0 or used up), so nothing could make it again; keep what must survive a node in files, or have a task "
             "make it that may run again"
         )
-    if task.retries == 0:
-        return (
-            f"the node that had it is gone, and its task {task.name}() may not run again: its max_retries are used up "
-            "(give it more to have it made again)"
-        )
-    return ""
+    return (
+        f"the node that had it is gone, and its task {task.name}() may not run again: its max_retries are used up "
+        "(give it more to have it made again)"
+    )

@@ -27,7 +27,8 @@ FAILED = 3
 _log = Logger("kernel.runtime")
 
 LOST = 4
-"""At the owner: it was stored, and the last node that had it is gone. It is made again when somebody asks for it."""
+"""At the owner: it was stored, and the last nodes that had it are gone. It is made again when somebody asks for it.
+`value` is as it was."""
 FREED = 5
 """At the owner: nobody needs the value any more, but it may have to be made again for that of others (`lineage`)."""
 

@@ -47,6 +47,7 @@ class Task:
         self.holds: list[Entry] | None = None
         self.kept = 0
         self.ingredients: list[tuple[Entry, bool]] | None = None
+        """What it needs to run again (see `lineage`): a list once it has ended, if it may."""
         self.entries: Entry | list[Entry] = ()  # type: ignore[assignment]
         self.waiting = 0
         self.weight = 0
@@ -64,11 +65,6 @@ class Task:
     def name(self) -> str:
         """What people call it."""
         return f"{self.actor}.{self.definition.name}" if self.actor else self.definition.name
-
-    @property
-    def runs_a_stream(self) -> bool:
-        """Whether it is a generator that has not ended, or runs again."""
-        return self.stream is not None and (not self.stream.finished or bool(self.stream.awaited))
 
     def all_entries(self) -> list[Entry]:
         """Return the entries of its results."""

@@ -47,7 +47,7 @@ class TaskTable:
         self.keep_recipe: Callable[[Task], bool] = lambda task: False
         """Asked when a task has ended; after a yes, what it held is held on (`kernel.runtime.lineage`)."""
         self.keep_item: Callable[[Task, Entry], None] = lambda task, entry: None
-        self.on_items_missing: Callable[[Task], None] = lambda task: None
+        self.recover_items: Callable[[Stream], None] = lambda stream: None
         """Called when a generator has ended that was to give single items once more, and did not."""
         self.arguments = TaskArguments(process, ownership, store, serializer)
         self.budget = self.arguments.budget
@@ -143,7 +143,7 @@ class TaskTable:
                 self._gather(task)
         else:
             for entry, result, refs in zip(task.all_entries(), results, carried, strict=False):
-                if entry.state == PENDING:
+                if entry.state in (PENDING, LOST):
                     self.ownership.settle(entry, result, refs, sender, entry.id)
                 else:  # of a task that ran again because another result of it was lost
                     self.ownership.discard(entry.id, result, refs, sender)
@@ -224,7 +224,7 @@ class TaskTable:
         self.budget.end(task)
         self.on_finished(task)
         if task.stream is not None and task.stream.awaited:
-            self.on_items_missing(task)
+            self.recover_items(task.stream)
 
     # -- streams ---------------------------------------------------------------------------------------------------
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import numpy
 import pytest
 
 import kernel
+from kernel.runtime.current import get_runtime
 from kernel.testing import Cluster
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -186,6 +188,46 @@ def test_a_dynamic_number_of_lost_results(doomed, tmp_path):
     doomed()
     assert values(refs) == [0, 1, 2, 3]
     assert values(list(kernel.get(outer))) == [0, 1, 2, 3]
+
+
+@pytest.fixture
+def deaf(cluster: Cluster):
+    """Until the end the driver hears of no node that is gone: it finds out object by object."""
+    told = get_runtime().io.on_place_lost  # type: ignore[attr-defined]
+    heard, told[:] = list(told), []
+    yield
+    told[:] = heard
+
+
+@pytest.mark.parametrize("number", [6, "dynamic"])
+def test_results_found_lost_one_after_the_other_are_made_again_by_one_run(doomed, deaf, tmp_path, number):
+    """There are more of them than the task has retries."""
+    made = count.options(num_returns=number, **THERE).remote(tmp_path, 6)
+    refs = list(kernel.get(made)) if number == "dynamic" else made
+    kernel.wait(refs, num_returns=6, fetch_local=False)
+    doomed()
+    assert [values([ref]) for ref in refs] == [[index] for index in range(6)]
+    assert runs(tmp_path, "item0") == 2
+
+
+def test_items_asked_for_while_their_generator_runs_again_wait_for_that_run(doomed, tmp_path):
+    @kernel.remote(num_cpus=0, num_returns="streaming")
+    def hesitant(directory):
+        note(directory, "run")
+        for index in range(6):
+            while runs(directory, "run") > 1 and not runs(directory, f"go{index}"):
+                time.sleep(0.01)
+            yield numpy.full(LENGTH, index)
+
+    refs = list(hesitant.options(**THERE).remote(tmp_path))
+    doomed()
+    made = []
+    for index, ref in enumerate(refs):
+        asked = ref.future()
+        note(tmp_path, f"go{index}")
+        made.append(int(asked.result(timeout=60)[0]))
+    assert made == list(range(6))
+    assert runs(tmp_path, "run") == 2
 
 
 def test_a_generator_that_yields_less_the_second_time(doomed, tmp_path):
