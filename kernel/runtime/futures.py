@@ -18,15 +18,15 @@ class Futures:
     """Tells others when a value is there, without a thread that waits for it.
 
     `when_ready(entry, callback)` calls back once, now or from the thread that learns of the value; `load(entry)`
-    returns it; `attend()` has somebody read what comes. Values are loaded, and whoever waits for a future called,
-    elsewhere: that thread holds the process's lock, and both may block.
+    returns it; `attend()` has somebody read what comes, where nobody does it all the time. Values are loaded, and
+    whoever waits for a future called, elsewhere: that thread holds the process's lock, and both may block.
     """
 
     def __init__(
         self,
         when_ready: Callable[[Entry, Callable[[Entry], None]], None],
         load: Callable[[Entry], Any],
-        attend: Callable[[], None],
+        attend: Callable[[], None] = lambda: None,
     ) -> None:
         self._when_ready = when_ready
         self._load = load
