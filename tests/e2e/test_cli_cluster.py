@@ -436,7 +436,8 @@ def test_a_head_is_started_again_on_a_machine_that_died(head: CommandLine, other
     second: Any = head.start("--port", port, "--metadata-path", str(metadata))
     assert token_of(head) == token and second["node_id"] != first["node_id"]
     assert count(program) == 2
-    assert states(head) == {first["node_id"]: "DEAD", joined["node_id"]: "ALIVE", second["node_id"]: "ALIVE"}
+    known = {first["node_id"]: "DEAD", joined["node_id"]: "ALIVE", second["node_id"]: "ALIVE"}
+    wait_until(lambda: states(head) == known, SECONDS, "the node to come back")
     (dead,) = [row for row in head.json("status")["nodes"] if row["State"] == "DEAD"]
     assert dead["Cause"] == "it was beside a head that was killed with it"
     again = head.program(COUNTER)
