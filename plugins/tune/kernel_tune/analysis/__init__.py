@@ -1,0 +1,1 @@
+"""Analysis: finished experiments as objects, tables and pictures."""

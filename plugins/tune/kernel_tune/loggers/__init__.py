@@ -1,0 +1,1 @@
+"""Loggers: what trials report, written where people and other programs read it."""

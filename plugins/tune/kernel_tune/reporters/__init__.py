@@ -1,0 +1,1 @@
+"""Reporters: what is shown of an experiment as it runs."""
