@@ -12,7 +12,7 @@ from kernel_tune.trial import Trial
 
 
 class Controller(Protocol):
-    """What a scheduler sees of the experiment, and may ask for. The requests take effect after the scheduler returns."""
+    """What a scheduler sees of the experiment, and may ask for; requests take effect after the scheduler returns."""
 
     def get_trials(self) -> Sequence[Trial]:
         """Return all trials, in the order in which they were made."""
@@ -42,14 +42,14 @@ class Controller(Protocol):
         """Have a trial go on with other resources: it is paused if it runs, and started again when they are free."""
 
     def write_line(self, file_name: str, line: str) -> None:
-        """Append a line to a file in the experiment's directory. Nothing is written twice when an experiment resumes."""
+        """Append a line to a file in the experiment's directory; when an experiment resumes nothing is written twice."""
 
 
 class TrialScheduler:
     """Decides what goes on, and what runs next.
 
-    The trial loop calls it from one thread. It reads no clock: times come with the results (`time_attr`). What is random
-    comes from a generator made from `seed`. The same calls must give the same answers: an experiment resumes by giving
+    The trial loop calls it from one thread. It reads no clock: times come with the results (`time_attr`). Random values
+    come from a generator made from `seed`. The same calls must give the same answers: an experiment resumes by giving
     a scheduler the same calls again. `runner` is a `Controller`.
     """
 
