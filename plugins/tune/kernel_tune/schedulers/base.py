@@ -42,7 +42,7 @@ class Controller(Protocol):
         """Have a trial go on with other resources: it is paused if it runs, and started again when they are free."""
 
     def write_line(self, file_name: str, line: str) -> None:
-        """Append a line to a file in the experiment's directory; when an experiment resumes nothing is written twice."""
+        """Append a line to a file in the experiment's directory; a resumed experiment writes nothing twice."""
 
 
 class TrialScheduler:
