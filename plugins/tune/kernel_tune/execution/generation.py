@@ -14,7 +14,9 @@ from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.result import Result
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import FINISHED, Searcher
-from kernel_tune.search_space import evaluated_parameters, experiment_tag, has_choices
+from kernel_tune.result import flatten
+from kernel_tune.search_space.paths import has_choices
+from kernel_tune.search_space.tags import evaluated_parameters, experiment_tag
 from kernel_tune.trial import Trial
 
 _LONGEST_NAME = 100
@@ -32,10 +34,12 @@ class TrialMaker:
         """Return the id of a trial that is about to be made: eight hexadecimal digits."""
         return f"{self._random.getrandbits(32):08x}"
 
-    def make(self, spec: ExperimentSpec, trial_id: str, config: dict[str, Any]) -> Trial:
-        """Return a trial of an experiment with this configuration."""
-        config = config if isinstance(config, dict) else dict(config)
-        evaluated = evaluated_parameters(spec.space, config)
+    def make(
+        self, spec: ExperimentSpec, trial_id: str, config: dict[str, Any], evaluated: dict[str, Any] | None = None
+    ) -> Trial:
+        """Return a trial of an experiment with this configuration; `evaluated` is what was chosen of it."""
+        if evaluated is None:
+            evaluated = evaluated_parameters(spec.space, config)
         trial = Trial(
             spec.trainable_name,
             config,
@@ -120,11 +124,13 @@ class SearchGenerator(SearchAlgorithm):
                 f"{type(self.searcher).__name__}.suggest() returned {type(config).__name__}: it returns a dict, None when "
                 "there is nothing just now, or Searcher.FINISHED"
             )
+        evaluated = None
         if self._merges:
+            evaluated = flatten(config)
             config = _merged(self.spec.space, config)
         self._made += 1
         self._own.add(trial_id)
-        return self._maker.make(self.spec, trial_id, config)
+        return self._maker.make(self.spec, trial_id, config, evaluated)
 
     def is_finished(self) -> bool:
         """Return whether there will be no further trial."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernel_tune.errors import TuneError
 from kernel_tune.execution.checkpoint_book import CheckpointBook
 from kernel_tune.execution.instructions import (
     Continue,
@@ -456,7 +455,7 @@ class TrialLoop:
             CheckpointBook(policy.keep, policy.score_attribute, policy.lowest),
         )
         if spec.restore_path:
-            progress.state = Saved(0, spec.restore_path)
+            progress.state = progress.first_state = Saved(0, spec.restore_path)
         self.trials.append(trial)
         self._by_id[trial.trial_id] = trial
         self._live[trial.trial_id] = trial
@@ -464,6 +463,24 @@ class TrialLoop:
         self._pending += 1
         self._may_start = True
         self.scheduler.on_trial_add(self, trial)
+
+    # -- after a kill ----------------------------------------------------------------------------------------------
+
+    def adopt(self, fresh: TrialLoop) -> None:
+        """Take from a loop that was made anew what is not written down: what trainables are and need."""
+        for name, spec in self.specs.items():
+            known = fresh.specs.get(name)
+            if known is not None:
+                spec.trainable, spec.resources = known.trainable, known.resources
+
+    def forget_states_in_memory(self) -> None:
+        """The states that were in memory are gone: trials go on from what they have on disk, or from the beginning."""
+        for trial in self._live.values():
+            progress = self._progress[trial.trial_id]
+            if progress.state is None or not progress.state.is_in_memory:
+                continue
+            kept = progress.book.newest
+            progress.state, progress.state_results = (kept.saved, kept.results) if kept else (progress.first_state, 0)
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -474,6 +491,10 @@ class TrialLoop:
     def progress_of(self, trial: Trial) -> Progress:
         """Return what is known of a trial beside what everybody sees."""
         return self._progress[trial.trial_id]
+
+    def could_run(self, trial: Trial) -> bool:
+        """Return whether all machines together have what a trial needs."""
+        return self.room.could_fit(self._progress[trial.trial_id].demand)
 
     @property
     def is_finished(self) -> bool:
@@ -516,10 +537,3 @@ class TrialLoop:
 
 def _listed(demand: Demand) -> str:
     return ", ".join(f"{amount:g} {name}" for name, amount in sorted(demand.items())) or "nothing"
-
-
-def no_resources(trial: Trial, loop: TrialLoop) -> TuneError:
-    """Return the error of a trial that no machine has room for."""
-    return TuneError(
-        f"{loop.why_stuck()}: ask for less (resources_per_trial), add machines, or say queue_trials=True to wait for some"
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import queue
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +47,8 @@ class Processes:
 
     def __init__(self, trainables: dict[str, Any], reuse: bool = False, many_nodes: bool = False) -> None:
         self.arrivals: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._trainables = trainables
+        self.trainables = trainables
+        """References to the classes, by name."""
         self._reuse = reuse
         self._many_nodes = many_nodes
         self._of_trial: dict[str, Process] = {}
@@ -56,6 +56,10 @@ class Processes:
         self._ending: dict[int, Process] = {}
         self._number = 0
         self._actor_class = kernel.remote(TrialActor)
+
+    def has(self, trial: Trial) -> bool:
+        """Return whether a trial has a process."""
+        return trial.trial_id in self._of_trial
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
@@ -213,5 +217,3 @@ def _options(demand: Demand) -> dict[str, Any]:
 
 
 _NAMES = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory", "object_store_memory": "object_store_memory"}
-
-Callback = Callable[[Arrival], None]

@@ -28,6 +28,8 @@ class Progress:
     book: CheckpointBook
     state: Saved | None = None
     """Where the trial goes on from when it runs again."""
+    first_state: Saved | None = None
+    """What it was to begin with."""
     state_results: int = 0
     """How many results it had reported in that state."""
     donor: Kept | None = None

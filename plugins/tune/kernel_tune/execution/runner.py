@@ -35,7 +35,7 @@ from kernel_tune.execution.processes import Processes
 from kernel_tune.result import Result
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.storage.experiment_files import ExperimentFiles
-from kernel_tune.stoppers import Stopper
+from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper
 from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
 from kernel_tune.trainable.place import Place
 from kernel_tune.trial import Status, Trial
@@ -44,6 +44,8 @@ _log = logging.getLogger("kernel.tune")
 
 _END_SECONDS = 10.0
 """How long the cleanup of trials may take when the experiment has ended."""
+_LOCAL = (NoopStopper, DictionaryStopper)
+"""Stop criteria that the process of a trial knows of."""
 _LOOK_SECONDS = 0.5
 """How often the runner looks around when nothing comes."""
 
@@ -79,7 +81,7 @@ class Runner:
         loop: TrialLoop,
         files: ExperimentFiles,
         trainables: dict[str, Any],
-        stopper: Stopper,
+        stoppers: dict[str, Stopper],
         callbacks: Sequence[Callback] = (),
         options: RunOptions | None = None,
         report: Callable[[TrialLoop, bool], None] = lambda loop, done: None,
@@ -90,7 +92,7 @@ class Runner:
         self.options = options or RunOptions()
         self.interrupted = False
         self.commands: queue.SimpleQueue[Callable[[], list[Instruction] | None]] = queue.SimpleQueue()
-        self._stopper = stopper
+        self._stoppers = stoppers
         self._callbacks = list(callbacks)
         self._report = report
         self._clock = clock
@@ -118,7 +120,7 @@ class Runner:
     def _must_decide(self) -> bool:
         """Return whether each result has to be decided about before its trial goes on."""
         decides = type(self.loop.scheduler).on_trial_result is not TrialScheduler.on_trial_result
-        return decides or not self._stopper.is_local
+        return decides or any(type(stopper) not in _LOCAL for stopper in self._stoppers.values())
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -223,8 +225,14 @@ class Runner:
             self._ask(trial, self._order(trial))  # it reported nothing yet
             return
         self._processes.receive(trial, answer)
-        verdicts = [bool(self._stopper(trial_id, result)) for result in answer.results]
-        self._hear("answer", trial_id, answer, verdicts, bool(answer.results) and self._stopper.stop_all())
+        verdicts, stop_all = self._judge(trial, answer)
+        self._hear("answer", trial_id, answer, verdicts, stop_all)
+
+    def _judge(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
+        """Return after which results a stop criterion ends the trial, and whether all are to end."""
+        stopper = self._stoppers[self.loop.progress_of(trial).spec.name]
+        verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
+        return verdicts, bool(answer.results) and bool(stopper.stop_all())
 
     def _hear(self, event: str, *arguments: Any) -> None:
         """Write an event down, tell the loop, and do what it says."""
@@ -404,8 +412,7 @@ class Runner:
             trial = self.loop.find(trial_id)
             assert trial is not None
             self._processes.receive(trial, answer)
-            verdicts = [bool(self._stopper(trial_id, result)) for result in answer.results]
-            arguments = (trial_id, answer, verdicts, False)
+            arguments = (trial_id, answer, *self._judge(trial, answer))
             self.files.add(("answer", *_for_log(arguments)))
             for instruction in self._tell("answer", *arguments):
                 if isinstance(instruction, Notify):
@@ -424,7 +431,7 @@ class Runner:
             callback.flush()
         state = {
             "loop": self.loop,
-            "stopper": self._stopper,
+            "stoppers": self._stoppers,
             "lines": self._lines,
             "used_seconds": self.used_seconds,
             "callbacks": [callback.get_state() for callback in self._callbacks],
@@ -442,7 +449,7 @@ class Runner:
         state = self.files.read_snapshot()
         old, self.loop = self.loop, state["loop"]
         self.loop.adopt(old)
-        self._stopper = state["stopper"]
+        self._stoppers = state["stoppers"]
         self._used_seconds = state["used_seconds"]
         self._lines = state["lines"]
         for name in os.listdir(self.files.directory):
@@ -458,8 +465,9 @@ class Runner:
         """Tell the loop what it was told before; only what is written down of it is done."""
         event, *arguments = record
         if event == "answer":
-            for result in arguments[1].results:
-                self._stopper(arguments[0], result)
+            trial = self.loop.find(arguments[0])
+            if trial is not None:
+                self._judge(trial, arguments[1])  # for what the stopper remembers; what it said is in the log
         try:
             instructions = self._tell(event, *arguments)
         except KeyError as error:

@@ -168,6 +168,7 @@ class TrialActor:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+        trainable.checkpoint_is_there(path)
         return self._sent(Saved(trainable.iteration, path), order)
 
     def _sent(self, saved: Saved, order: Order) -> Saved:

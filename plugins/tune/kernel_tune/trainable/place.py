@@ -18,6 +18,8 @@ class Place:
     experiment_name: str | None = None
     logdir: str = ""
     resources: Any = None
+    upload_dir: str = ""
+    """Where the experiment's files are copied to, if anywhere."""
     node_ip: str = "127.0.0.1"
     hostname: str = field(default_factory=socket.gethostname)
 

@@ -62,7 +62,7 @@ class Trainable:
     """
 
     # In the class, for subclasses whose __init__ does not call this one's.
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
     _place: Place | None = None
     _logger: Any = None
     _iteration = 0
@@ -204,7 +204,12 @@ class Trainable:
         progress = {name: getattr(self, name) for name in _PROGRESS}
         with open(os.path.join(directory, _PROGRESS_FILE), "wb") as file:
             pickle.dump({"progress": progress, "inside": inside, "is_dict": isinstance(value, dict)}, file)
+        if checkpoint_dir is None:
+            self.checkpoint_is_there(directory)
         return os.path.join(directory, inside) if inside else directory
+
+    def checkpoint_is_there(self, path: str) -> None:
+        """A checkpoint has been written completely, and has its name: for trainables that copy it elsewhere."""
 
     def restore(self, checkpoint_path: Any) -> None:
         """Go on from what `save` has returned, or from a `Checkpoint`."""
