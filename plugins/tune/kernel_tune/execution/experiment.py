@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_tune.execution.plan import ExperimentPlan, results_directory
+from kernel_tune.execution.plan import ExperimentPlan
 from kernel_tune.execution.spec import CheckpointPolicy
+from kernel_tune.storage.experiment_files import results_directory
 from kernel_tune.trainable.registry import name_of, register_trainable
 
 

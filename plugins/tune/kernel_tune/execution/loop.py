@@ -22,7 +22,7 @@ from kernel_tune.execution.instructions import (
     Stop,
     Write,
 )
-from kernel_tune.execution.progress import Copy, Progress
+from kernel_tune.execution.progress import Copy, Progress, Replacement
 from kernel_tune.execution.resources import Demand, Room, make_request, total
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.result import EXPERIMENT_TAG, Result
@@ -256,9 +256,8 @@ class TrialLoop:
         elif progress.copies:
             self._ask(trial, progress, "save", Save(trial, "disk"))
         elif progress.pause_asked:
-            self._ask(trial, progress, "pause", Save(trial, "memory"))
-        elif progress.load_asked:
-            progress.load_asked, progress.state_results = False, trial.results
+            self._ask(trial, progress, "pause", Save(trial, "disk" if self.scheduler.copies_states else "memory"))
+        elif self._replace(trial, progress):
             self._ask(trial, progress, "train", Load(trial, progress.state))
         else:
             self._ask(trial, progress, "train", Continue(trial))
@@ -270,6 +269,7 @@ class TrialLoop:
 
     def _ask(self, trial: Trial, progress: Progress, what: str, instruction: Instruction) -> None:
         progress.waits_for = what
+        progress.saves_to = instruction.where if isinstance(instruction, Save) else ""
         self.outstanding[trial.trial_id] = None
         self._instructions.append(instruction)
 
@@ -295,7 +295,7 @@ class TrialLoop:
             self._give_copy(progress, copy)
 
     def _give_copy(self, giver: Progress, copy: Copy) -> None:
-        """Have a trial go on from what another saved last: a running one is loaded with it, another starts from it.
+        """Have a trial go on from what another saved last, now or when its process has done what it was asked.
 
         Where nothing was saved the trial goes on as it is.
         """
@@ -304,18 +304,28 @@ class TrialLoop:
         if trial.is_finished:
             return
         if giver.state is not None:
-            trial.config = copy.config
-            if copy.tag:
-                trial.experiment_tag = f"{trial.experiment_tag.split('@')[0]}@{copy.tag}"
-            self._leave_donor(progress)
-            donor = giver.book.newest
-            if donor is not None and giver.state is donor.saved:
-                progress.donor = donor
+            newest = giver.book.newest
+            donor = newest if newest is not None and giver.state is newest.saved else None
+            if donor is not None:
                 donor.users += 1
-            progress.state, progress.state_results = giver.state, trial.results
-            progress.load_asked = trial.status is Status.RUNNING
+            progress.replacement = Replacement(copy, giver.state, donor)
         if trial.status is Status.RUNNING:
             self._go_on_if_idle(trial)
+        else:
+            self._replace(trial, progress)
+
+    def _replace(self, trial: Trial, progress: Progress) -> bool:
+        """Give a trial the state and configuration that it is to go on with; return whether there was one."""
+        if progress.replacement is None:
+            return False
+        copy, state, donor = progress.replacement
+        progress.replacement = None
+        self._leave_donor(progress)
+        progress.donor, progress.state, progress.state_results = donor, state, trial.results
+        trial.config = copy.config
+        if copy.tag:
+            trial.experiment_tag = f"{trial.experiment_tag.split('@')[0]}@{copy.tag}"
+        return True
 
     def _leave_donor(self, progress: Progress) -> None:
         if progress.donor is not None:
@@ -388,7 +398,7 @@ class TrialLoop:
     def _leave(self, trial: Trial, progress: Progress, status: Status) -> None:
         """A running trial runs no longer."""
         self._may_start = True
-        progress.load_asked = False
+        self._replace(trial, progress)
         self.room.give_back(progress.demand)
         self._running -= 1
         trial.status = status

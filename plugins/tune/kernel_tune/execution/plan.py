@@ -21,14 +21,11 @@ from kernel_tune.result import flatten
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import Searcher
-from kernel_tune.storage.experiment_files import ExperimentFiles
+from kernel_tune.storage.experiment_files import ExperimentFiles, results_directory
 from kernel_tune.stoppers import Stopper, make_stopper
 from kernel_tune.trainable.function import FunctionTrainable
 from kernel_tune.trainable.registry import as_trainable, find_trainable, name_of
 from kernel_tune.trial import Trial
-
-RESULTS_VARIABLE = "TUNE_RESULT_DIR"
-
 
 @dataclass
 class ExperimentPlan:
@@ -63,12 +60,15 @@ class RunPlan:
     max_concurrent: int = 0
     seed: int | None = None
     callbacks: Sequence[Callback] = ()
-    reporter: Any = None
-    verbose: int | None = None
+    report: Callable[[TrialLoop, float, bool], None] = lambda loop, seconds, done: None
+    """Shows where the experiment stands: the loop, how many seconds it took, whether it has ended."""
     resume: bool | str = False
     concurrent: bool = True
     with_server: bool = False
     server_port: int = 4321
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What `Tuner.restore` needs."""
+    syncer: Any = "auto"
     options: RunOptions = field(default_factory=RunOptions)
 
 
@@ -88,11 +88,6 @@ class Outcome:
         return self.loop.trials
 
 
-def results_directory() -> str:
-    """Return where experiments are by default."""
-    return os.path.expanduser(os.environ.get(RESULTS_VARIABLE) or "~/kernel_results")
-
-
 def execute(plan: RunPlan) -> Outcome:
     """Run to the end. Starts a session of kernel if there is none. Raises TuneError for what can't be run."""
     specs: list[ExperimentSpec] = []
@@ -110,7 +105,7 @@ def execute(plan: RunPlan) -> Outcome:
     seed = plan.seed if plan.seed is not None else random.SystemRandom().getrandbits(32)
     loop = _loop(plan, specs, seed)
     files = ExperimentFiles(specs[0].local_dir)
-    runner = Runner(loop, files, trainables, stoppers, plan.callbacks, plan.options, plan.reporter or _silent)
+    runner = Runner(loop, files, trainables, stoppers, plan.callbacks, plan.options, plan.report)
     resumes = _resumes(plan.resume, files)
     for callback in plan.callbacks:
         callback.setup(
@@ -128,10 +123,6 @@ def execute(plan: RunPlan) -> Outcome:
         runner.begin()
     runner.run()
     return Outcome(runner.loop, files.directory, runner.interrupted, runner.used_seconds, trainables)
-
-
-def _silent(loop: TrialLoop, done: bool) -> None:
-    """Show nothing."""
 
 
 def _resumes(resume: bool | str, files: ExperimentFiles) -> bool:

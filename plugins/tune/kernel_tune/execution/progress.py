@@ -19,6 +19,14 @@ class Copy(NamedTuple):
     tag: str
 
 
+class Replacement(NamedTuple):
+    """Another's state and configuration, for a trial to go on with; `donor` is the checkpoint, where it is one."""
+
+    copy: Copy
+    state: Saved
+    donor: Kept | None
+
+
 @dataclass
 class Progress:
     """Where a trial stands, for the loop."""
@@ -36,9 +44,11 @@ class Progress:
     """The checkpoint of another trial that it goes on from."""
     waits_for: str = ""
     """What was asked of its process: "train", "pause", "save" or "end"; nothing if it is not asked anything."""
+    saves_to: str = ""
+    """Where it was asked to save, if that is what it was asked."""
     stop_asked: bool = False
     pause_asked: bool = False
-    load_asked: bool = False
-    """Whether its process is to take `state` before it trains on."""
+    replacement: Replacement | None = None
+    """What it is to go on from, as soon as what its process was asked is done."""
     copies: list[Copy] = field(default_factory=list)
     """Which trials are to go on from its state, as soon as it has saved."""

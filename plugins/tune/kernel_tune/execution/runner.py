@@ -74,7 +74,7 @@ class _Asked:
 
 
 class Runner:
-    """Runs one experiment to its end. `report(loop, done)` is called often, and shows what it likes."""
+    """Runs one experiment to its end. `report(loop, seconds, done)` is called often, and shows what it likes."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Runner:
         stoppers: dict[str, Stopper],
         callbacks: Sequence[Callback] = (),
         options: RunOptions | None = None,
-        report: Callable[[TrialLoop, bool], None] = lambda loop, done: None,
+        report: Callable[[TrialLoop, float, bool], None] = lambda loop, seconds, done: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.loop = loop
@@ -169,7 +169,7 @@ class Runner:
             callback.on_experiment_end(self.loop.trials)
         self._write_snapshot()
         self.files.close()
-        self._report(self.loop, True)
+        self._report(self.loop, self.used_seconds, True)
 
     def _step(self, interrupts: Interrupts) -> None:
         """Wait for answers, and take all that are there."""
@@ -184,7 +184,7 @@ class Runner:
         self._look_around()
         for callback in self._callbacks:
             callback.on_step_end(self._steps, self.loop.trials)
-        self._report(self.loop, False)
+        self._report(self.loop, self.used_seconds, False)
 
     def _arrivals(self, interrupts: Interrupts) -> list[Any]:
         found: list[Any] = []
@@ -487,8 +487,7 @@ class Runner:
         assert trial is not None
         progress = self.loop.progress_of(trial)
         skip = trial.results - progress.state_results
-        where = {"pause": "memory", "save": "disk", "end": "disk"}.get(progress.waits_for, "")
-        self._start(Start(trial, progress.state, skip), trains=not where, save=where)
+        self._start(Start(trial, progress.state, skip), trains=not progress.saves_to, save=progress.saves_to)
 
 
 def _for_log(arguments: tuple[Any, ...]) -> tuple[Any, ...]:

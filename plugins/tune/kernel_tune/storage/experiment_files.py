@@ -22,7 +22,13 @@ from kernel_tune.storage import event_log
 LOG_FILE = "experiment.log"
 SNAPSHOT_FILE = "experiment.pkl"
 STATE_FILE = "experiment_state.json"
-TRAINABLE_FILE = "trainable.pkl"
+SETTINGS_FILE = "tuner.pkl"
+RESULTS_VARIABLE = "TUNE_RESULT_DIR"
+
+
+def results_directory() -> str:
+    """Return where experiments are by default."""
+    return os.path.expanduser(os.environ.get(RESULTS_VARIABLE) or "~/kernel_results")
 
 
 class ExperimentFiles:
@@ -91,6 +97,23 @@ class ExperimentFiles:
                 f"{path} can't be read ({type(error).__name__}: {error}): it needs the same modules as the program that "
                 "wrote it"
             ) from error
+
+    def write_settings(self, settings: dict[str, Any]) -> bool:
+        """Write what a tuner was made with, for `Tuner.restore`; return False if that can't be pickled."""
+        try:
+            write_whole(self.path(SETTINGS_FILE), cloudpickle.dumps(settings, protocol=5))
+        except Exception:  # whatever a user's object raises when it is pickled
+            return False
+        return True
+
+    def read_settings(self) -> dict[str, Any]:
+        """Return what `write_settings` has written, nothing if that could not be or can't be read."""
+        try:
+            with open(self.path(SETTINGS_FILE), "rb") as file:
+                value: dict[str, Any] = pickle.load(file)
+            return value
+        except Exception:  # of another program, or not there
+            return {}
 
     def write_state(self, state: dict[str, Any]) -> None:
         """Write the state for people."""
