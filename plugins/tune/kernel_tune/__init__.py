@@ -17,8 +17,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "result": (),
     "schedulers": (),
+    "schedulers.registry": ("create_scheduler",),
     "search_space": (),
     "searchers": (),
+    "stopper": (),
+    "stoppers": ("Stopper",),
     "trial": ("Trial",),
 }
 _HOMES = {name: f"kernel_tune.{module}" for module, names in _MODULES.items() for name in names}
