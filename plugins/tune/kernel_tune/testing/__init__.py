@@ -1,0 +1,1 @@
+"""For people who write schedulers: a simulated experiment, and the conformance suite that every scheduler passes."""
