@@ -61,8 +61,12 @@ class AppendedFiles:
     def _opened(self, path: str) -> int:
         while len(self._open) >= self._most_open:
             self.close(next(iter(self._open)))
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        descriptor = self._open[path] = os.open(path, _FLAGS, 0o644)
+        try:
+            descriptor = os.open(path, _FLAGS, 0o644)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            descriptor = os.open(path, _FLAGS, 0o644)
+        self._open[path] = descriptor
         return descriptor
 
 
@@ -78,13 +82,14 @@ def cut(path: str, size: int) -> None:
 
 
 def write_whole(path: str, data: bytes) -> None:
-    """Write a file so that readers see all of the former one or all of this one."""
-    beside = f"{path}.tmp{os.getpid()}"
+    """Write a file so that readers of one that was there before see all of it or all of this one."""
+    beside = f"{path}.tmp{os.getpid()}" if os.path.exists(path) else path
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         with open(beside, "wb") as file:
             file.write(data)
-        os.replace(beside, path)
+        if beside != path:
+            os.replace(beside, path)
     except OSError as error:
         with contextlib.suppress(OSError):
             os.remove(beside)

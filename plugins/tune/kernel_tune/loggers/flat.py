@@ -8,9 +8,18 @@ from kernel_tune.result import CONFIG, Result, flatten
 
 
 def flat_of(result: Result) -> dict[str, Any]:
-    """Return a copy without the configuration, with nested dicts as keys like `a/b`."""
-    row = {key: value for key, value in result.items() if key != CONFIG}
-    for key, value in row.items():
-        if type(key) is not str or isinstance(value, dict):
-            return flatten(row)
+    """Return a copy without the configuration, with nested dicts as keys like `a/b`.
+
+    What `flatten` returns; a result that is flat already, as most are, costs little.
+    """
+    row: dict[str, Any] = {}
+    for key, value in result.items():
+        if isinstance(value, dict):
+            if key != CONFIG:
+                row.update(flatten({key: value}))
+        elif type(key) is str:
+            row[key] = value
+        else:
+            row[str(key)] = value
+    row.pop(CONFIG, None)
     return row
