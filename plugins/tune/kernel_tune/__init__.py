@@ -47,6 +47,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "stopper": (),
     "stoppers": ("Stopper",),
     "storage.checkpoint": ("Checkpoint",),
+    "track": (),
     "trainable": (),
     "trainable.durable": ("DurableTrainable",),
     "trainable.function": ("StatusReporter",),

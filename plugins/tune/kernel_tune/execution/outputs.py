@@ -11,7 +11,7 @@ from kernel_tune.callbacks import Callback
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.plan import Outcome, RunPlan
 from kernel_tune.loggers import callbacks_of
-from kernel_tune.reporters import ProgressReporter, default_reporter
+from kernel_tune.reporters import ProgressReporter, TrialProgressCallback, detect_reporter
 from kernel_tune.reporters.info import ExperimentInfo, node_memory
 from kernel_tune.settings import SyncConfig
 
@@ -23,12 +23,14 @@ def listeners(
     """Return the plan with its loggers, callbacks, reporter and copies."""
     given = [each for each in callbacks or () if each is not None]
     plan.callbacks = [*callbacks_of(loggers), *given]
+    if verbose > 1:
+        plan.callbacks.append(TrialProgressCallback())
     if isinstance(syncer, SyncConfig):
         plan.syncer, plan.sync_period = syncer.syncer, syncer.sync_period
     else:
         plan.syncer = syncer
     if verbose > 0 or reporter is not None:
-        plan.report = Reporting(reporter or default_reporter(verbose), plan)
+        plan.report = Reporting(reporter or detect_reporter(), plan)
     return plan
 
 
@@ -80,4 +82,6 @@ def analysis_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:
 
 def grid_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:
     """Return the `ResultGrid` of a run that has ended."""
-    return analysis_of(outcome, metric, mode)
+    from kernel_tune.analysis import ResultGrid  # see above
+
+    return ResultGrid(outcome.trials, metric, mode, path=outcome.directory)

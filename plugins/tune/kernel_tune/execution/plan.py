@@ -69,6 +69,7 @@ class RunPlan:
     settings: dict[str, Any] = field(default_factory=dict)
     """What `Tuner.restore` needs."""
     syncer: Any = "auto"
+    sync_period: float = 300.0
     options: RunOptions = field(default_factory=RunOptions)
 
 

@@ -31,6 +31,8 @@ class TrialFileLogger(LoggerCallback, Generic[FileT]):
     not. What the file lacks comes from the `history` that the experiment gives.
     """
 
+    hears_again = True
+
     def __init__(self) -> None:
         self._files = AppendedFiles()
         self._trials: dict[Trial, FileT] = {}
