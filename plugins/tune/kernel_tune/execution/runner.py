@@ -364,9 +364,8 @@ class Runner:
                 trial.extra["exports"] = self._processes.export(trial, stop.exports)
             except Exception as error:
                 _log.warning("trial %s could not export its model: %s", trial, error)
-        failed = trial.status is Status.ERROR or (trial.status is Status.PENDING and trial.error_message != "")
         self._asked.pop(trial.trial_id, None)
-        self._processes.end(trial, gently=not failed, keep=not failed)
+        self._processes.end(trial, keep=not stop.failed)
 
     def _write(self, write: Write) -> None:
         with open(self.files.path(write.file_name), "a", encoding="utf-8") as file:
