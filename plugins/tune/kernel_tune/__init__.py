@@ -6,6 +6,7 @@ Each name is in a file of its own, and is loaded when it is first used.
 from typing import Any
 
 _MODULES: dict[str, tuple[str, ...]] = {
+    "analysis": ("Analysis", "ExperimentAnalysis", "Result", "ResultGrid"),
     "callbacks": ("Callback",),
     "errors": (
         "CheckpointError",
@@ -19,6 +20,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "execution.resources": ("PlacementGroupFactory", "Resources"),
     "execution.run": ("run", "run_experiments"),
     "execution.tuner": ("Tuner",),
+    "loggers": (),
+    "reporters": (
+        "CLIReporter",
+        "JupyterNotebookReporter",
+        "ProgressReporter",
+    ),
     "result": (),
     "schedulers": (),
     "schedulers.registry": ("create_scheduler",),
