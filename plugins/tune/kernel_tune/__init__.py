@@ -36,7 +36,21 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "sample_from",
         "uniform",
     ),
-    "searchers": (),
+    "searchers": (
+        "BOHBSearch",
+        "BasicVariantGenerator",
+        "CMAESSearch",
+        "ConcurrencyLimiter",
+        "GPSearch",
+        "GridSearch",
+        "NelderMeadSearch",
+        "RandomSearch",
+        "Repeater",
+        "Searcher",
+        "SobolSearch",
+        "TPESearch",
+    ),
+    "testing": (),
     "trial": ("Trial",),
 }
 _HOMES = {name: f"kernel_tune.{module}" for module, names in _MODULES.items() for name in names}

@@ -1,0 +1,1 @@
+"""For authors of searchers: the conformance suite that tune's own pass, too."""
