@@ -125,7 +125,7 @@ def _digits() -> tuple[Any, Any]:
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
-    return images[:600] / 16, labels[:600]
+    return images[:400] / 16, labels[:400]
 
 
 def svm(config: dict[str, Any]) -> float:
@@ -142,10 +142,10 @@ def boosting(config: dict[str, Any]) -> float:
     from sklearn.model_selection import cross_val_score
 
     model = GradientBoostingClassifier(
-        n_estimators=12, learning_rate=config["rate"], max_depth=config["depth"], subsample=config["subsample"],
+        n_estimators=6, learning_rate=config["rate"], max_depth=config["depth"], subsample=config["subsample"],
         max_features=config["features"], random_state=0,
     )  # fmt: skip
-    return float(1 - cross_val_score(model, *_digits(), cv=3).mean())
+    return float(1 - cross_val_score(model, *_digits(), cv=2).mean())
 
 
 FUNCTIONS = [
@@ -193,7 +193,7 @@ FUNCTIONS = [
         "boosting on digits",
         {
             "rate": tune.loguniform(1e-3, 1),
-            "depth": tune.randint(1, 7),
+            "depth": tune.randint(1, 6),
             "subsample": tune.uniform(0.3, 1),
             "features": tune.quniform(0.1, 1, 0.1),
         },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -75,14 +76,47 @@ def skopt_gp(function: Function, seed: int, budget: int) -> float:
     best = math.inf
     for _ in range(budget):
         asked = optimizer.ask()
-        units = [
-            value if not parameter.cells else (parameter.edges[value] + parameter.edges[value + 1]) / 2
-            for value, parameter in zip(asked, flat.parameters, strict=True)
-        ]
-        shown, true = evaluate(flat.config(flat.settled(np.array([units], float))[0], generator))
+        shown, true = evaluate(_config_of(flat, asked, generator))
         optimizer.tell(asked, shown)
         best = min(best, true)
     return best
+
+
+def hpbandster_bohb(function: Function, seed: int, budget: int) -> float:
+    """The model of BOHB's authors, on the flat space, at one budget."""
+    import ConfigSpace
+    from hpbandster.optimizers.config_generators.bohb import BOHB
+
+    flat = FlatSpace(function.space)
+    space = ConfigSpace.ConfigurationSpace(seed=seed)
+    for number, parameter in enumerate(flat.parameters):
+        if parameter.is_categorical:
+            space.add(ConfigSpace.CategoricalHyperparameter(f"x{number}", list(range(parameter.cells))))
+        elif parameter.cells:
+            space.add(ConfigSpace.UniformIntegerHyperparameter(f"x{number}", 0, parameter.cells - 1))
+        else:
+            space.add(ConfigSpace.UniformFloatHyperparameter(f"x{number}", 0.0, 1.0))
+    np.random.seed(seed)  # It draws from the global state.
+    model = BOHB(space)
+    evaluate, generator = function.seeded(seed), np.random.default_rng(seed)
+    best = math.inf
+    for _ in range(budget):
+        asked, _ = model.get_config(1.0)
+        shown, true = evaluate(_config_of(flat, [asked[f"x{number}"] for number in range(len(flat))], generator))
+        job = SimpleNamespace(kwargs={"budget": 1.0, "config": asked}, result={"loss": shown}, exception=None)
+        model.new_result(job)
+        best = min(best, true)
+    return best
+
+
+def _config_of(flat: FlatSpace, asked: list[Any], generator: np.random.Generator) -> dict[str, Any]:
+    """Return a configuration; of parameters with cells the number of the cell is asked for."""
+    units = [
+        value if not parameter.cells else (parameter.edges[int(value)] + parameter.edges[int(value) + 1]) / 2
+        for value, parameter in zip(asked, flat.parameters, strict=True)
+    ]
+    config: dict[str, Any] = flat.config(flat.settled(np.array([units], float))[0], generator)
+    return config
 
 
 def pycma(function: Function, seed: int, budget: int) -> float:
@@ -112,5 +146,6 @@ REFERENCES: dict[str, Callable[[Function, int, int], float]] = {
     "optuna TPE": optuna_tpe,
     "optuna CMA-ES": optuna_cma,
     "scikit-optimize GP": skopt_gp,
+    "hpbandster BOHB": hpbandster_bohb,
     "cma": pycma,
 }

@@ -2,10 +2,10 @@
 
 python -m benchmarks.tune_search [--seeds N] [--only WORD] [--keep FILE] [--write]
 
-Needs `pip install optuna scikit-optimize cma scikit-learn`. Each searcher proposes as many configurations as its budget
-says, one after the other; what counts is the best loss, the median over seeds. "ok" is a median that is at most 5 %
-worse than the reference's. With `--keep` what was measured is kept in a file, and not measured again; with `--write`
-the table goes into docs/tune-search-quality.md.
+Needs `pip install optuna scikit-optimize cma hpbandster ConfigSpace scikit-learn`. Each searcher proposes as many
+configurations as its budget says, one after the other; what counts is the best loss, the median over seeds. "ok" is a
+median that is at most 5 % worse than the reference's. With `--keep` what was measured is kept in a file, and not
+measured again; with `--write` the table goes into docs/tune-search-quality.md.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def ask_and_tell(name: str, function: Function, seed: int, budget: int) -> float
 # Which of tune's searchers stands beside which reference, and how many configurations each may try.
 PAIRS: list[tuple[str, str, int]] = [
     ("TPESearch", "optuna TPE", 100),
-    ("BOHBSearch", "optuna TPE", 100),
+    ("BOHBSearch", "hpbandster BOHB", 100),
     ("GPSearch", "scikit-optimize GP", 40),
     ("CMAESSearch", "optuna CMA-ES", 200),
     ("CMAESSearch", "cma", 200),

@@ -95,8 +95,9 @@ class BOHBSearch(SpaceSearcher):
         self._most = max_concurrent
         return True
 
-    def _learned(self, point: Point, losses: Array) -> None:
-        self._record(f"evaluated {len(self._budgets.get(1.0, ()))}", point, 1.0, losses)
+    def _learned(self, history: History, first: int) -> None:
+        for row in range(first, len(history)):
+            self._record(f"evaluated {row}", history.points[row], 1.0, history.losses[row])
 
     def _record(self, trial_id: str, point: Point, budget: float, losses: Array | None) -> None:
         if losses is not None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kernel_tune.search_space.flat import FlatSpace, Point
 from kernel_tune.searchers.evolution import Evolution
+from kernel_tune.searchers.history import History
 from kernel_tune.searchers.space_searcher import SpaceSearcher
 
 Array = NDArray[np.float64]
@@ -32,7 +33,7 @@ class CMAESSearch(SpaceSearcher):
     """
 
     def __init__(self, space: dict[str, Any] | None = None, metric: str | None = None, mode: str | None = None,
-                 sigma0: float = 0.2, popsize: int | None = None, restart: bool = True, tolerance: float = 1e-6,
+                 sigma0: float = 1 / 6, popsize: int | None = None, restart: bool = True, tolerance: float = 1e-6,
                  **options: Any) -> None:  # fmt: skip
         super().__init__(space, metric, mode, **options)
         if popsize is not None and popsize < 4:
@@ -64,11 +65,11 @@ class CMAESSearch(SpaceSearcher):
         }
         self._generation, self._flat_generations = [], 0
 
-    def _learned(self, point: Point, losses: Array) -> None:
+    def _learned(self, history: History, first: int) -> None:
         """Begin around the best of what was evaluated before, with their spread (after Nomura et al.: Warm Starting
         CMA-ES for Hyperparameter Optimization, AAAI 2021)."""
-        history, evolution = self._history, self._evolution
-        if history is None or evolution is None or evolution.generation or self._generation:
+        evolution = self._evolution
+        if evolution is None or evolution.generation or self._generation:
             return
         order = np.argsort(history.losses[:, 0], kind="stable")
         best = np.nan_to_num(history.points[order[: max(len(order) // 10, 1)]], nan=0.5)

@@ -51,12 +51,11 @@ class Evolution:
         return np.clip(point, 0, 1)
 
     def update(self, points: Array, floor: Array) -> None:
-        """Learn from a generation: its points, best first, shape (at least population, dimensions)."""
-        dimensions, weights = len(self.mean), self._weights
-        steps = (points[: len(weights)] - self.mean) / (self.sigma * self._widening(floor))
-        steps = self._shortened(steps)
+        """Learn from a generation: its points, best first, shape (population, dimensions)."""
+        dimensions, parents = len(self.mean), self.population // 2
+        steps = self._shortened((points - self.mean) / (self.sigma * self._widening(floor)))
         self.generation += 1
-        step = weights @ steps
+        step = self._weights[:parents] @ steps[:parents]
         self.mean = np.clip(self.mean + self.sigma * self._widening(floor) * step, 0, 1)
         whitened = self._axes @ ((self._axes.T @ step) / self._scales)
         self._path_sigma = (1 - self._c_sigma) * self._path_sigma + math.sqrt(
@@ -71,8 +70,11 @@ class Evolution:
         ) * step
         lost = (1 - rising) * self._c_c * (2 - self._c_c)
         rank_one = np.outer(self._path_covariance, self._path_covariance) + lost * self.covariance
-        rank_mu = (steps * weights[:, None]).T @ steps
-        self.covariance = (1 - self._c_1 - self._c_mu) * self.covariance + self._c_1 * rank_one + self._c_mu * rank_mu
+        # What did badly is turned away from, as far as that keeps the covariance positive (equation 46).
+        scaled = np.where(self._weights < 0, dimensions / np.maximum(self._lengths(steps) ** 2, 1e-12), 1.0)
+        rank_mu = (steps * (self._weights * scaled)[:, None]).T @ steps
+        kept = 1 - self._c_1 - self._c_mu * float(self._weights.sum())
+        self.covariance = kept * self.covariance + self._c_1 * rank_one + self._c_mu * rank_mu
         self.sigma = min(self.sigma * math.exp(self._c_sigma / self._d_sigma * (length / expected - 1)), 1.0)
         self._decompose()
 
@@ -82,15 +84,21 @@ class Evolution:
         return widest < tolerance or float(self._scales.max() / self._scales.min()) ** 2 > LARGEST_CONDITION
 
     def _set_parameters(self, dimensions: int) -> None:
-        """Set what table 1 of the tutorial says, with positive weights only."""
+        """Set what table 1 of the tutorial says."""
+        raw = math.log((self.population + 1) / 2) - np.log(np.arange(1, self.population + 1))
         parents = self.population // 2
-        raw = math.log((self.population + 1) / 2) - np.log(np.arange(1, parents + 1))
-        self._weights = raw / raw.sum()
-        self._mass = mass = float(1 / (self._weights**2).sum())
+        good, bad = raw[:parents], raw[parents:]
+        self._mass = mass = float(good.sum() ** 2 / (good**2).sum())
         self._c_c = (4 + mass / dimensions) / (dimensions + 4 + 2 * mass / dimensions)
         self._c_sigma = (mass + 2) / (dimensions + mass + 5)
         self._c_1 = 2 / ((dimensions + 1.3) ** 2 + mass)
-        self._c_mu = min(1 - self._c_1, 2 * (mass - 2 + 1 / mass) / ((dimensions + 2) ** 2 + mass))
+        self._c_mu = min(1 - self._c_1, 2 * (0.25 + mass - 2 + 1 / mass) / ((dimensions + 2) ** 2 + mass))
+        bad_mass = float(bad.sum() ** 2 / (bad**2).sum())
+        share = min(
+            1 + self._c_1 / self._c_mu, 1 + 2 * bad_mass / (mass + 2),
+            (1 - self._c_1 - self._c_mu) / (dimensions * self._c_mu),
+        )  # fmt: skip
+        self._weights = np.concatenate([good / good.sum(), share * bad / np.abs(bad).sum()])
         self._d_sigma = 1 + 2 * max(0.0, math.sqrt((mass - 1) / (dimensions + 1)) - 1) + self._c_sigma
 
     def _decompose(self) -> None:
@@ -109,5 +117,8 @@ class Evolution:
         """
         dimensions = len(self.mean)
         most = math.sqrt(dimensions) + 2 * dimensions / (dimensions + 2)
-        lengths = np.linalg.norm((steps @ self._axes) / self._scales, axis=1)
-        return steps * np.minimum(1.0, most / np.maximum(lengths, 1e-12))[:, None]
+        return steps * np.minimum(1.0, most / np.maximum(self._lengths(steps), 1e-12))[:, None]
+
+    def _lengths(self, steps: Array) -> Array:
+        """Return how long steps are by this distribution."""
+        return np.asarray(np.linalg.norm((steps @ self._axes) / self._scales, axis=1))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernel_tune.search_space.flat import FlatSpace, Point
+from kernel_tune.searchers.history import History
 from kernel_tune.searchers.space_searcher import SpaceSearcher
 
 Array = NDArray[np.float64]
@@ -47,10 +48,10 @@ class NelderMeadSearch(SpaceSearcher):
             start = np.nan_to_num(flat.point(self._to_try[0], self._generator)[0], nan=0.5)
         self._build(start)
 
-    def _learned(self, point: Point, losses: Array) -> None:
-        history = self._history
-        if history is not None and self._step == 1 and losses[0] <= history.losses[:, 0].min():
-            self._build(np.nan_to_num(point, nan=0.5), self._size * WARM_SHARE)
+    def _learned(self, history: History, first: int) -> None:
+        if self._step == 1 and not self._asked:
+            best = history.points[int(np.argmin(history.losses[:, 0]))]
+            self._build(np.nan_to_num(best, nan=0.5), self._size * WARM_SHARE)
             self._step = 1
 
     def _propose(self, trial_id: str) -> Point | None:

@@ -106,8 +106,8 @@ class SpaceSearcher(Searcher):
     def _suggested(self, trial_id: str, point: Point) -> None:
         """A point to evaluate is suggested, rather than one that was proposed."""
 
-    def _learned(self, point: Point, losses: NDArray[np.float64]) -> None:
-        """A point that was evaluated elsewhere is in the history now."""
+    def _learned(self, history: History, first: int) -> None:
+        """Points that were evaluated elsewhere are in the history now, from this row on."""
 
     def _completed(self, trial_id: str, point: Point, losses: NDArray[np.float64] | None) -> None:
         """A trial has ended, with losses (in the history now) or without having said anything."""
@@ -159,10 +159,11 @@ class SpaceSearcher(Searcher):
         if self._history is None:
             self._history = History(len(self._flat), len(self._metrics))
             self._begin(self._flat)
-        while self._to_learn:
-            config, value = self._to_learn.pop(0)
-            point, _ = self._flat.point(config, self._generator)
-            losses = self._as_losses(value if isinstance(value, (list, tuple)) else [value])
-            self._history.add(point, losses)
-            self._learned(point, losses)
+        if self._to_learn:
+            first = len(self._history)
+            for config, value in self._to_learn:
+                point, _ = self._flat.point(config, self._generator)
+                self._history.add(point, self._as_losses(value if isinstance(value, (list, tuple)) else [value]))
+            self._to_learn = []
+            self._learned(self._history, first)
         return self._flat
