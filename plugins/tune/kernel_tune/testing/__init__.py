@@ -1,5 +1,1 @@
-<<<<<<< HEAD
-"""For people who write schedulers: a simulated experiment, and the conformance suite that every scheduler passes."""
-=======
-"""For authors of searchers: the conformance suite that tune's own pass, too."""
->>>>>>> tune-search
+"""For people who write searchers and schedulers: the suites that ours pass, and a simulated experiment."""
