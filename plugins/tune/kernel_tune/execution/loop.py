@@ -1,8 +1,8 @@
 """The trial loop: what comes in from trials, and what is to be done about it. No clock, no processes, no files.
 
-It owns the trials and asks the search algorithm and the scheduler. Whoever calls it carries out the instructions that it
-returns, in order. It gives the same instructions for the same calls, so that an experiment resumes by making the calls
-again that its log has.
+It owns the trials and asks the search algorithm and the scheduler. Whoever calls it carries out the instructions that
+it returns, in order. It gives the same instructions for the same calls, so that an experiment resumes by making the
+calls again that its log has.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kernel_tune.trial import MetricHistory, Status, Trial
 
 
 class TrialLoop:
-    """Decides about all trials. Events are its methods `begin`, `on_answer`, `on_failure` ...; each returns instructions.
+    """Decides about all trials. Events are its methods `on_answer`, `on_failure` ...; each returns instructions.
 
     `max_concurrent` bounds how many trials run at once (0: only resources do).
     """
@@ -115,6 +115,20 @@ class TrialLoop:
         """Take a trial that somebody else has made."""
         self.specs.setdefault(spec.name, spec)
         self._add(trial)
+        return self._turn()
+
+    def retry(self, trial_id: str, anew: bool) -> list[Instruction]:
+        """Have a trial that failed run again: from its last checkpoint, or `anew`, without what it had reported."""
+        trial, progress = self._by_id[trial_id], self._progress[trial_id]
+        if trial.status is not Status.ERROR:
+            return self._turn()
+        trial.status, trial.failures, trial.error_message = Status.PENDING, 0, ""
+        self._live[trial_id] = trial
+        self._pending += 1
+        self._may_start = True
+        if anew:
+            progress.state, progress.state_results = progress.first_state, 0
+            trial.results, trial.last_result, trial.metrics = 0, {}, {}
         return self._turn()
 
     # -- what schedulers see (see `schedulers.base.Controller`) ----------------------------------------------------
@@ -521,11 +535,12 @@ class TrialLoop:
         for trial in self._live.values():
             demand = self._progress[trial.trial_id].demand
             if not self.room.could_fit(demand):
-                return f"trial {trial} needs {_listed(demand)}, and all machines together have {_listed(self.room.capacity)}"
+                there = _listed(self.room.capacity)
+                return f"trial {trial} needs {_listed(demand)}, and all machines together have {there}"
         if self._live:
             return (
-                f"{type(self.scheduler).__name__} starts none of the {len(self._live)} trials that are pending or paused, "
-                "and there is room for them"
+                f"{type(self.scheduler).__name__} starts none of the {len(self._live)} trials that are pending or "
+                "paused, and there is room for them"
             )
         return "the searcher has no configuration just now, and no trial runs whose end could bring one"
 

@@ -32,10 +32,11 @@ from kernel_tune.execution.instructions import (
 from kernel_tune.execution.interrupts import Interrupts
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.processes import Arrival, Processes
+from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.result import Result
 from kernel_tune.schedulers.base import TrialScheduler
-from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper
+from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
 from kernel_tune.trainable.place import Place
 from kernel_tune.trial import Status, Trial
@@ -153,9 +154,7 @@ class Runner:
                     self._step(interrupts)
                     if interrupts.count and not self.interrupted:
                         self.interrupted = True
-                        _log.warning(
-                            "interrupted: the experiment is being saved; press Ctrl-C again to stop at once"
-                        )
+                        _log.warning("interrupted: the experiment is being saved; press Ctrl-C again to stop at once")
                         break
                 if self.interrupted:
                     self._save_running(interrupts)
@@ -250,7 +249,20 @@ class Runner:
             return loop.stop_all()
         if event == "add":
             return loop.add_trial(*arguments)
+        if event == "retry":
+            return loop.retry(*arguments)
         raise TuneError(f"the experiment's log has an event {event!r} that nobody knows: it is of a later version")
+
+    def retry_failed(self, anew: bool) -> None:
+        """After `resume`: have the trials that failed run again."""
+        for trial in self.loop.trials:
+            if trial.status is Status.ERROR:
+                self._hear("retry", trial.trial_id, anew)
+
+    def drop_unfinished(self) -> None:
+        """After `resume`: end the trials that had not ended."""
+        for trial in list(self.loop.get_live_trials()):
+            self._hear("stop", trial.trial_id)
 
     # -- from elsewhere --------------------------------------------------------------------------------------------
 
@@ -261,6 +273,20 @@ class Runner:
     def stop_all(self) -> None:
         """Have all trials stopped soon. Any thread."""
         self.commands.put(lambda: self._hear("stop_all"))  # type: ignore[func-returns-value]
+
+    def trials(self) -> list[Trial]:
+        """Return all trials. Any thread."""
+        return list(self.loop.trials)
+
+    def add(self, spec: ExperimentSpec, trainable: Any, trials: Sequence[Trial]) -> None:
+        """Have further trials run soon. Any thread."""
+
+        def take() -> None:
+            self._trainables.setdefault(spec.trainable_name, kernel.put(trainable))
+            for trial in trials:
+                self._hear("add", spec, trial)
+
+        self.commands.put(take)  # type: ignore[arg-type]
 
     # -- now and then ----------------------------------------------------------------------------------------------
 
