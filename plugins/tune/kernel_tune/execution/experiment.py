@@ -21,7 +21,8 @@ class Experiment:
     def __init__(
         self, name: str, run: Any, stop: Any = None, config: dict[str, Any] | None = None,
         resources_per_trial: Any = None, num_samples: int = 1, local_dir: str | None = None,
-        upload_dir: str | None = None, trial_name_creator: Any = None, trial_dirname_creator: Any = None, loggers: Any = None, sync_to_driver: Any = None, checkpoint_freq: int = 0,
+        upload_dir: str | None = None, trial_name_creator: Any = None, trial_dirname_creator: Any = None,
+        loggers: Any = None, sync_to_driver: Any = None, checkpoint_freq: int = 0,
         checkpoint_at_end: bool = False, sync_on_checkpoint: bool = True, keep_checkpoints_num: int | None = None,
         checkpoint_score_attr: str | None = None, export_formats: Any = None, max_failures: int = 0,
         restore: str | None = None,

@@ -137,9 +137,10 @@ class Runner:
         for trial in self.loop.get_live_trials():
             if trial.status is Status.RUNNING:
                 self._notify(Notify("trial_start", trial), again=True)
-        for offset, record in self.files.records(offset):  # noqa: B007 - the last one is needed
+        end = offset
+        for end, record in self.files.records(offset):  # noqa: B007 - needed after the last one
             self._replay(record)
-        self.files.go_on(offset)
+        self.files.go_on(end)
         self.loop.forget_states_in_memory()
         outstanding = list(self.loop.outstanding)
         for trial_id in outstanding:
@@ -423,7 +424,7 @@ class Runner:
         deadline = self._clock() + 2.0
         while self.loop.outstanding and self._clock() < deadline and interrupts.count < 2:
             try:
-                trial_id, number, answer, error = self._processes.arrivals.get(timeout=0.1)
+                trial_id, number, answer, _ = self._processes.arrivals.get(timeout=0.1)
             except queue.Empty:
                 continue
             asked = self._asked.get(trial_id)
@@ -492,8 +493,8 @@ class Runner:
             instructions = self._tell(event, *arguments)
         except KeyError as error:
             raise TuneError(
-                f"the experiment's log in {self.files.directory} is of other trials ({error} is not known): the searcher "
-                "did not make the same ones again; give it the seed that it had"
+                f"the experiment's log in {self.files.directory} is of other trials ({error} is not known): the "
+                "searcher did not make the same ones again; give it the seed that it had"
             ) from error
         for instruction in instructions:
             if isinstance(instruction, Notify):
@@ -516,7 +517,9 @@ def _for_log(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _without_data(answer: Answer) -> Answer:
-    bare = lambda saved: Saved(saved.iteration, saved.path)
+    def bare(saved: Saved) -> Saved:
+        return Saved(saved.iteration, saved.path)
+
     return Answer(
         answer.results,
         [(number, bare(saved)) for number, saved in answer.saved],
