@@ -16,7 +16,8 @@ from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
 from kernel_tune.execution.loop import TrialLoop
-from kernel_tune.execution.runner import Runner, RunOptions
+from kernel_tune.execution.options import RunOptions
+from kernel_tune.execution.runner import Runner
 from kernel_tune.execution.spec import CheckpointPolicy, ExperimentSpec
 from kernel_tune.result import flatten
 from kernel_tune.schedulers.base import TrialScheduler

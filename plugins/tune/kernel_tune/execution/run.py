@@ -11,9 +11,9 @@ from typing import Any
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.experiment import Experiment, convert_to_experiments
+from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import analysis_of, listeners
 from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute, seconds_of
-from kernel_tune.execution.runner import RunOptions
 from kernel_tune.execution.spec import CheckpointPolicy
 from kernel_tune.trial import Status, Trial
 
