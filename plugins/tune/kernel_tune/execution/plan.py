@@ -264,7 +264,7 @@ def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, se
     if isinstance(given, str):
         from kernel_tune.searchers import create_searcher  # here: numpy, for who searches by it
 
-        given = create_searcher(given)
+        given = create_searcher(given, seed=seed)
     if isinstance(given, SearchAlgorithm):
         given.set_search_properties(plan.metric, plan.mode, specs[0].space)
         return given
