@@ -207,8 +207,9 @@ class Runner:
             raise
         except Exception as error:
             raise TuneError(
-                f"{_who_raised(error)} raised {type(error).__name__}: {error}. The experiment in {self.files.directory} "
-                "is kept as it was before: when that is mended, resume it (resume='AUTO', or Tuner.restore)"
+                f"{_who_raised(error)} raised {type(error).__name__}: {error}. The experiment in "
+                f"{self.files.directory} is kept as it was before: when that is mended, resume it (resume='AUTO', or "
+                "Tuner.restore)"
             ) from error
         self._is_broken = False
         return instructions
