@@ -19,7 +19,8 @@ from typing import Any
 
 from kernel_tune.errors import MetricError
 from kernel_tune.schedulers.base import TrialScheduler
-from kernel_tune.testing.simulation import Metrics, Simulation
+from kernel_tune.testing.simulated_work import Metrics
+from kernel_tune.testing.simulation import Simulation
 
 METRIC = "score"
 

@@ -23,20 +23,13 @@ import heapq
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_tune.errors import TuneError
 from kernel_tune.result import Result
 from kernel_tune.schedulers.base import TrialScheduler
+from kernel_tune.testing.simulated_work import Curve, Event, Step, Work, describe, need
 from kernel_tune.trial import Status, Trial
-
-Metrics = float | Mapping[str, Any]
-"""The metric, or a dict with it and others."""
-Curve = Callable[[dict[str, Any], int], Metrics]
-"""What a trial with a configuration reports at an iteration (the first is 1)."""
-Step = Callable[[dict[str, Any], Any], tuple[Any, Metrics]]
-"""One iteration: of a configuration and a state it makes the next state and what is reported."""
 
 _DECISIONS = (TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP, TrialScheduler.NOOP)
 _STORY = 25
@@ -44,24 +37,6 @@ _STORY = 25
 
 class SimulationError(TuneError, AssertionError):
     """The scheduler did what no scheduler may do; the message ends with what happened before."""
-
-
-@dataclass
-class Work:
-    """What a trial has come to: what a checkpoint of it would hold."""
-
-    state: Any = None
-    iteration: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(order=True)
-class _Event:
-    time: float
-    order: float
-    trial_id: str = field(compare=False)
-    number: int = field(compare=False)
-    """Counts the starts of the trial: an event of an earlier start is void."""
 
 
 class Simulation:
@@ -116,7 +91,7 @@ class Simulation:
         self._starts: dict[str, int] = {}
         self._held: dict[str, dict[str, float]] = {}
         """What running trials have of the room."""
-        self._events: list[_Event] = []
+        self._events: list[Event] = []
         self._requests: list[tuple[Any, ...]] = []
         self._deciding: Trial | None = None
         scheduler.set_search_properties(metric, mode)
@@ -133,7 +108,7 @@ class Simulation:
 
     def has_resources_for_trial(self, trial: Trial) -> bool:
         """Return whether as much as the trial needs is free."""
-        return all(self._free.get(name, 0) >= amount for name, amount in _need(trial).items())
+        return all(self._free.get(name, 0) >= amount for name, amount in need(trial).items())
 
     def may_make_trials(self) -> bool:
         """Return whether configurations are left."""
@@ -184,7 +159,7 @@ class Simulation:
                     self.validate()
                 return True
         if self._live or self._configs:
-            self._wrong(f"nothing runs, and these wait for ever: {', '.join(map(_describe, self._live.values()))}")
+            self._wrong(f"nothing runs, and these wait for ever: {', '.join(map(describe, self._live.values()))}")
         return False
 
     def end(self, trial: Trial) -> None:
@@ -200,7 +175,7 @@ class Simulation:
                 self._wrong(f"{held:g} of {amount:g} {name} are in use")
         for trial in self._live.values():
             if trial.is_finished or (trial.status is Status.RUNNING) != (trial.trial_id in self._held):
-                self._wrong(f"{_describe(trial)} has {self._held.get(trial.trial_id)}")
+                self._wrong(f"{describe(trial)} has {self._held.get(trial.trial_id)}")
         if not isinstance(self.scheduler.debug_string(), str):
             self._wrong(f"debug_string returned {self.scheduler.debug_string()!r}, not a string")
 
@@ -249,9 +224,9 @@ class Simulation:
             if trial is None:
                 return
             if self._live.get(trial.trial_id) is not trial or trial.status not in (Status.PENDING, Status.PAUSED):
-                self._wrong(f"choose_trial_to_run returned {_describe(trial)}, which can't be started")
+                self._wrong(f"choose_trial_to_run returned {describe(trial)}, which can't be started")
             if not self.has_resources_for_trial(trial):
-                self._wrong(f"choose_trial_to_run returned {_describe(trial)}, for which there is no room")
+                self._wrong(f"choose_trial_to_run returned {describe(trial)}, for which there is no room")
             self._note("start", trial)
             trial.status = Status.RUNNING
             self._hold(trial)
@@ -260,7 +235,7 @@ class Simulation:
     def _plan(self, trial: Trial) -> None:
         """Let a running trial report after its next iteration."""
         self._starts[trial.trial_id] += 1
-        event = _Event(self.now + self._duration(trial), self._random.random(), trial.trial_id,
+        event = Event(self.now + self._duration(trial), self._random.random(), trial.trial_id,
                        self._starts[trial.trial_id])  # fmt: skip
         heapq.heappush(self._events, event)
 
@@ -334,7 +309,7 @@ class Simulation:
     def _carry_out(self, what: str, trial: Trial, *details: Any) -> None:
         for each in (trial, *(detail for detail in details if isinstance(detail, Trial))):
             if each.trial_id not in self._live:
-                self._wrong(f"{what} was asked for {_describe(each)}, which has ended")
+                self._wrong(f"{what} was asked for {describe(each)}, which has ended")
         self._note(what, trial, *details)
         getattr(self, f"_{what}")(trial, *details)
 
@@ -348,7 +323,7 @@ class Simulation:
 
     def _pause(self, trial: Trial) -> None:
         if trial.status is not Status.RUNNING:
-            self._wrong(f"pause_trial was asked for {_describe(trial)}")
+            self._wrong(f"pause_trial was asked for {describe(trial)}")
         self._release(trial)
         trial.status = Status.PAUSED
 
@@ -370,8 +345,8 @@ class Simulation:
         del self._live[trial.trial_id]
 
     def _hold(self, trial: Trial) -> None:
-        need = self._held[trial.trial_id] = _need(trial)
-        for name, amount in need.items():
+        held = self._held[trial.trial_id] = need(trial)
+        for name, amount in held.items():
             self._free[name] -= amount
 
     def _release(self, trial: Trial) -> None:
@@ -392,16 +367,3 @@ def simulate(
 ) -> Simulation:
     """Run a `Simulation` with these arguments until all trials have ended, and return it."""
     return Simulation(scheduler, curve, configs, **options).run()
-
-
-def _need(trial: Trial) -> dict[str, float]:
-    """Return what a trial takes of the room: what it wants for its actors (`extra_cpu`) is taken from the same."""
-    need: dict[str, float] = {}
-    for name, amount in (trial.resources or {"cpu": 1}).items():
-        kind = name.lower().removeprefix("extra_")
-        need[kind] = need.get(kind, 0) + amount
-    return need
-
-
-def _describe(trial: Trial) -> str:
-    return f"{trial} ({trial.status}, iteration {trial.iteration})"
