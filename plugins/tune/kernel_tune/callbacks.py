@@ -16,6 +16,11 @@ class Callback:
     with its error, with everything saved.
     """
 
+    hears_again = False
+    """Whether it is told again what happened between the last time the state was written down and a kill, when an
+    experiment resumes. Of each trial it first hears a start, with the number of results that it had then: what was
+    written after them is to be cut off. For loggers."""
+
     def setup(self, stop: Any = None, num_samples: int | None = None, total_num_samples: int | None = None,
               **info: Any) -> None:  # fmt: skip
         """Called once, before the first trial. `info` has `local_dir` (the experiment's) and `name`."""
@@ -60,6 +65,9 @@ class Callback:
 
     def on_experiment_end(self, trials: Sequence[Trial], **info: Any) -> None:
         """All trials have ended, or the experiment was interrupted."""
+
+    def flush(self) -> None:
+        """Have what was written on the disk: the state of the experiment is about to be written down."""
 
     def get_state(self) -> dict[str, Any] | None:
         """Return what must survive, or None."""

@@ -77,7 +77,7 @@ class Trial:
     @property
     def logdir(self) -> str:
         """Where its files are."""
-        return os.path.join(self.local_dir, self.name)
+        return os.path.join(self.local_dir, self.extra.get("directory") or self.name)
 
     @property
     def is_finished(self) -> bool:

@@ -63,6 +63,9 @@ class TrialScheduler:
     needs_checkpoints = False
     """Whether trainables must be able to save and restore their state."""
 
+    copies_states = False
+    """Whether it has trials go on from the states of others (`Controller.exploit`): pauses then save to disk."""
+
     def __init__(self, metric: str | None = None, mode: str | None = None) -> None:
         if mode not in (None, "min", "max"):
             raise ValueError(f"mode is {mode!r}: it is 'min' or 'max'")

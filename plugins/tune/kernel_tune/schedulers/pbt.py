@@ -53,6 +53,8 @@ class PopulationBasedTraining(ComparingScheduler):
     donor, the iterations of both, the donor's configuration, the new one.
     """
 
+    copies_states = True
+
     needs_checkpoints = True
     _older_names: ClassVar[dict[str, str]] = {
         "reward_attr": "metric", "sample_probability": "resample_probability",
