@@ -47,8 +47,9 @@ class Simulation:
     iteration takes, a number or a function of the configuration; `jitter` (0 to 1) makes it longer at random by up to
     that part. `fails(trial, iteration)` says whether a trial fails for good instead of reporting. `room` is what there
     is of each resource, by default `slots` CPUs; trials have `resources`, by default one CPU. `concurrent` is how many
-    trials that have not ended the searcher makes at most: all at once where it is None. `check=False` leaves
-    out `validate` after each event.
+    trials that have not ended the searcher makes at most: all at once where it is None. With `lazy` a trial is made
+    only when there is room for it and none waits to be started, as in a real experiment. `check=False` leaves out
+    `validate` after each event.
     """
 
     def __init__(
@@ -56,7 +57,8 @@ class Simulation:
         step: Step | None = None, start: Any = None, slots: int = 4, room: Mapping[str, float] | None = None,
         resources: Mapping[str, float] | None = None, metric: str = "score", mode: str = "max", iterations: int = 100,
         seconds: float | Callable[[dict[str, Any]], float] = 1.0, jitter: float = 0.0, seed: int = 0,
-        concurrent: int | None = None, fails: Callable[[Trial, int], bool] | None = None, check: bool = True,
+        concurrent: int | None = None, lazy: bool = False, fails: Callable[[Trial, int], bool] | None = None,
+        check: bool = True,
     ) -> None:  # fmt: skip
         if (curve is None) == (step is None):
             raise SimulationError("a simulation needs a curve or a step, and not both")
@@ -83,6 +85,7 @@ class Simulation:
         self._seconds, self._jitter = seconds, jitter
         self._random = random.Random(seed)
         self._concurrent = concurrent
+        self._lazy = lazy
         self._fails = fails
         self._check = check
         self._live: dict[str, Trial] = {}
@@ -136,6 +139,11 @@ class Simulation:
 
     # What runs it.
 
+    def make_trials(self) -> None:
+        """Make the trials that can be made, and start none."""
+        while self._make_one():
+            pass
+
     def run(self, steps: int | None = None) -> Simulation:
         """Go on until all trials have ended, or for so many events; return itself."""
         while (steps is None or steps > 0) and self.step():
@@ -147,8 +155,8 @@ class Simulation:
 
         Raises `SimulationError` where trials are left and none of them will ever run.
         """
-        self._make_trials()
-        self._start_trials()
+        while self._make_one() or self._start_one():
+            pass
         while self._events:
             event = heapq.heappop(self._events)
             trial = self._live.get(event.trial_id)
@@ -198,39 +206,47 @@ class Simulation:
 
     # How it works.
 
-    def _make_trials(self) -> None:
-        while self._configs and (self._concurrent is None or len(self._live) < self._concurrent):
-            index = len(self.trials)
-            trial = Trial(
-                "simulated", self._configs.pop(0), f"{index:08x}", index, f"{index}", resources=self._resources,
-                name=f"simulated_{index:08x}",
-            )  # fmt: skip
-            self.trials.append(trial)
-            self._live[trial.trial_id] = trial
-            self._work[trial.trial_id] = Work(copy.deepcopy(self._start))
-            self._tags[trial.trial_id] = trial.experiment_tag
-            self._starts[trial.trial_id] = 0
-            self.scores[trial.trial_id] = []
-            self._note("add", trial)
-            self.scheduler.on_trial_add(self, trial)
-            self._carry_out_requests()
+    def _make_one(self) -> bool:
+        index = len(self.trials)
+        if not self._configs or (self._concurrent is not None and len(self._live) >= self._concurrent):
+            return False
+        trial = Trial(
+            "simulated", self._configs[0], f"{index:08x}", index, f"{index}", resources=self._resources,
+            name=f"simulated_{index:08x}",
+        )  # fmt: skip
+        pending = self._lazy and any(other.status is Status.PENDING for other in self._live.values())
+        if pending or (self._lazy and not self.has_resources_for_trial(trial)):
+            return False
+        del self._configs[0]
+        self.trials.append(trial)
+        self._live[trial.trial_id] = trial
+        self._work[trial.trial_id] = Work(copy.deepcopy(self._start))
+        self._tags[trial.trial_id] = trial.experiment_tag
+        self._starts[trial.trial_id] = 0
+        self.scores[trial.trial_id] = []
+        self._note("add", trial)
+        self.scheduler.on_trial_add(self, trial)
+        self._carry_out_requests()
+        return True
 
-    def _start_trials(self) -> None:
-        while any(self._free.values()):
-            trial = self.scheduler.choose_trial_to_run(self)
-            self._carry_out_requests()
-            if self._check and trial is not None and self.scheduler.choose_trial_to_run(self) is not trial:
-                self._wrong(f"choose_trial_to_run returned {trial}, and another trial when it was asked again")
-            if trial is None:
-                return
-            if self._live.get(trial.trial_id) is not trial or trial.status not in (Status.PENDING, Status.PAUSED):
-                self._wrong(f"choose_trial_to_run returned {describe(trial)}, which can't be started")
-            if not self.has_resources_for_trial(trial):
-                self._wrong(f"choose_trial_to_run returned {describe(trial)}, for which there is no room")
-            self._note("start", trial)
-            trial.status = Status.RUNNING
-            self._hold(trial)
-            self._plan(trial)
+    def _start_one(self) -> bool:
+        if not any(self._free.values()):
+            return False
+        trial = self.scheduler.choose_trial_to_run(self)
+        self._carry_out_requests()
+        if self._check and trial is not None and self.scheduler.choose_trial_to_run(self) is not trial:
+            self._wrong(f"choose_trial_to_run returned {trial}, and another trial when it was asked again")
+        if trial is None:
+            return False
+        if self._live.get(trial.trial_id) is not trial or trial.status not in (Status.PENDING, Status.PAUSED):
+            self._wrong(f"choose_trial_to_run returned {describe(trial)}, which can't be started")
+        if not self.has_resources_for_trial(trial):
+            self._wrong(f"choose_trial_to_run returned {describe(trial)}, for which there is no room")
+        self._note("start", trial)
+        trial.status = Status.RUNNING
+        self._hold(trial)
+        self._plan(trial)
+        return True
 
     def _plan(self, trial: Trial) -> None:
         """Let a running trial report after its next iteration."""
@@ -293,6 +309,7 @@ class Simulation:
             self._plan(trial)
         elif decision == TrialScheduler.STOP:
             self._leave(trial, Status.TERMINATED)
+            self.scheduler.on_trial_complete(self, trial, result)
         elif decision == TrialScheduler.PAUSE:
             self._release(trial)
             trial.status = Status.PAUSED
@@ -330,7 +347,7 @@ class Simulation:
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], tag: str) -> None:
         self._work[trial.trial_id] = copy.deepcopy(self._work[donor.trial_id])
         trial.config = config
-        trial.experiment_tag = self._tags[trial.trial_id] + tag
+        trial.experiment_tag = f"{self._tags[trial.trial_id]}@{tag}" if tag else self._tags[trial.trial_id]
         if trial.status is Status.RUNNING:
             self._plan(trial)
 
