@@ -42,7 +42,8 @@ if __name__ == "__main__":
     tune.run(
         Walk, name="walk", local_dir=folder, config={"x": tune.uniform(0, 1)}, metric="score", mode="max",
         num_samples=8, stop={"training_iteration": 12}, scheduler=SCHEDULERS[scheduler](), checkpoint_freq=4,
-        resume="AUTO", seed=7, deterministic=True, reuse_actors=True, verbose=0, global_checkpoint_period=0.2, return_trials=True,
+        resume="AUTO", seed=7, deterministic=True, reuse_actors=True, verbose=0, global_checkpoint_period=0.2,
+        return_trials=True,
     )
 """
 
