@@ -90,12 +90,12 @@ class TrialLives:
 
     def _take_result(self, trial: Trial, progress: Progress, result: Result, saved: Saved | None, ends: bool) -> str:
         result[EXPERIMENT_TAG] = trial.experiment_tag
-        self.algorithm.on_trial_result(trial.trial_id, result)
         decision = TrialScheduler.CONTINUE
         if not ends and not progress.stop_asked:
             self._deciding = trial
             decision = self.scheduler.on_trial_result(self, trial, result)
             self._deciding = None
+        self.algorithm.on_trial_result(trial.trial_id, result)  # after the scheduler, which may note the budget for it
         trial.last_result = result
         trial.results += 1
         for key, value in result.items():

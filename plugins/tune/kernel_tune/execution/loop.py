@@ -109,7 +109,8 @@ class TrialLoop(TrialLives):
         """Return whether there is room for the trial now."""
         if self.max_concurrent and self._running >= self.max_concurrent:
             return False
-        return self.room.fits(self._progress[trial.trial_id].demand)
+        progress = self._progress.get(trial.trial_id)
+        return self.room.fits(progress.demand if progress else total(make_request(trial.resources).bundles()))
 
     def may_make_trials(self) -> bool:
         """Return whether there may be further trials."""
@@ -154,7 +155,7 @@ class TrialLoop(TrialLives):
     def _turn(self) -> list[Instruction]:
         """Start what may be started, make new trials for what is free, and return all instructions."""
         if self._may_start or self._always_asks or not self._pending:
-            while not self.is_stopping and (self._start_one() or self._make_one()):
+            while not self.is_stopping and (self._make_one() or self._start_one()):
                 pass
             self._may_start = False
         instructions, self._instructions = self._instructions, []
