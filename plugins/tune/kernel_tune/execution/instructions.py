@@ -44,10 +44,11 @@ class Load:
 
 @dataclass
 class Stop:
-    """End the process of a trial. `exports`: the model formats to write before."""
+    """End the process of a trial. `exports`: the model formats to write before. One that has `failed` is not kept."""
 
     trial: Trial
     exports: list[str] = field(default_factory=list)
+    failed: bool = False
 
 
 @dataclass

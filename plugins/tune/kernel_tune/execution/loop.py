@@ -360,11 +360,11 @@ class TrialLoop:
             self.failure = self.failure or f"trial {trial} failed:\n{message}"
         elif (limit < 0 or trial.failures <= limit) and not progress.stop_asked:
             self._leave(trial, progress, Status.PENDING)
-            self._instructions.append(Stop(trial))
+            self._instructions.append(Stop(trial, failed=True))
             self._instructions.append(Notify("trial_recover", trial))
             return
         self._leave(trial, progress, Status.ERROR)
-        self._instructions.append(Stop(trial))
+        self._instructions.append(Stop(trial, failed=True))
         self._instructions.append(Notify("trial_error", trial))
         self.algorithm.on_trial_complete(trial.trial_id, trial.last_result or None, error=True)
         self.scheduler.on_trial_error(self, trial)

@@ -77,11 +77,18 @@ def analysis_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:
     from kernel_tune.analysis import ExperimentAnalysis  # here: who runs a Tuner does not need it
 
     path = os.path.join(outcome.directory, "experiment_state.json")
-    return ExperimentAnalysis(path, trials=outcome.trials, default_metric=metric, default_mode=mode)
+    return ExperimentAnalysis(
+        path,
+        trials=outcome.trials,
+        default_metric=metric,
+        default_mode=mode,
+        stats={"trials": len(outcome.trials), "scheduler": outcome.loop.scheduler.debug_string()},
+        runner_data={"seconds": outcome.seconds, "interrupted": outcome.interrupted},
+    )
 
 
 def grid_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:
     """Return the `ResultGrid` of a run that has ended."""
     from kernel_tune.analysis import ResultGrid  # see above
 
-    return ResultGrid(outcome.trials, metric, mode, path=outcome.directory)
+    return ResultGrid(analysis_of(outcome, metric, mode))

@@ -11,7 +11,7 @@ import os
 import queue
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ from kernel_tune.execution.instructions import (
 )
 from kernel_tune.execution.interrupts import Interrupts
 from kernel_tune.execution.loop import TrialLoop
-from kernel_tune.execution.processes import Processes
+from kernel_tune.execution.processes import Arrival, Processes
 from kernel_tune.result import Result
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.storage.experiment_files import ExperimentFiles
@@ -106,7 +106,8 @@ class Runner:
         )
         self._trainables = self._processes.trainables
         self._asked: dict[str, _Asked] = {}
-        self._early: dict[str, Any] = {}
+        self._early: dict[str, Arrival] = {}
+        """Answers that came before their turn, by trial."""
         self._lines: dict[str, int] = {}
         self._steps = 0
         self._began = clock()
@@ -186,9 +187,10 @@ class Runner:
             callback.on_step_end(self._steps, self.loop.trials)
         self._report(self.loop, self.used_seconds, False)
 
-    def _arrivals(self, interrupts: Interrupts) -> list[Any]:
-        found: list[Any] = []
+    def _arrivals(self, interrupts: Interrupts) -> Iterator[Arrival]:
+        """Wait for answers; yield those that are there, or those whose turn it is."""
         waiting = self._processes.arrivals
+        found: list[Arrival] = []
         try:
             found.append(waiting.get(timeout=_LOOK_SECONDS) if not interrupts.count else waiting.get_nowait())
             while True:
@@ -196,17 +198,12 @@ class Runner:
         except queue.Empty:
             pass
         if not self.options.deterministic:
-            return found
+            yield from found
+            return
         for arrival in found:
             self._early[arrival[0]] = arrival
-        found = []
-        # One at a time: what it leads to is asked before the next is looked at.
-        first = next(iter(self.loop.outstanding), None)
-        if first in self._early:
-            found.append(self._early.pop(first))
-            if self._early:
-                self._processes.arrivals.put(None)
-        return found
+        while (first := next(iter(self.loop.outstanding), "")) in self._early:
+            yield self._early.pop(first)
 
     def _arrived(self, trial_id: str, number: int, answer: Answer | None, error: str) -> None:
         asked = self._asked.get(trial_id)
@@ -364,9 +361,8 @@ class Runner:
                 trial.extra["exports"] = self._processes.export(trial, stop.exports)
             except Exception as error:
                 _log.warning("trial %s could not export its model: %s", trial, error)
-        failed = trial.status is Status.ERROR or (trial.status is Status.PENDING and trial.error_message != "")
         self._asked.pop(trial.trial_id, None)
-        self._processes.end(trial, gently=not failed, keep=not failed)
+        self._processes.end(trial, keep=not stop.failed)
 
     def _write(self, write: Write) -> None:
         with open(self.files.path(write.file_name), "a", encoding="utf-8") as file:
@@ -403,8 +399,6 @@ class Runner:
             try:
                 trial_id, number, answer, error = self._processes.arrivals.get(timeout=0.1)
             except queue.Empty:
-                continue
-            except TypeError:
                 continue
             asked = self._asked.get(trial_id)
             if asked is None or asked.number != number or answer is None or answer.error or answer.refused:

@@ -137,8 +137,8 @@ class DistributeResources:
 class DistributeResourcesToTopJob(DistributeResources):
     """Gives all that is free to the running trial whose metric is best; others keep what they have.
 
-    `metric` and `mode` are those of the scheduler where they are not given; the other arguments are those of
-    `DistributeResources`.
+    Nobody gets more before all that run have reported. `metric` and `mode` are those of the scheduler where they are
+    not given; the other arguments are those of `DistributeResources`.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class DistributeResourcesToTopJob(DistributeResources):
         own = number(result, key)
         running = [each for each in tune_controller.get_live_trials() if each.status is Status.RUNNING]
         others = [number(each.last_result, key) for each in running if each is not trial]
-        if own is None or any(each is not None and sign * each > sign * own for each in others):
+        if own is None or any(each is None or sign * each > sign * own for each in others):
             return None
         return super().__call__(tune_controller, trial, result, scheduler)
 

@@ -1,1 +1,1 @@
-"""For people who write schedulers: a simulated experiment, and the conformance suite that every scheduler passes."""
+"""For people who write searchers and schedulers: the suites that ours pass, and a simulated experiment."""

@@ -35,7 +35,7 @@ class TrialActor:
             assert self._trainable is not None
             if order.setup is not None:
                 self._skip = order.skip
-                answer.process = (self._trainable.place.node_ip, os.getpid())
+                answer.process = (order.setup.place.node_ip, os.getpid())
             if order.restore is not None:
                 self._restore(order.restore)
             if order.trains:
@@ -70,7 +70,7 @@ class TrialActor:
             return self._trainable.reset(setup.config, place)
         trainable = kernel.get(setup.trainable) if isinstance(setup.trainable, kernel.ObjectRef) else setup.trainable
         self._trainable = trainable(setup.config)
-        self._trainable.place = place
+        self._trainable._tune_place = place
         if not self._trainable.config:  # of a class whose __init__ does not call ours
             self._trainable.config = setup.config
         return True

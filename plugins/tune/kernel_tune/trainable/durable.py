@@ -35,7 +35,7 @@ class DurableTrainable(Trainable):
 
     @property
     def _root(self) -> str:
-        return self.remote_checkpoint_dir or self.place.upload_dir
+        return self.remote_checkpoint_dir or self._tune_place.upload_dir
 
     def checkpoint_is_there(self, path: str) -> None:
         """Copy a checkpoint that was written."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from kernel_tune.errors import CheckpointError, TrialError
+from kernel_tune.errors import CheckpointError
 from kernel_tune.result import DONE, Result
 from kernel_tune.storage.checkpoint import Checkpoint
 from kernel_tune.trainable import session
 from kernel_tune.trainable.place import Place
 from kernel_tune.trainable.trainable import Trainable
 
+_OUR_FILES = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _GRACE_SECONDS = 5.0
 """How long a function that was told to stop may take to leave its report."""
 
@@ -131,7 +133,7 @@ class FunctionTrainable(Trainable):
     def _begin(self) -> None:
         current = self._session
         if current is None:
-            current = self._session = session.Session(self.place, self.fill_in, self._start)
+            current = self._session = session.Session(self._tune_place, self.fill_in, self._start)
             current.strict = self._strict
             self._thread = threading.Thread(target=self._run, args=(current,), name="trial", daemon=True)
             self._thread.start()
@@ -141,7 +143,7 @@ class FunctionTrainable(Trainable):
     def _run(self, current: session.Session) -> None:
         session.enter(current)
         try:
-            _call(type(self).function, self.config, self.place, current)
+            _call(type(self).function, self.config, self._tune_place, current)
         except StopIteration:
             pass
         except BaseException as error:
@@ -210,7 +212,8 @@ def wrap_function(function: Callable[..., Any], name: str | None = None) -> type
 
 
 def text_of(error: BaseException) -> str:
-    """Return the traceback of an error of the user's code, as text."""
-    if isinstance(error, TrialError):
-        return str(error)
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
+    """Return the traceback of an error of the user's code, as text; it begins with the user's first line."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OUR_FILES):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()

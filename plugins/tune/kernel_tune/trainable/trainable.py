@@ -63,7 +63,7 @@ class Trainable:
 
     # In the class, for subclasses whose __init__ does not call this one's.
     config: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
-    _place: Place | None = None
+    _tune_given_place: Place | None = None
     _logger: Any = None
     _iteration = 0
     _timesteps_total = 0
@@ -77,7 +77,7 @@ class Trainable:
         self.config = config or {}
         if logger_creator is not None:
             self._logger = logger_creator(self.config)
-            self.place = Place(logdir=getattr(self._logger, "logdir", "") or self.place.logdir)
+            self._tune_place = Place(logdir=getattr(self._logger, "logdir", "") or self._tune_place.logdir)
         self.setup(dict(self.config))
 
     # -- to be overridden ------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Trainable:
         result[TIME_TOTAL_S] = self._time_total
         result[TIME_SINCE_RESTORE] = self._time_since_restore
         result[ITERATIONS_SINCE_RESTORE] = self._iteration - self._restored_at
-        place = self.place
+        place = self._tune_place
         result[PID], result[HOSTNAME], result[NODE_IP] = os.getpid(), place.hostname, place.node_ip
         result[CONFIG] = self.config
         return result
@@ -266,7 +266,7 @@ class Trainable:
             return False
         self.config = new_config
         if place is not None:
-            self.place = place
+            self._tune_place = place
         for name in (*_PROGRESS, "_time_since_restore", "_restored_at"):
             setattr(self, name, getattr(Trainable, name))
         return True
@@ -284,15 +284,15 @@ class Trainable:
         return self.config
 
     @property
-    def place(self) -> Place:
+    def _tune_place(self) -> Place:
         """Where it runs and as which trial."""
-        if self._place is None:
-            self._place = Place.current() or Place()
-        return self._place
+        if self._tune_given_place is None:
+            self._tune_given_place = Place.current() or Place()
+        return self._tune_given_place
 
-    @place.setter
-    def place(self, place: Place) -> None:
-        self._place = place
+    @_tune_place.setter
+    def _tune_place(self, place: Place) -> None:
+        self._tune_given_place = place
 
     @property
     def iteration(self) -> int:
@@ -311,22 +311,22 @@ class Trainable:
     @property
     def logdir(self) -> str:
         """Where the trial's files are: results, checkpoints, and whatever it writes. Outside of an experiment made now."""
-        return self.place.directory
+        return self._tune_place.directory
 
     @property
     def trial_id(self) -> str | None:
         """The trial's id, None outside of an experiment."""
-        return self.place.trial_id
+        return self._tune_place.trial_id
 
     @property
     def trial_name(self) -> str | None:
         """The trial's name, None outside of an experiment."""
-        return self.place.trial_name
+        return self._tune_place.trial_name
 
     @property
     def trial_resources(self) -> Any:
         """What was reserved for the trial, None outside of an experiment."""
-        return self.place.resources
+        return self._tune_place.resources
 
     def _call_older(self, name: str, *args: Any) -> None:
         older = getattr(self, name, None)
