@@ -68,7 +68,7 @@ def ray_side(folder: str, trials: int) -> tuple[list[Any], list[Any]]:
 
         loggers.append(TBXLoggerCallback())
     except ImportError:
-        pass  # tensorboardX is not in that Python
+        print("tensorboardX is not in Ray's Python: without TensorBoard there", file=sys.stderr)
     return loggers, made
 
 

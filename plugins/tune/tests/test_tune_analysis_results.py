@@ -153,7 +153,11 @@ def test_other_directories_are_no_checkpoints(tmp_path: Path) -> None:
 def test_a_grid_is_a_sequence_of_results(experiment: ExperimentAnalysis) -> None:
     grid = ResultGrid(experiment)
     assert len(grid) == 4 and grid[0] is grid[0] and grid[-1].path == experiment.trials[3].logdir
-    assert [result.metrics["training_iteration"] for result in grid] == [3, 3, 3, 3] and len(grid[1:3]) == 2
+    assert (
+        [result.metrics["training_iteration"] for result in grid] == [3, 3, 3, 3]
+        and len(grid[1:3]) == 2
+        and grid.results == list(grid)
+    )
     with pytest.raises(IndexError):
         grid[4]
     assert (grid.num_errors, grid.num_terminated, len(grid.errors)) == (1, 3, 1)
@@ -245,3 +249,12 @@ def test_the_package_exports_what_programs_use() -> None:
     assert kernel_tune.CLIReporter is reporters.CLIReporter and kernel_tune.loggers is loggers
     assert kernel_tune.JupyterNotebookReporter is reporters.JupyterNotebookReporter
     assert kernel_tune.ProgressReporter is reporters.ProgressReporter
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    path = Path(make(tmp_path)[0].logdir) / "result.json"
+    path.write_text('{"a": 1}\nbroken\n{"a": 2}\n')
+    with pytest.raises(
+        TuneError, match=r"result.json has a line that is no JSON object .*: 'broken'. If it was damaged"
+    ):
+        Analysis(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -22,6 +23,7 @@ from kernel_tune.loggers import (
     TBXLoggerCallback,
 )
 from kernel_tune.loggers.encoding import to_json
+from kernel_tune.loggers.events import records
 from kernel_tune.loggers.files import AppendedFiles
 from kernel_tune.trial import Trial
 
@@ -148,42 +150,51 @@ def test_wherever_a_run_was_killed_the_resumed_one_leaves_the_same_files(kind: s
     expected = contents(tmp_path / "whole")
     (name,) = [name for name in expected if kind in name]
     assert name.startswith("f_a826033a/")
-    for size in [*range(0, len(expected[name]), 7), len(expected[name])]:
-        for remembered in (0, 2, 5):  # what the log of the experiment has: more than the file, or less
+    ends = [len(records_of(expected[name], kind, count)) for count in range(len(RESULTS) + 1)]
+    for size in [*range(0, len(expected[name]), 17), *ends, len(expected[name])]:
+        written = sum(end <= size for end in ends) - 1
+        for remembered in range(written + 1):  # by the experiment, at the last time that it wrote its state down
             folder = tmp_path / f"{size}-{remembered}"
-            (folder / name).parent.mkdir(parents=True)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(expected[name][:size])
-            done = remembered == 5
-            trial = a_trial(folder, results=remembered, status=Trial.TERMINATED if done else Trial.PENDING,
-                            last_result=RESULTS[remembered - 1] if remembered else {})  # fmt: skip
+            trial = a_trial(folder, results=remembered, last_result=RESULTS[remembered - 1] if remembered else {})
             logger = LOGGERS[kind]()
-            logger.catch_up([trial], lambda trial: RESULTS[: trial.results])
-            if not done:
-                logger.on_trial_start(0, [trial], trial)
-                log(logger, trial, RESULTS[remembered:], batch=3)
-                finish(logger, trial)
+            logger.on_trial_start(0, [trial], trial)
+            log(logger, trial, RESULTS[remembered:], batch=3)
+            finish(logger, trial)
             assert contents(folder)[name] == expected[name], (size, remembered)
 
 
+def records_of(text: bytes, kind: str, count: int) -> bytes:
+    """Return the part of a file that has the records of some results."""
+    if kind == "result.json":
+        return b"".join(text.splitlines(keepends=True)[:count])
+    if kind == "events":
+        ends = [0, *(end for _, end in records(text))]
+        return text[: ends[count + 1 if count else 0]]
+    lines = list(csv.reader(io.StringIO(text.decode(), newline="")))[: count + 1 if count else 0]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    return out.getvalue().encode()
+
+
 @pytest.mark.parametrize("kind", LOGGERS)
-def test_a_start_alone_cuts_and_fills_where_the_history_is_given(kind: str, tmp_path: Path) -> None:
+def test_a_trial_that_goes_on_after_a_pause_goes_on_with_its_file(kind: str, tmp_path: Path) -> None:
     files = {}
-    for folder, lost in (("whole", False), ("resumed", True)):
+    for folder, pauses in (("whole", False), ("paused", True)):
         trial, logger = a_trial(tmp_path / folder), LOGGERS[kind]()
         logger.on_trial_start(0, [trial], trial)
         log(logger, trial, RESULTS[:3], batch=1)
-        if lost:
+        if pauses:
+            logger.on_trial_start(1, [trial], trial)
+        log(logger, trial, RESULTS[3:])
+        if pauses:  # killed when all was written but the end
             logger.on_experiment_end([trial])
             logger = LOGGERS[kind]()
-            trial.results = 4  # the experiment remembers one more than the file
-            logger.on_trial_start(0, [trial], trial, history=lambda trial: RESULTS[:4])
-            log(logger, trial, RESULTS[4:])
-        else:
-            logger.on_trial_start(1, [trial], trial)  # after a pause: nothing is to be done
-            log(logger, trial, RESULTS[3:], batch=1)
+            logger.on_trial_start(2, [trial], trial)
         finish(logger, trial)
         files[folder] = contents(tmp_path / folder)
-    assert files["whole"] == files["resumed"]
+    assert files["whole"] == files["paused"]
 
 
 @pytest.mark.parametrize("kind", LOGGERS)
@@ -230,8 +241,8 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path: Path, monkeypatc
     monkeypatch.undo()
     assert len((tmp_path / "f_a826033a/result.json").read_bytes()) == 30
     logger = JsonLoggerCallback()
-    trial.results = 5
-    logger.catch_up([trial], lambda trial: RESULTS)
+    logger.on_trial_start(1, [trial], trial)
+    logger.on_trial_results(1, [trial], trial, RESULTS)
     assert (tmp_path / "f_a826033a/result.json").read_text().count("\n") == 5
 
 

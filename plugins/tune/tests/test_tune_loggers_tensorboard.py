@@ -19,9 +19,9 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 
-def written(folder: Path, results: list[dict[str, Any]], failed: bool = False, **trial: Any) -> Path:
+def written(folder: Path, results: list[dict[str, Any]], failed: bool = False, prefix: str = "", **trial: Any) -> Path:
     """Log a trial, and return its event file."""
-    logger = TBXLoggerCallback(clock=lambda: 1_700_000_000.5)
+    logger = TBXLoggerCallback(prefix, clock=lambda: 1_700_000_000.5)
     of = Trial("f", **{"trial_id": "a826033a", "local_dir": str(folder), "name": "t", **trial})
     logger.on_trial_start(0, [of], of)
     logger.on_trial_results(0, [of], of, results)
@@ -77,7 +77,9 @@ def test_the_step_is_that_of_the_timesteps_where_they_are_reported(tmp_path: Pat
 @pytest.mark.parametrize("failed", [False, True])
 def test_hparams_are_written_when_a_trial_has_ended(failed: bool, tmp_path: Path) -> None:
     chosen = {"lr": np.float32(0.5), "layers/0": 16, "act": "relu", "flag": True, "fn": len, "nothing": None}
-    path = written(tmp_path, [{"score": 2.0, "timestamp": 5, "xs": [1]}], failed, evaluated_params=chosen)
+    path = written(
+        tmp_path, [{"score": 2.0, "timestamp": 5, "xs": [1], "time_this_iter_s": 1}], failed, evaluated_params=chosen
+    )
     *_, event = EventFileLoader(str(path)).Load()
     data = {}
     for value in event.summary.value:
@@ -95,6 +97,15 @@ def test_hparams_are_written_when_a_trial_has_ended(failed: bool, tmp_path: Path
     }  # fmt: skip
     end = data["_hparams_/session_end_info"].session_end_info
     assert end.status == (2 if failed else 1) and end.end_time_secs == 5
+
+
+def test_a_prefix_stands_before_every_tag(tmp_path: Path) -> None:
+    path = written(tmp_path, [{"score": 2.0, "xs": [1]}], prefix="ray/tune/", evaluated_params={"x": 1})
+    _, first, last = EventFileLoader(str(path)).Load()
+    assert [value.tag for value in first.summary.value] == ["ray/tune/score", "ray/tune/xs"]
+    content = last.summary.value[0].metadata.plugin_data.content
+    experiment = plugin_data_pb2.HParamsPluginData.FromString(content).experiment
+    assert [metric.name.tag for metric in experiment.metric_infos] == ["ray/tune/score"]
 
 
 def test_a_trial_without_parameters_has_no_hparams_and_one_without_results_no_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ _HOMES = {
     "ExperimentAnalysis": "experiment",
     "Result": "result",
     "ResultGrid": "grid",
+    "write_html": "page",
 }
 
 __all__ = [*_HOMES]

@@ -73,6 +73,11 @@ class ResultGrid:
         return self.analysis.dataframe(filter_metric, filter_mode)
 
     @property
+    def results(self) -> list[Result]:
+        """All results, in the order in which the trials were made."""
+        return list(self)
+
+    @property
     def errors(self) -> list[Exception]:
         """The errors of the trials that have failed."""
         return [error for error in map(error_of, self.analysis.trials) if error is not None]

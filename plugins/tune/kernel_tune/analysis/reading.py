@@ -8,6 +8,7 @@ import os
 import re
 from typing import Any
 
+from kernel_tune.errors import TuneError
 from kernel_tune.result import CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID, Result
 from kernel_tune.trial import Status, Trial
 
@@ -27,12 +28,23 @@ def read_results(directory: str) -> list[Result]:
     path = os.path.join(directory, RESULT_FILE)
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
-            return [json.loads(line) for line in file if line.endswith("\n") and line.strip()]
+            return [_parsed(line, path) for line in file if line.endswith("\n") and line.strip()]
     path = os.path.join(directory, PROGRESS_FILE)
     if os.path.exists(path):
         with open(path, encoding="utf-8", newline="") as file:
             return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(file)]
     return []
+
+
+def _parsed(line: str, path: str) -> Result:
+    try:
+        found: Result = json.loads(line)
+    except ValueError as error:
+        raise TuneError(
+            f"{path} has a line that is no JSON object ({error}): {line[:60].strip()!r}. If it was damaged, take it "
+            "out; the other results can then be read"
+        ) from error
+    return found
 
 
 def _value(text: str | None) -> Any:

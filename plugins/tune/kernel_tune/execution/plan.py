@@ -106,7 +106,7 @@ def execute(plan: RunPlan) -> Outcome:
     if len({spec.name for spec in specs}) < len(specs):
         raise TuneError("two experiments of a run have the same name: give each one of its own")
     if not kernel.is_initialized():
-        kernel.init()
+        kernel.init(preload=["kernel_tune.trainable.actor"])
     seed = plan.seed if plan.seed is not None else random.SystemRandom().getrandbits(32)
     loop = _loop(plan, specs, seed)
     files = ExperimentFiles(specs[0].local_dir)
@@ -264,7 +264,7 @@ def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, se
     if isinstance(given, str):
         from kernel_tune.searchers import create_searcher  # here: numpy, for who searches by it
 
-        given = create_searcher(given)
+        given = create_searcher(given, seed=seed)
     if isinstance(given, SearchAlgorithm):
         given.set_search_properties(plan.metric, plan.mode, specs[0].space)
         return given

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -24,7 +25,9 @@ from kernel_tune.execution.processes import Arrival
 from kernel_tune.execution.records import describe, for_log
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.schedulers.base import TrialScheduler
-from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper
+from kernel_tune.searchers.algorithm import SearchAlgorithm
+from kernel_tune.searchers.base import Searcher
+from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.trainable.orders import Answer
 from kernel_tune.trial import Status, Trial
@@ -35,6 +38,7 @@ _END_SECONDS = 10.0
 """How long the cleanup of trials may take when the experiment has ended."""
 _LOCAL = (NoopStopper, DictionaryStopper)
 """Stop criteria that the process of a trial knows of."""
+_ADD_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 """How often the runner looks around when nothing comes."""
 
@@ -183,7 +187,10 @@ class Runner:
 
     def _judge(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
         """Return after which results a stop criterion ends the trial, and whether all are to end."""
-        stopper = self._stoppers[self.loop.progress_of(trial).spec.name]
+        spec = self.loop.progress_of(trial).spec
+        stopper = self._stoppers.get(spec.name)
+        if stopper is None:  # of trials that were added
+            stopper = self._stoppers[spec.name] = make_stopper(spec.stop)
         verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
         return verdicts, bool(answer.results) and bool(stopper.stop_all())
 
@@ -194,7 +201,16 @@ class Runner:
 
     def _tell(self, event: str, *arguments: Any) -> list[Instruction]:
         self._is_broken = True
-        instructions = self._tell_loop(event, *arguments)
+        try:
+            instructions = self._tell_loop(event, *arguments)
+        except TuneError:
+            raise
+        except Exception as error:
+            raise TuneError(
+                f"{_who_raised(error)} raised {type(error).__name__}: {error}. The experiment in "
+                f"{self.files.directory} is kept as it was before: when that is mended, resume it (resume='AUTO', or "
+                "Tuner.restore)"
+            ) from error
         self._is_broken = False
         return instructions
 
@@ -242,14 +258,17 @@ class Runner:
         return list(self.loop.trials)
 
     def add(self, spec: ExperimentSpec, trainable: Any, trials: Sequence[Trial]) -> None:
-        """Have further trials run soon. Any thread."""
+        """Have further trials run; wait until the experiment has taken them. Any thread but the runner's."""
+        taken = threading.Event()
 
         def take() -> None:
             self._carrier.add_trainable(spec.trainable_name, trainable)
             for trial in trials:
                 self._hear("add", spec, trial)
+            taken.set()
 
         self.commands.put(take)
+        taken.wait(_ADD_SECONDS)
 
     # -- now and then ----------------------------------------------------------------------------------------------
 
@@ -363,3 +382,15 @@ class Runner:
                 "searcher did not make the same ones again; give it the seed that it had"
             ) from error
         self._carrier.write_down(instructions, again=True)
+
+
+def _who_raised(error: Exception) -> str:
+    """Return the name of the searcher, search algorithm or scheduler whose code has raised."""
+    name = "the trial loop"
+    trace = error.__traceback__
+    while trace is not None:
+        owner = trace.tb_frame.f_locals.get("self")
+        if isinstance(owner, (Searcher, TrialScheduler, SearchAlgorithm)):
+            name = type(owner).__name__
+        trace = trace.tb_next
+    return name

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kernel_tune.callbacks import Callback
 from kernel_tune.result import Result
 from kernel_tune.trial import Trial
-
-History = Callable[[Trial], Sequence[Result]]
-"""Returns all results of a trial so far, in order: what the log of the experiment holds."""
 
 
 class LoggerCallback(Callback):
@@ -35,14 +32,6 @@ class LoggerCallback(Callback):
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """A trial has ended; `failed` says that it was by an error."""
-
-    def catch_up(self, trials: Iterable[Trial], history: History) -> None:
-        """Make what is logged of each trial agree with what the experiment remembers; called when it resumes."""
-        for trial in trials:
-            if trial.results:
-                self.log_trial_start(trial)
-                if trial.is_finished:
-                    self.log_trial_end(trial, failed=trial.status is Trial.ERROR)
 
     def on_trial_start(self, iteration: int, trials: Sequence[Trial], trial: Trial, **info: Any) -> None:
         self.log_trial_start(trial)

@@ -66,9 +66,10 @@ class JsonLoggerCallback(TrialFileLogger[TrialFile]):
 def _pickled(config: dict[str, Any]) -> bytes:
     """Return a configuration, pickled; of values that can't be, their text."""
     try:
-        return cloudpickle.dumps(config)
+        data: bytes = cloudpickle.dumps(config)
     except Exception:  # pickling runs methods of the values: it may raise anything
-        return cloudpickle.dumps({key: _picklable(value) for key, value in config.items()})
+        data = cloudpickle.dumps({key: _picklable(value) for key, value in config.items()})
+    return data
 
 
 def _picklable(value: Any) -> Any:

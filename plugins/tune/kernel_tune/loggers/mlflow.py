@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 from kernel_tune.errors import TuneError
-from kernel_tune.loggers.base import History, LoggerCallback
+from kernel_tune.loggers.base import LoggerCallback
 from kernel_tune.loggers.encoding import text_of
 from kernel_tune.loggers.flat import flat_of
 from kernel_tune.loggers.legacy import Logger
@@ -28,6 +27,8 @@ class MLflowLoggerCallback(LoggerCallback):
     MLFLOW_EXPERIMENT_NAME say. `tags` are added to each run, `log_params_on_trial_end` logs the parameters last. A
     resumed experiment finds the run of a trial by its tag `trial_id`, and logs nothing twice.
     """
+
+    hears_again = True
 
     def __init__(self, tracking_uri: str | None = None, *, registry_uri: str | None = None,
                  experiment_name: str | None = None, tags: dict[str, Any] | None = None,
@@ -74,17 +75,6 @@ class MLflowLoggerCallback(LoggerCallback):
         metrics = [self._entities.Metric(key, value, time, step) for key, value in numbers.items()]
         self._client.log_batch(self._runs[trial], metrics=metrics)
         self._logged[trial] = number
-
-    def catch_up(self, trials: Iterable[Trial], history: History) -> None:
-        for trial in trials:
-            if trial.results:
-                self.log_trial_start(trial)
-                missing = history(trial)[self._logged[trial] : trial.results]
-                self._reported[trial] -= len(missing)
-                for result in missing:
-                    self.log_trial_result(0, trial, result)
-                if trial.is_finished:
-                    self.log_trial_end(trial, failed=trial.status is Trial.ERROR)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         run = self._runs.pop(trial, None)

@@ -20,7 +20,17 @@ from kernel_tune.loggers.events import (
 from kernel_tune.loggers.flat import flat_of
 from kernel_tune.loggers.hparams import EXPERIMENT_TAG, hparams_summary
 from kernel_tune.loggers.trial_file import TrialFile, TrialFileLogger
-from kernel_tune.result import DONE, PID, TIME_TOTAL_S, TIMESTAMP, TIMESTEPS_TOTAL, TRAINING_ITERATION, Result, flatten
+from kernel_tune.result import (
+    AUTO_KEYS,
+    DONE,
+    PID,
+    TIME_TOTAL_S,
+    TIMESTAMP,
+    TIMESTEPS_TOTAL,
+    TRAINING_ITERATION,
+    Result,
+    flatten,
+)
 from kernel_tune.trial import Trial
 
 EVENTS_PREFIX = "events.out.tfevents."
@@ -45,8 +55,8 @@ class TBXLoggerCallback(TrialFileLogger[EventFile]):
 
     Nested dicts are flattened: `{"a": {"b": 1}}` is `a/b`. Numbers are scalars, lists and arrays histograms. The
     step is `timesteps_total` where it is reported and not 0, otherwise `training_iteration`. When a trial ends, the
-    HParams tab gets what was chosen for it. `prefix` is put before each tag. `clock` gives the time of results without
-    a `timestamp`, in seconds since 1970.
+    HParams tab gets what was chosen for it, and its own metrics. `prefix` is put before each tag. `clock` gives the
+    time of results without a `timestamp`, in seconds since 1970.
     """
 
     def __init__(self, prefix: str = "", clock: Callable[[], float] = time.time) -> None:
@@ -81,7 +91,9 @@ class TBXLoggerCallback(TrialFileLogger[EventFile]):
             )
         chosen = flatten(trial.evaluated_params)
         begun = file.now if file.begun is None else file.begun
-        summary = hparams_summary(chosen, file.tags, str(trial), begun, file.now, failed)
+        shown = [tag for tag in file.tags if tag not in AUTO_KEYS] or file.tags
+        tags = [self._prefix + tag for tag in shown]
+        summary = hparams_summary(chosen, tags, str(trial), begun, file.now, failed)
         return record(summary_event(file.now, file.step, summary))
 
     def end_of(self, file: EventFile, records_wanted: int) -> tuple[int, int]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from kernel_tune.loggers.base import History, LoggerCallback
+from kernel_tune.loggers.base import LoggerCallback
 from kernel_tune.loggers.files import AppendedFiles, cut
 from kernel_tune.result import Result
 from kernel_tune.trial import Trial
@@ -26,9 +26,9 @@ FileT = TypeVar("FileT", bound=TrialFile)
 class TrialFileLogger(LoggerCallback, Generic[FileT]):
     """A subclass says what a record looks like (`encode`) and how to find it again (`end_of`).
 
-    A batch of results is one write. When a trial starts whose file does not have exactly the results that the trial has
-    reported, the file is made to agree: an experiment that was killed and resumed leaves the same files as one that was
-    not. What the file lacks comes from the `history` that the experiment gives.
+    A batch of results is one write. When a trial starts, its file is cut to the results that the trial has reported, as
+    far as the experiment remembers; what was written after them comes again. So an experiment that was killed and
+    resumed leaves the same files as one that was not.
     """
 
     hears_again = True
@@ -80,19 +80,6 @@ class TrialFileLogger(LoggerCallback, Generic[FileT]):
                 self._files.append(file.path, last)
             self._files.close(file.path)
 
-    def catch_up(self, trials: Iterable[Trial], history: History) -> None:
-        for trial in trials:
-            if trial.results:
-                self.log_trial_start(trial)
-                self._fill(trial, history)
-                if trial.is_finished:
-                    self.log_trial_end(trial, failed=trial.status is Trial.ERROR)
-
-    def on_trial_start(self, iteration: int, trials: Sequence[Trial], trial: Trial, **info: Any) -> None:
-        self.log_trial_start(trial)
-        if info.get("history") is not None:
-            self._fill(trial, info["history"])
-
     def on_trial_results(self, iteration: int, trials: Sequence[Trial], trial: Trial, results: Sequence[Result],
                          **info: Any) -> None:  # fmt: skip
         self.log_trial_results(trial, results)
@@ -108,8 +95,3 @@ class TrialFileLogger(LoggerCallback, Generic[FileT]):
             cut(file.path, size)
         self._trials[trial] = file
         return file
-
-    def _fill(self, trial: Trial, history: History) -> None:
-        there = self._trials[trial].records
-        if there < trial.results:
-            self.log_trial_results(trial, history(trial)[there : trial.results])

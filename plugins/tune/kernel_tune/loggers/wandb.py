@@ -26,6 +26,8 @@ class WandbLoggerCallback(LoggerCallback):
     Other arguments go to `wandb.init`.
     """
 
+    hears_again = True  # W&B leaves out steps that a run has already
+
     def __init__(self, project: str | None = None, group: str | None = None, api_key_file: str | None = None,
                  api_key: str | None = None, excludes: list[str] | None = None, log_config: bool = False,
                  upload_checkpoints: bool = False, **kwargs: Any) -> None:  # fmt: skip
