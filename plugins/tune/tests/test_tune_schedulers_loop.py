@@ -122,7 +122,7 @@ def test_the_searcher_hears_of_the_budgets():
 
 
 def test_soft_stopped_trials_come_last():
-    rule = MedianStoppingRule("training_iteration", grace_period=2, hard_stop=False, min_time_slice=float("inf"))
+    rule = MedianStoppingRule("training_iteration", grace_period=2, hard_stop=False)
     play = Play(rule, 3, samples=8, length=6).run()
     assert all(trial.results == 6 for trial in play.loop.trials) and rule._out
 

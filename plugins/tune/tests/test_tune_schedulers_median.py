@@ -72,19 +72,19 @@ def test_too_few_samples_and_others_wait_then_it_yields_after_its_time_slice():
     answers = feed(scheduler, "a", [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1)], simulation)
     assert answers == [CONTINUE, CONTINUE, PAUSE, CONTINUE, CONTINUE, PAUSE]
     assert feed(rule(min_time_slice=3), "a", [(9, 1)]) == [CONTINUE], "nobody waits"
-    never = rule(min_time_slice=float("inf"))
-    assert feed(never, "a", [(9, 1)], simulation) == [CONTINUE]
-    assert not never.needs_checkpoints and rule().needs_checkpoints
+    assert feed(rule(), "a", [(9, 1)], simulation) == [CONTINUE], "without a time slice nobody yields"
+    assert rule(min_time_slice=3).needs_checkpoints and rule(hard_stop=False).needs_checkpoints
+    assert not rule().needs_checkpoints
 
 
 def test_waiting_trials_take_turns_while_there_are_too_few_to_compare():
-    scheduler = MedianStoppingRule("training_iteration", grace_period=0, min_samples_required=5)
+    scheduler = MedianStoppingRule("training_iteration", grace_period=0, min_samples_required=5, min_time_slice=1)
     done = Simulation(scheduler, lambda config, iteration: 1.0, [{}] * 3, slots=1, iterations=30).run(steps=9)
     assert [done.iterations_of(trial) for trial in done.trials] == [3, 3, 3]
 
 
 def test_soft_stop_pauses_and_lets_the_bad_run_in_order_when_all_others_have_ended():
-    scheduler = MedianStoppingRule("training_iteration", grace_period=2, hard_stop=False, min_time_slice=float("inf"))
+    scheduler = MedianStoppingRule("training_iteration", grace_period=2, hard_stop=False)
     done = simulate(scheduler, lambda config, _: config["x"], [{"x": x} for x in range(8)], slots=8, iterations=5)
     assert all(done.iterations_of(trial) == 5 for trial in done.trials)
     ended = [event[2] for event in done.history if event[1] == "result" and event[3] == 5]
@@ -135,7 +135,7 @@ def plainly(curves, name, at, grace, least):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3), st.integers(-9, 9)), max_size=60), st.integers(0, 4))
 def test_it_is_the_rule_as_one_would_write_it_down(reports, grace):
-    scheduler = rule(grace_period=grace, min_samples_required=2, min_time_slice=float("inf"))
+    scheduler = rule(grace_period=grace, min_samples_required=2)
     curves, times, stopped = {}, {}, set()
     for name, step, score in reports:
         if name in stopped:

@@ -199,6 +199,20 @@ def test_state_and_configuration_of_the_donor_are_taken_over():
     assert done.trials[0].experiment_tag.count("@") == 1, "tags do not grow"
 
 
+@pytest.mark.parametrize(("saved_at", "compared_at"), [(5, 10), (8, 13)])
+def test_a_copy_is_compared_an_interval_after_its_donor_was_saved(saved_at, compared_at):
+    scheduler = pbt()
+    simulation, _ = population(scheduler, [2, 1], iteration=4)
+    donor, worst = simulation.trials
+    answers = []
+    for trial, at in ((donor, 5), (worst, 5), *((worst, at) for at in range(saved_at + 1, 14))):
+        score = 2 if trial is donor else 1
+        result = {"training_iteration": at, "score": score}
+        answers.append((at, scheduler.on_trial_result(simulation, trial, result)))
+    assert answers[1] == (5, "NOOP")
+    assert next(at for at, answer in answers[2:] if answer == "NOOP") == compared_at
+
+
 def test_more_trials_than_room_take_turns_evenly():
     scheduler = pbt(quantile_fraction=0)
     done = Simulation(scheduler, lambda config, at: config["x"], [{}] * 6, slots=2, iterations=100)

@@ -255,7 +255,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
 def _loop(plan: RunPlan, specs: list[ExperimentSpec], seed: int) -> TrialLoop:
     maker = TrialMaker(seed)
     algorithm = _algorithm(plan, specs, maker, seed)
-    scheduler = _scheduler(plan)
+    scheduler = _scheduler(plan, seed)
     return TrialLoop(specs, algorithm, scheduler, plan.max_concurrent)
 
 
@@ -285,7 +285,7 @@ def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, se
     return SearchGenerator(given, specs[0], maker)
 
 
-def _scheduler(plan: RunPlan) -> TrialScheduler:
+def _scheduler(plan: RunPlan, seed: int) -> TrialScheduler:
     given = plan.scheduler
     if isinstance(given, str):
         from kernel_tune.schedulers import create_scheduler  # here: only for names
@@ -297,7 +297,7 @@ def _scheduler(plan: RunPlan) -> TrialScheduler:
         given = FIFOScheduler()
     if not isinstance(given, TrialScheduler):
         raise TypeError(f"scheduler is {given!r}: it is a tune TrialScheduler or the name of one")
-    if not given.set_search_properties(plan.metric, plan.mode):
+    if not given.set_search_properties(plan.metric, plan.mode, seed=seed):
         raise ValueError(
             f"{type(given).__name__} was made with a metric or mode of its own, and the run has another "
             f"({plan.metric!r}, {plan.mode!r}): give them in one place"

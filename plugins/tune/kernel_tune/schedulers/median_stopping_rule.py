@@ -20,9 +20,10 @@ class MedianStoppingRule(ComparingScheduler):
     are all trials that have come at least as far, ended or not.
 
     `grace_period` is the age from which trials are judged and means are taken. `min_samples_required` is how many
-    others a median needs. Where there are fewer and other trials wait, a trial gives them its place, once it has run
-    for `min_time_slice` since it last did (`math.inf`: never). With `hard_stop=False` bad trials are paused instead of
-    stopped, and run to their end when all others have ended. All periods are in units of `time_attr`.
+    others a median needs. Where there are fewer and other trials wait, a trial gives them its place each time it has
+    run for `min_time_slice`; with 0 it never does, so that trainables need not be able to save. With `hard_stop=False`
+    bad trials are paused instead of stopped, and run to their end when all others have ended. All periods are in units
+    of `time_attr`.
 
     A result costs the same however many trials there are as long as they report at the same times (as with
     `training_iteration`); with times that differ (seconds) it costs a search in each trial that has come as far.
@@ -41,7 +42,7 @@ class MedianStoppingRule(ComparingScheduler):
         self._min_samples_required = min_samples_required
         self._min_time_slice = min_time_slice
         self._hard_stop = hard_stop
-        self.needs_checkpoints = not hard_stop or min_time_slice != float("inf")
+        self.needs_checkpoints = not hard_stop or min_time_slice > 0
         self._curves: dict[str, _Curve] = {}
         self._means = _Means()
         self._out: dict[str, None] = {}
@@ -75,7 +76,7 @@ class MedianStoppingRule(ComparingScheduler):
             self._means.add(curve, time, curve.add(time, score))
 
     def _yield_to_others(self, runner: Controller, curve: _Curve, time: float) -> str:
-        if time - curve.last_pause < self._min_time_slice:
+        if not self._min_time_slice or time - curve.last_pause < self._min_time_slice:
             return self.CONTINUE
         waiting = (Status.PENDING, Status.PAUSED)
         others = (trial for trial in runner.get_live_trials() if trial.trial_id not in self._out)

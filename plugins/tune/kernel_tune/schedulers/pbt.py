@@ -26,6 +26,12 @@ class Member:
     time: float = 0.0
     """When it was last compared, or when its donor was."""
     last_perturbation: float = 0.0
+    seen: float = 0.0
+    """The time of its last result."""
+    step: float = 0.0
+    """How long its last iteration was."""
+    is_copy: bool = False
+    """Whether it has reported nothing since it went on from the state of a donor."""
     policy: tuple[str, ...] = ()
     """The lines of the log by which its present state came to be."""
 
@@ -117,6 +123,7 @@ class PopulationBasedTraining(ComparingScheduler):
             return self.CONTINUE
         time, score = self.time_of(trial, result), self.score_of(trial, result)
         member = self._members[trial.trial_id]
+        self._follow(member, time)
         due = self._next_sync if self._synch else max(member.last_perturbation + self._interval, self._burn_in)
         if time < due:
             return self.CONTINUE
@@ -134,6 +141,18 @@ class PopulationBasedTraining(ComparingScheduler):
             self._checkpoints += 1
             return self.PAUSE
         return self.CONTINUE if donor is None else self.NOOP
+
+    def _follow(self, member: Member, time: float) -> None:
+        """Note how far a member is; the first result of a copy shows how far its donor was when it was saved.
+
+        That may be later than when the donor was compared: the copy is compared a whole interval after it.
+        """
+        if member.is_copy:
+            member.last_perturbation = max(member.last_perturbation, time - member.step)
+            member.is_copy = False
+        else:
+            member.step = max(time - member.seen, 0.0)
+        member.seen = time
 
     def _note(self, trial: Trial, member: Member) -> None:
         """Hook: a trial is compared; the member says what it has come to."""
@@ -165,6 +184,7 @@ class PopulationBasedTraining(ComparingScheduler):
         member, of_donor = self._members[trial.trial_id], self._members[donor.trial_id]
         member.time = of_donor.time
         member.last_perturbation = of_donor.last_perturbation
+        member.is_copy = True
         if self._log_config:
             reached = max(of_donor.iteration, donor.iteration)
             step = Exploit(member.tag, of_donor.tag, member.iteration, reached, dict(donor.config), config)
