@@ -77,6 +77,23 @@ def test_the_display_is_not_higher_than_the_terminal(monkeypatch: pytest.MonkeyP
     assert "... 20 more trials not shown (20 RUNNING)" in stream.getvalue()
 
 
+def test_drawing_takes_a_small_part_of_the_time() -> None:
+    now = [0.0]
+
+    class Slow(Terminal):
+        def write(self, text: str) -> int:
+            now[0] += 0.125  # as if there were very many trials
+            return super().write(text)
+
+    reporter = reporter_on(Slow(), now)
+    assert show(reporter, some_trials(), ExperimentInfo())
+    drawn, cost = now[0], now[0]
+    now[0] = 19 * cost
+    assert not show(reporter, some_trials(), ExperimentInfo())
+    now[0] = drawn + 20 * cost
+    assert show(reporter, some_trials(), ExperimentInfo())
+
+
 @pytest.mark.parametrize(("name", "value"), [("TERM", "dumb"), ("NO_COLOR", "1"), ("", "")])
 def test_elsewhere_a_line_is_written_when_something_has_changed(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
