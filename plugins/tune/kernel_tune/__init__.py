@@ -58,6 +58,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "SobolSearch",
         "TPESearch",
     ),
+    "searchers.registry": ("create_searcher",),
     "searchers.algorithm": ("SearchAlgorithm",),
     "settings": ("CheckpointConfig", "FailureConfig", "RunConfig", "SyncConfig", "TuneConfig"),
     "stopper": (),

@@ -6,10 +6,9 @@ import random
 from typing import Any
 
 import pytest
-from tune_world import World, killed_and_resumed, make_world
-
 from kernel_tune import schedulers, search_space
 from kernel_tune.searchers import BasicVariantGenerator
+from kernel_tune.testing.world import World, killed_and_resumed, make_world
 
 SPACE = {"x": search_space.uniform(0, 1), "k": search_space.choice([1, 2, 3])}
 

@@ -95,7 +95,9 @@ def test_what_is_filled_in(results: Path, reuse: bool) -> None:
 @pytest.mark.parametrize("trainable", [count, Counter], ids=["function", "class"])
 def test_stopping(results: Path, trainable: Any, stop: Any) -> None:
     (trial,) = run(trainable, config={"n": 50}, stop=stop)
-    assert trial.results == 3 if not (trainable is Counter and stop != {"training_iteration": 3}) else trial.results == 2
+    assert (
+        trial.results == 3 if not (trainable is Counter and stop != {"training_iteration": 3}) else trial.results == 2
+    )
     assert str(trial.status) == "TERMINATED"
 
 
@@ -132,7 +134,9 @@ def test_failed_trials_raise_when_all_others_have_ended(results: Path) -> None:
         if config["x"] == 1:
             raise RuntimeError("one is too many")
 
-    with pytest.raises(tune.TuneError, match=r"1 of 3 trials failed: fails_\w+; .*\n(.*\n)*RuntimeError: one is too many"):
+    with pytest.raises(
+        tune.TuneError, match=r"1 of 3 trials failed: fails_\w+; .*\n(.*\n)*RuntimeError: one is too many"
+    ):
         run(fails, config={"x": tune.grid_search([0, 1, 2])})
     trials = run(fails, config={"x": tune.grid_search([0, 1, 2])}, raise_on_failed_trial=False)
     assert [str(trial.status) for trial in trials] == ["TERMINATED", "ERROR", "TERMINATED"]

@@ -44,7 +44,7 @@ def test_largest_bracket_is_the_floor_of_the_logarithm(max_t, eta):
 
 def filled(scheduler, count):
     simulation = Simulation(scheduler, curve, configs(count), iterations=200, slots=1)
-    simulation._make_trials()
+    simulation.make_trials()
     return [len(bracket.everyone) for each in scheduler._rounds for bracket in each]
 
 
@@ -56,7 +56,7 @@ def test_smaller_brackets_are_filled_first_and_rounds_follow_each_other():
 
 def test_status_block():
     scheduler = HyperBandScheduler(max_t=100)
-    Simulation(scheduler, curve, configs(100), slots=1)._make_trials()
+    Simulation(scheduler, curve, configs(100), slots=1).make_trials()
     first, second = scheduler._rounds[0][:2]
     for trial_id in first.everyone[:4]:
         first.report(trial_id, 100, 1.0)

@@ -67,7 +67,7 @@ def test_others_that_have_not_come_as_far_do_not_count():
 
 def test_too_few_samples_and_others_wait_then_it_yields_after_its_time_slice():
     simulation = Simulation(rule(), lambda config, iteration: 0.0, [{}] * 2)
-    simulation._make_trials()
+    simulation.make_trials()
     scheduler = rule(min_time_slice=3)
     answers = feed(scheduler, "a", [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1)], simulation)
     assert answers == [CONTINUE, CONTINUE, PAUSE, CONTINUE, CONTINUE, PAUSE]

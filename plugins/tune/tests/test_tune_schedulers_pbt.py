@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from kernel_tune import search_space
 from kernel_tune.arguments import ArgumentError
 from kernel_tune.errors import MetricError, TuneError
 from kernel_tune.schedulers import FIFOScheduler, PopulationBasedTraining, PopulationBasedTrainingReplay
@@ -120,13 +121,13 @@ def test_missing_keys_are_filled_when_a_trial_is_made():
 
 
 def test_tags_show_what_was_changed():
-    assert tag_of({"x": 0.123456, "a": {"b": 2}, "z": 1}, {"x": [], "a": {"b": []}}) == "@perturbed[x=0.1235,a/b=2]"
+    assert tag_of({"x": 0.123456, "a": {"b": 2}, "z": 1}, {"x": [], "a": {"b": []}}) == "perturbed[x=0.1235,a/b=2]"
 
 
 def population(scheduler, scores, iteration=5):
     """Let trials of these scores report, in order; return the simulation and the decisions."""
     simulation = Simulation(scheduler, lambda config, at: 0.0, [{"x": 0.5}] * len(scores), slots=len(scores))
-    simulation._make_trials()
+    simulation.make_trials()
     for trial in simulation.trials:
         trial.status = Status.RUNNING
     decisions = [
@@ -345,12 +346,8 @@ def test_arguments_that_cant_be_used(arguments, message):
 
 
 def test_a_function_of_a_whole_configuration_is_refused():
-    class sample_from:
-        def sample(self):
-            return 1
-
     with pytest.raises(ArgumentError, match=r"is tune.sample_from, which needs a whole configuration"):
-        pbt(hyperparam_mutations={"x": sample_from()})
+        pbt(hyperparam_mutations={"x": search_space.sample_from(lambda spec: 1)})
 
 
 def test_garbled_names_of_an_older_manual_are_understood():

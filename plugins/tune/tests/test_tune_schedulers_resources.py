@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kernel_tune.arguments import ArgumentError
+from kernel_tune.errors import TuneError
 from kernel_tune.schedulers import (
     ASHAScheduler,
     DistributeResources,
@@ -97,6 +98,6 @@ def test_arguments_that_cant_be_used():
         DistributeResources(increase_by={"cpu": 0})
     with pytest.raises(ArgumentError, match=r"increase_by\['cpu'\] is -1"):
         DistributeResources(increase_by={"cpu": -1})
-    with pytest.raises(ArgumentError, match="resources are 'all'; only a dict"):
+    with pytest.raises(TuneError, match="resources are 'all'"):
         simulate(ResourceChangingScheduler(None, lambda *_: DistributeResources.__call__(
             DistributeResources(), _[0], type(_[1])("t", resources="all"), _[2], _[3])), CURVE, [{}])  # fmt: skip

@@ -13,14 +13,16 @@ from kernel_tune.trainable.registry import name_of, register_trainable
 
 
 class Experiment:
-    """What one experiment runs, under a name. Arguments are those of `tune.run`; a trainable that is given as a function
-    or class is registered under its own name.
+    """What one experiment runs, under a name. Arguments are those of `tune.run`.
+
+    A trainable that is given as a function or class is registered under its own name.
     """
 
     def __init__(
-        self, name: str, run: Any, stop: Any = None, config: dict[str, Any] | None = None, resources_per_trial: Any = None,
-        num_samples: int = 1, local_dir: str | None = None, upload_dir: str | None = None, trial_name_creator: Any = None,
-        trial_dirname_creator: Any = None, loggers: Any = None, sync_to_driver: Any = None, checkpoint_freq: int = 0,
+        self, name: str, run: Any, stop: Any = None, config: dict[str, Any] | None = None,
+        resources_per_trial: Any = None, num_samples: int = 1, local_dir: str | None = None,
+        upload_dir: str | None = None, trial_name_creator: Any = None, trial_dirname_creator: Any = None,
+        loggers: Any = None, sync_to_driver: Any = None, checkpoint_freq: int = 0,
         checkpoint_at_end: bool = False, sync_on_checkpoint: bool = True, keep_checkpoints_num: int | None = None,
         checkpoint_score_attr: str | None = None, export_formats: Any = None, max_failures: int = 0,
         restore: str | None = None,
@@ -32,11 +34,12 @@ class Experiment:
         self.spec: dict[str, Any] = {
             "run": name_of(run), "stop": stop, "config": config or {}, "resources_per_trial": resources_per_trial,
             "num_samples": num_samples, "local_dir": self.local_dir, "upload_dir": upload_dir,
-            "trial_name_creator": trial_name_creator, "trial_dirname_creator": trial_dirname_creator, "loggers": loggers,
-            "sync_to_driver": sync_to_driver, "checkpoint_freq": checkpoint_freq, "checkpoint_at_end": checkpoint_at_end,
+            "trial_name_creator": trial_name_creator, "trial_dirname_creator": trial_dirname_creator,
+            "loggers": loggers, "sync_to_driver": sync_to_driver, "checkpoint_freq": checkpoint_freq,
+            "checkpoint_at_end": checkpoint_at_end,
             "sync_on_checkpoint": sync_on_checkpoint, "keep_checkpoints_num": keep_checkpoints_num,
-            "checkpoint_score_attr": checkpoint_score_attr, "export_formats": export_formats, "max_failures": max_failures,
-            "restore": restore,
+            "checkpoint_score_attr": checkpoint_score_attr, "export_formats": export_formats,
+            "max_failures": max_failures, "restore": restore,
         }  # fmt: skip
 
     @classmethod

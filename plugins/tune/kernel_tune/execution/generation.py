@@ -11,12 +11,11 @@ from typing import Any
 
 from kernel_tune.errors import SearchSpaceError, TuneError
 from kernel_tune.execution.spec import ExperimentSpec
-from kernel_tune.result import Result
-from kernel_tune.searchers.algorithm import SearchAlgorithm
-from kernel_tune.searchers.base import FINISHED, Searcher
-from kernel_tune.result import flatten
+from kernel_tune.result import Result, flatten
 from kernel_tune.search_space.paths import has_choices
 from kernel_tune.search_space.tags import evaluated_parameters, experiment_tag
+from kernel_tune.searchers.algorithm import SearchAlgorithm
+from kernel_tune.searchers.base import FINISHED, Searcher
 from kernel_tune.trial import Trial
 
 _LONGEST_NAME = 100
@@ -121,8 +120,8 @@ class SearchGenerator(SearchAlgorithm):
             return None
         if not isinstance(config, dict):
             raise TuneError(
-                f"{type(self.searcher).__name__}.suggest() returned {type(config).__name__}: it returns a dict, None when "
-                "there is nothing just now, or Searcher.FINISHED"
+                f"{type(self.searcher).__name__}.suggest() returned {type(config).__name__}: it returns a dict, None "
+                "when there is nothing just now, or Searcher.FINISHED"
             )
         evaluated = None
         if self._merges:

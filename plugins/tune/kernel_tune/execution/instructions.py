@@ -12,7 +12,7 @@ from kernel_tune.trial import Trial
 
 @dataclass
 class Start:
-    """Run a trial, from a state if there is one. Of what it reports then, the first `skip` results are known already."""
+    """Run a trial, from a state if there is one. The first `skip` results of it are known already."""
 
     trial: Trial
     state: Saved | None = None

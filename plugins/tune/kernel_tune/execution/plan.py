@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -15,17 +16,20 @@ from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
 from kernel_tune.execution.loop import TrialLoop
-from kernel_tune.execution.runner import Runner, RunOptions
+from kernel_tune.execution.options import RunOptions
+from kernel_tune.execution.runner import Runner
 from kernel_tune.execution.spec import CheckpointPolicy, ExperimentSpec
 from kernel_tune.result import flatten
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import Searcher
-from kernel_tune.storage.experiment_files import ExperimentFiles, results_directory
 from kernel_tune.stoppers import Stopper, make_stopper
+from kernel_tune.storage.experiment_files import ExperimentFiles, results_directory
+from kernel_tune.storage.sync import SyncCallback, make_copy
 from kernel_tune.trainable.function import FunctionTrainable
 from kernel_tune.trainable.registry import as_trainable, find_trainable, name_of
 from kernel_tune.trial import Trial
+
 
 @dataclass
 class ExperimentPlan:
@@ -95,20 +99,22 @@ def execute(plan: RunPlan) -> Outcome:
     trainables: dict[str, Any] = {}
     stoppers: dict[str, Stopper] = {}
     for experiment in plan.experiments:
-        spec, trainable = _spec(experiment, plan)
+        spec, trainable = make_spec(experiment, plan)
         specs.append(spec)
         trainables[spec.trainable_name] = trainable
         stoppers[spec.name] = make_stopper(experiment.stop)
     if len({spec.name for spec in specs}) < len(specs):
         raise TuneError("two experiments of a run have the same name: give each one of its own")
     if not kernel.is_initialized():
-        kernel.init()
+        kernel.init(preload=["kernel_tune.trainable.actor"])
     seed = plan.seed if plan.seed is not None else random.SystemRandom().getrandbits(32)
     loop = _loop(plan, specs, seed)
     files = ExperimentFiles(specs[0].local_dir)
-    runner = Runner(loop, files, trainables, stoppers, plan.callbacks, plan.options, plan.report)
+    copies = _copies(plan, specs)
+    callbacks = [*plan.callbacks, *copies]
+    runner = Runner(loop, files, trainables, stoppers, callbacks, plan.options, plan.report)
     resumes = _resumes(plan.resume, files)
-    for callback in plan.callbacks:
+    for callback in callbacks:
         callback.setup(
             stop=plan.experiments[0].stop,
             num_samples=specs[0].num_samples,
@@ -120,9 +126,14 @@ def execute(plan: RunPlan) -> Outcome:
         )
     if resumes:
         runner.resume()
+        _change(runner, str(plan.resume).upper())
     else:
         runner.begin()
-    runner.run()
+        files.write_settings(plan.settings)
+    with _served(plan, runner):
+        runner.run()
+    for copy in copies:
+        copy.after_end()
     return Outcome(runner.loop, files.directory, runner.interrupted, runner.used_seconds, trainables)
 
 
@@ -135,14 +146,64 @@ def _resumes(resume: bool | str, files: ExperimentFiles) -> bool:
         return files.exist
     if word == "PROMPT":
         return files.exist and _asks(f"Resume the experiment in {files.directory}?")
-    if word not in ("LOCAL", "REMOTE", "ERRORED_ONLY"):
-        raise ValueError(f"resume is {resume!r}: it is True, False, 'AUTO', 'LOCAL', 'REMOTE' or 'PROMPT'")
+    if word not in _RESUMES:
+        raise ValueError(
+            f"resume is {resume!r}: it is True, False, or one of {', '.join(('AUTO', 'PROMPT', *_RESUMES))}"
+        )
     if not files.exist:
         raise ValueError(
             f"resume is {resume!r}, but there is no experiment in {files.directory}: check its name and directory, or "
             "say resume='AUTO' to begin one where there is none"
         )
     return True
+
+
+_RESUMES = (
+    "LOCAL", "REMOTE", "ERRORED", "RESTART_ERRORED", "LOCAL_ONLY", "ERRORED_ONLY", "RESTART_ERRORED_ONLY",
+    "LOCAL+ERRORED", "LOCAL+RESTART_ERRORED",
+)  # fmt: skip
+
+
+def _change(runner: Runner, word: str) -> None:
+    """Do what a word for resuming says of trials that failed, and of those that had not ended."""
+    if word.endswith("_ONLY"):
+        runner.drop_unfinished()
+    if "ERRORED" in word:
+        runner.retry_failed(anew="RESTART" in word)
+
+
+def _copies(plan: RunPlan, specs: Sequence[ExperimentSpec]) -> list[SyncCallback]:
+    """Return what copies the experiments elsewhere, where that was asked for; fetch one that is to be resumed."""
+    copy = make_copy(plan.syncer)
+    copies = []
+    for experiment, spec in zip(plan.experiments, specs, strict=True):
+        if not experiment.upload_dir or copy is None:
+            continue
+        target = f"{experiment.upload_dir.rstrip('/')}/{spec.name}"
+        if str(plan.resume).upper() == "REMOTE":
+            os.makedirs(spec.local_dir, exist_ok=True)
+            copy(target, spec.local_dir)
+        copies.append(SyncCallback(spec.local_dir, target, copy, plan.sync_period))
+    return copies
+
+
+@contextlib.contextmanager
+def _served(plan: RunPlan, runner: Runner) -> Iterator[None]:
+    """Serve the experiment over HTTP, if that was asked for."""
+    if not plan.with_server:
+        yield
+        return
+    from kernel_tune.execution.additions import Served  # here: few experiments are served
+    from kernel_tune.server.service import TuneServer, make_token
+
+    path = runner.files.path("server.token")
+    server = TuneServer(Served(runner), make_token(path), plan.server_port)
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()
+        os.remove(path)
 
 
 def _asks(question: str) -> bool:
@@ -154,7 +215,7 @@ def _asks(question: str) -> bool:
 # -- making ------------------------------------------------------------------------------------------------------------
 
 
-def _spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
+def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
     trainable_name = name_of(plan.trainable)
     trainable = find_trainable(trainable_name) if isinstance(plan.trainable, str) else as_trainable(plan.trainable)
     is_function = issubclass(trainable, FunctionTrainable)
@@ -203,7 +264,7 @@ def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, se
     if isinstance(given, str):
         from kernel_tune.searchers import create_searcher  # here: numpy, for who searches by it
 
-        given = create_searcher(given)
+        given = create_searcher(given, seed=seed)
     if isinstance(given, SearchAlgorithm):
         given.set_search_properties(plan.metric, plan.mode, specs[0].space)
         return given

@@ -192,7 +192,7 @@ class Processes:
     # -- states ----------------------------------------------------------------------------------------------------
 
     def receive(self, trial: Trial, answer: Answer) -> None:
-        """Put the files of an answer from another machine where the trial's files are, and large states in the store."""
+        """Put files from another machine where the trial's files are, and large states into the store."""
         for saved in [saved for _, saved in answer.saved] + ([answer.state] if answer.state is not None else []):
             if saved.path and saved.data is not None:
                 path = os.path.join(trial.logdir, os.path.basename(saved.path))

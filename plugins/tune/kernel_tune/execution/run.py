@@ -11,9 +11,9 @@ from typing import Any
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.experiment import Experiment, convert_to_experiments
+from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import analysis_of, listeners
 from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute, seconds_of
-from kernel_tune.execution.runner import RunOptions
 from kernel_tune.execution.spec import CheckpointPolicy
 from kernel_tune.trial import Status, Trial
 
@@ -21,8 +21,8 @@ _log = logging.getLogger("kernel.tune")
 
 
 def run(
-    run_or_experiment: Any, name: str | None = None, metric: str | None = None, mode: str | None = None, stop: Any = None,
-    config: dict[str, Any] | None = None, resources_per_trial: Any = None, num_samples: int = 1,
+    run_or_experiment: Any, name: str | None = None, metric: str | None = None, mode: str | None = None,
+    stop: Any = None, config: dict[str, Any] | None = None, resources_per_trial: Any = None, num_samples: int = 1,
     local_dir: str | None = None, upload_dir: str | None = None, trial_name_creator: Any = None,
     trial_dirname_creator: Any = None, loggers: Sequence[Any] | None = None, sync_to_cloud: Any = None,
     sync_to_driver: Any = None, sync_config: Any = None, checkpoint_freq: int = 0, checkpoint_at_end: bool = False,
@@ -45,8 +45,8 @@ def run(
     `{"cpu": 2}`. Files are in `local_dir`/`name`, copied to `upload_dir` if that is given. `checkpoint_freq` is in
     iterations, `global_checkpoint_period` and `time_budget_s` in seconds. `verbose` is 0 (silent) to 3.
 
-    Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without an
-    experiment to resume.
+    Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without
+    an experiment to resume.
     """
     if trial_executor is not None:
         raise TuneError(

@@ -7,37 +7,29 @@ by telling the loop what the log has (`resume`); the processes of trials that ra
 from __future__ import annotations
 
 import logging
-import os
 import queue
-import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import kernel
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
-from kernel_tune.execution.instructions import (
-    Continue,
-    Delete,
-    Instruction,
-    Load,
-    Notify,
-    Save,
-    Start,
-    Stop,
-    Write,
-)
+from kernel_tune.execution.carrier import Carrier
+from kernel_tune.execution.instructions import Instruction, Notify
 from kernel_tune.execution.interrupts import Interrupts
 from kernel_tune.execution.loop import TrialLoop
-from kernel_tune.execution.processes import Arrival, Processes
-from kernel_tune.result import Result
+from kernel_tune.execution.options import RunOptions
+from kernel_tune.execution.processes import Arrival
+from kernel_tune.execution.records import describe, for_log
+from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.schedulers.base import TrialScheduler
+from kernel_tune.searchers.algorithm import SearchAlgorithm
+from kernel_tune.searchers.base import Searcher
+from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper
 from kernel_tune.storage.experiment_files import ExperimentFiles
-from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper
-from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
-from kernel_tune.trainable.place import Place
+from kernel_tune.trainable.orders import Answer
 from kernel_tune.trial import Status, Trial
 
 _log = logging.getLogger("kernel.tune")
@@ -46,31 +38,9 @@ _END_SECONDS = 10.0
 """How long the cleanup of trials may take when the experiment has ended."""
 _LOCAL = (NoopStopper, DictionaryStopper)
 """Stop criteria that the process of a trial knows of."""
+_ADD_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 """How often the runner looks around when nothing comes."""
-
-
-@dataclass
-class RunOptions:
-    """How an experiment runs, beside what its trials do."""
-
-    reuse_actors: bool = False
-    deterministic: bool = False
-    """Take answers in the order of the questions, so that a seeded run is the same every time."""
-    changes_directory: bool = True
-    queue_trials: bool = True
-    """Wait for machines where all that there are have no room for a trial."""
-    time_budget_seconds: float | None = None
-    snapshot_seconds: float = 10.0
-    slice_seconds: float = 0.05
-
-
-@dataclass
-class _Asked:
-    """What the process of a trial was asked last."""
-
-    number: int
-    order: Order = field(default_factory=Order)
 
 
 class Runner:
@@ -91,32 +61,24 @@ class Runner:
         self.files = files
         self.options = options or RunOptions()
         self.interrupted = False
-        self.commands: queue.SimpleQueue[Callable[[], list[Instruction] | None]] = queue.SimpleQueue()
+        self.commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._stoppers = stoppers
         self._callbacks = list(callbacks)
         self._report = report
         self._clock = clock
-        nodes = kernel.nodes()
-        self._node = kernel.get_runtime_context().get_node_id()
-        self._many_nodes = len([node for node in nodes if node.get("Alive", True)]) > 1
-        self._processes = Processes(
-            {name: kernel.put(trainable) for name, trainable in trainables.items()},
-            self.options.reuse_actors,
-            self._many_nodes,
-        )
-        self._trainables = self._processes.trainables
-        self._asked: dict[str, _Asked] = {}
+        is_strict = self.options.deterministic or self._must_decide()
+        self._carrier = Carrier(loop, files, trainables, self._callbacks, self.options, is_strict)
+        self._processes = self._carrier.processes
         self._early: dict[str, Arrival] = {}
         """Answers that came before their turn, by trial."""
-        self._lines: dict[str, int] = {}
-        self._steps = 0
+        self._is_broken = False
+        """Whether the search algorithm or the scheduler has raised: what they know now can't be trusted."""
         self._began = clock()
         self._used_seconds = 0.0
         """How long earlier runs of this experiment took."""
         self._snapshot_at = 0.0
         self._snapshot_size = -1
         self._capacity_at = float("-inf")
-        self._is_strict = self.options.deterministic or self._must_decide()
 
     def _must_decide(self) -> bool:
         """Return whether each result has to be decided about before its trial goes on."""
@@ -135,14 +97,14 @@ class Runner:
         offset = self._restore_snapshot()
         for trial in self.loop.get_live_trials():
             if trial.status is Status.RUNNING:
-                self._notify(Notify("trial_start", trial), again=True)
-        for offset, record in self.files.records(offset):  # noqa: B007 - the last one is needed
+                self._carrier.notify(Notify("trial_start", trial), again=True)
+        end = offset
+        for end, record in self.files.records(offset):  # noqa: B007 - needed after the last one
             self._replay(record)
-        self.files.go_on(offset)
+        self.files.go_on(end)
         self.loop.forget_states_in_memory()
-        outstanding = list(self.loop.outstanding)
-        for trial_id in outstanding:
-            self._bring_back(trial_id)
+        for trial_id in list(self.loop.outstanding):
+            self._carrier.bring_back(self._trial(trial_id))
 
     def run(self) -> None:
         """Run until every trial has ended. Raises what a callback raises; a Ctrl-C ends it early, with all saved."""
@@ -153,9 +115,7 @@ class Runner:
                     self._step(interrupts)
                     if interrupts.count and not self.interrupted:
                         self.interrupted = True
-                        _log.warning(
-                            "interrupted: the experiment is being saved; press Ctrl-C again to stop at once"
-                        )
+                        _log.warning("interrupted: the experiment is being saved; press Ctrl-C again to stop at once")
                         break
                 if self.interrupted:
                     self._save_running(interrupts)
@@ -174,17 +134,18 @@ class Runner:
 
     def _step(self, interrupts: Interrupts) -> None:
         """Wait for answers, and take all that are there."""
-        self._steps += 1
+        self._carrier.steps += 1
+        step = self._carrier.steps
         for callback in self._callbacks:
-            callback.on_step_begin(self._steps, self.loop.trials)
+            callback.on_step_begin(step, self.loop.trials)
         self._check_stuck()
         for arrival in self._arrivals(interrupts):
             self._arrived(*arrival)
         while not self.commands.empty():
-            self._carry_out(self.commands.get()() or [])
+            self.commands.get()()
         self._look_around()
         for callback in self._callbacks:
-            callback.on_step_end(self._steps, self.loop.trials)
+            callback.on_step_end(step, self.loop.trials)
         self._report(self.loop, self.used_seconds, False)
 
     def _arrivals(self, interrupts: Interrupts) -> Iterator[Arrival]:
@@ -206,20 +167,19 @@ class Runner:
             yield self._early.pop(first)
 
     def _arrived(self, trial_id: str, number: int, answer: Answer | None, error: str) -> None:
-        asked = self._asked.get(trial_id)
-        if asked is None or asked.number != number:
+        asked = self._carrier.question_of(trial_id, number)
+        if asked is None:
             return
-        trial = self.loop.find(trial_id)
-        assert trial is not None
+        trial = self._trial(trial_id)
         if answer is None:
             self._processes.end(trial, gently=False)
             self._hear("failure", trial_id, error)
             return
         if answer.refused:
-            asked.number = self._processes.start_anew(trial, asked.order)
+            self._carrier.start_anew(trial, asked)
             return
         if not answer.results and not answer.ended and not answer.error and asked.order.trains:
-            self._ask(trial, self._order(trial))  # it reported nothing yet
+            self._carrier.ask_again(trial)
             return
         self._processes.receive(trial, answer)
         verdicts, stop_all = self._judge(trial, answer)
@@ -227,16 +187,34 @@ class Runner:
 
     def _judge(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
         """Return after which results a stop criterion ends the trial, and whether all are to end."""
-        stopper = self._stoppers[self.loop.progress_of(trial).spec.name]
+        spec = self.loop.progress_of(trial).spec
+        stopper = self._stoppers.get(spec.name)
+        if stopper is None:  # of trials that were added
+            stopper = self._stoppers[spec.name] = make_stopper(spec.stop)
         verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
         return verdicts, bool(answer.results) and bool(stopper.stop_all())
 
     def _hear(self, event: str, *arguments: Any) -> None:
         """Write an event down, tell the loop, and do what it says."""
-        self.files.add((event, *_for_log(arguments)))
-        self._carry_out(self._tell(event, *arguments))
+        self.files.add((event, *for_log(arguments)))
+        self._carrier.carry_out(self._tell(event, *arguments))
 
     def _tell(self, event: str, *arguments: Any) -> list[Instruction]:
+        self._is_broken = True
+        try:
+            instructions = self._tell_loop(event, *arguments)
+        except TuneError:
+            raise
+        except Exception as error:
+            raise TuneError(
+                f"{_who_raised(error)} raised {type(error).__name__}: {error}. The experiment in "
+                f"{self.files.directory} is kept as it was before: when that is mended, resume it (resume='AUTO', or "
+                "Tuner.restore)"
+            ) from error
+        self._is_broken = False
+        return instructions
+
+    def _tell_loop(self, event: str, *arguments: Any) -> list[Instruction]:
         loop = self.loop
         if event == "answer":
             return loop.on_answer(*arguments)
@@ -250,17 +228,47 @@ class Runner:
             return loop.stop_all()
         if event == "add":
             return loop.add_trial(*arguments)
+        if event == "retry":
+            return loop.retry(*arguments)
         raise TuneError(f"the experiment's log has an event {event!r} that nobody knows: it is of a later version")
+
+    def retry_failed(self, anew: bool) -> None:
+        """After `resume`: have the trials that failed run again."""
+        for trial in self.loop.trials:
+            if trial.status is Status.ERROR:
+                self._hear("retry", trial.trial_id, anew)
+
+    def drop_unfinished(self) -> None:
+        """After `resume`: end the trials that had not ended."""
+        for trial in list(self.loop.get_live_trials()):
+            self._hear("stop", trial.trial_id)
 
     # -- from elsewhere --------------------------------------------------------------------------------------------
 
     def stop_trial(self, trial_id: str) -> None:
         """Have a trial stopped soon. Any thread."""
-        self.commands.put(lambda: self._hear("stop", trial_id))  # type: ignore[func-returns-value]
+        self.commands.put(lambda: self._hear("stop", trial_id))
 
     def stop_all(self) -> None:
         """Have all trials stopped soon. Any thread."""
-        self.commands.put(lambda: self._hear("stop_all"))  # type: ignore[func-returns-value]
+        self.commands.put(lambda: self._hear("stop_all"))
+
+    def trials(self) -> list[Trial]:
+        """Return all trials. Any thread."""
+        return list(self.loop.trials)
+
+    def add(self, spec: ExperimentSpec, trainable: Any, trials: Sequence[Trial]) -> None:
+        """Have further trials run; wait until the experiment has taken them. Any thread but the runner's."""
+        taken = threading.Event()
+
+        def take() -> None:
+            self._carrier.add_trainable(spec.trainable_name, trainable)
+            for trial in trials:
+                self._hear("add", spec, trial)
+            taken.set()
+
+        self.commands.put(take)
+        taken.wait(_ADD_SECONDS)
 
     # -- now and then ----------------------------------------------------------------------------------------------
 
@@ -296,100 +304,6 @@ class Runner:
                     + ("; ask for less, or say queue_trials=True to wait for more machines" if waits else "")
                 )
 
-    # -- instructions ----------------------------------------------------------------------------------------------
-
-    def _carry_out(self, instructions: Sequence[Instruction]) -> None:
-        for instruction in instructions:
-            if isinstance(instruction, Continue):
-                self._ask(instruction.trial, self._order(instruction.trial))
-            elif isinstance(instruction, Notify):
-                self._notify(instruction)
-            elif isinstance(instruction, Start):
-                self._start(instruction)
-            elif isinstance(instruction, Save):
-                self._ask(instruction.trial, self._order(instruction.trial, trains=False, save=instruction.where))
-            elif isinstance(instruction, Load):
-                self._load(instruction.trial, instruction.state)
-            elif isinstance(instruction, Stop):
-                self._stop(instruction)
-            elif isinstance(instruction, Delete):
-                shutil.rmtree(instruction.saved.path, ignore_errors=True)
-            else:
-                self._write(instruction)
-
-    def _order(self, trial: Trial, **changes: Any) -> Order:
-        spec = self.loop.progress_of(trial).spec
-        return Order(
-            strict=self._is_strict,
-            slice_seconds=self.options.slice_seconds,
-            stop=spec.stop,
-            checkpoint_every=spec.checkpoints.every,
-            checkpoint_at_end=spec.checkpoints.at_end,
-            knows_node=self._node if self._many_nodes else "",
-            **changes,
-        )
-
-    def _setup(self, trial: Trial) -> Setup:
-        spec = self.loop.progress_of(trial).spec
-        place = Place(trial.trial_id, str(trial), spec.name, trial.logdir, trial.resources)
-        return Setup(self._trainables[trial.trainable_name], place, trial.config, self.options.changes_directory)
-
-    def _start(self, start: Start, **changes: Any) -> None:
-        trial = start.trial
-        order = self._order(trial, setup=self._setup(trial), restore=start.state, skip=start.skip, **changes)
-        self._asked[trial.trial_id] = _Asked(self._processes.start(trial, order), order)
-
-    def _ask(self, trial: Trial, order: Order) -> None:
-        if not self._processes.has(trial):  # it waited when an earlier run was killed
-            progress = self.loop.progress_of(trial)
-            start = Start(trial, progress.state, trial.results - progress.state_results)
-            self._start(start, trains=order.trains, save=order.save)
-            return
-        self._asked[trial.trial_id] = _Asked(self._processes.ask(trial, order), order)
-
-    def _load(self, trial: Trial, state: Saved | None) -> None:
-        order = self._order(trial, setup=self._setup(trial), restore=state)
-        if self._processes.has(trial) and self.options.reuse_actors:
-            self._asked[trial.trial_id] = _Asked(self._processes.ask(trial, order), order)
-        else:
-            self._asked[trial.trial_id] = _Asked(self._processes.start_anew(trial, order), order)
-
-    def _stop(self, stop: Stop) -> None:
-        trial = stop.trial
-        if stop.exports and self._processes.has(trial):
-            try:
-                trial.extra["exports"] = self._processes.export(trial, stop.exports)
-            except Exception as error:
-                _log.warning("trial %s could not export its model: %s", trial, error)
-        self._asked.pop(trial.trial_id, None)
-        self._processes.end(trial, keep=not stop.failed)
-
-    def _write(self, write: Write) -> None:
-        with open(self.files.path(write.file_name), "a", encoding="utf-8") as file:
-            file.write(write.line.rstrip("\n") + "\n")
-            self._lines[write.file_name] = file.tell()
-
-    def _notify(self, notify: Notify, again: bool = False) -> None:
-        """Tell callbacks; of what is done `again` after a kill only those that write it down hear."""
-        trial = notify.trial
-        if notify.event in ("trial_error", "trial_recover"):
-            self._write_error(trial)
-        for callback in self._callbacks:
-            if again and not callback.hears_again:
-                continue
-            if notify.event == "trial_result":
-                callback.on_trial_results(self._steps, self.loop.trials, trial, notify.results)
-            elif notify.event == "checkpoint":
-                callback.on_checkpoint(self._steps, self.loop.trials, trial, notify.checkpoint)
-            else:
-                getattr(callback, f"on_{notify.event}")(self._steps, self.loop.trials, trial)
-
-    def _write_error(self, trial: Trial) -> None:
-        os.makedirs(trial.logdir, exist_ok=True)
-        trial.error_file = os.path.join(trial.logdir, "error.txt")
-        with open(trial.error_file, "a", encoding="utf-8") as file:
-            file.write(f"Failure number {trial.failures}\n{trial.error_message}\n")
-
     # -- interrupts ------------------------------------------------------------------------------------------------
 
     def _save_running(self, interrupts: Interrupts) -> None:
@@ -397,28 +311,28 @@ class Runner:
         deadline = self._clock() + 2.0
         while self.loop.outstanding and self._clock() < deadline and interrupts.count < 2:
             try:
-                trial_id, number, answer, error = self._processes.arrivals.get(timeout=0.1)
+                trial_id, number, answer, _ = self._processes.arrivals.get(timeout=0.1)
             except queue.Empty:
                 continue
-            asked = self._asked.get(trial_id)
-            if asked is None or asked.number != number or answer is None or answer.error or answer.refused:
+            asked = self._carrier.question_of(trial_id, number)
+            if asked is None or answer is None or answer.error or answer.refused:
                 continue
-            trial = self.loop.find(trial_id)
-            assert trial is not None
+            trial = self._trial(trial_id)
             self._processes.receive(trial, answer)
             arguments = (trial_id, answer, *self._judge(trial, answer))
-            self.files.add(("answer", *_for_log(arguments)))
-            for instruction in self._tell("answer", *arguments):
-                if isinstance(instruction, Notify):
-                    self._notify(instruction)
-                elif isinstance(instruction, Write):
-                    self._write(instruction)
+            self.files.add(("answer", *for_log(arguments)))
+            self._carrier.write_down(self._tell("answer", *arguments), again=False)
+
+    def _trial(self, trial_id: str) -> Trial:
+        trial = self.loop.find(trial_id)
+        assert trial is not None, trial_id
+        return trial
 
     # -- the state -------------------------------------------------------------------------------------------------
 
     def _write_snapshot(self) -> None:
         """Write down where everything stands, unless nothing has happened; seldom enough to cost little."""
-        if self.files.log_size == self._snapshot_size:
+        if self.files.log_size == self._snapshot_size or self._is_broken:
             return
         began = self._clock()
         for callback in self._callbacks:
@@ -426,7 +340,7 @@ class Runner:
         state = {
             "loop": self.loop,
             "stoppers": self._stoppers,
-            "lines": self._lines,
+            "lines": self._carrier.lines,
             "used_seconds": self.used_seconds,
             "callbacks": [callback.get_state() for callback in self._callbacks],
         }
@@ -445,14 +359,12 @@ class Runner:
         self.loop.adopt(old)
         self._stoppers = state["stoppers"]
         self._used_seconds = state["used_seconds"]
-        self._lines = state["lines"]
-        for name in os.listdir(self.files.directory):
-            if name.startswith("pbt_") and name.endswith(".txt"):
-                os.truncate(self.files.path(name), self._lines.get(name, 0))
+        self._carrier.loop = self.loop
+        self._carrier.is_strict = self.options.deterministic or self._must_decide()
+        self._carrier.cut_lines(state["lines"])
         for callback, saved in zip(self._callbacks, state["callbacks"], strict=False):
             if saved is not None:
                 callback.set_state(saved)
-        self._is_strict = self.options.deterministic or self._must_decide()
         return int(state["offset"])
 
     def _replay(self, record: tuple[Any, ...]) -> None:
@@ -466,70 +378,19 @@ class Runner:
             instructions = self._tell(event, *arguments)
         except KeyError as error:
             raise TuneError(
-                f"the experiment's log in {self.files.directory} is of other trials ({error} is not known): the searcher "
-                "did not make the same ones again; give it the seed that it had"
+                f"the experiment's log in {self.files.directory} is of other trials ({error} is not known): the "
+                "searcher did not make the same ones again; give it the seed that it had"
             ) from error
-        for instruction in instructions:
-            if isinstance(instruction, Notify):
-                self._notify(instruction, again=True)
-            elif isinstance(instruction, Write):
-                self._write(instruction)
-
-    def _bring_back(self, trial_id: str) -> None:
-        """Have the process of a trial that was asked something asked again."""
-        trial = self.loop.find(trial_id)
-        assert trial is not None
-        progress = self.loop.progress_of(trial)
-        skip = trial.results - progress.state_results
-        self._start(Start(trial, progress.state, skip), trains=not progress.saves_to, save=progress.saves_to)
+        self._carrier.write_down(instructions, again=True)
 
 
-def _for_log(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what is written down of an event: of states in memory only that there were some."""
-    return tuple(_without_data(each) if isinstance(each, Answer) else each for each in arguments)
-
-
-def _without_data(answer: Answer) -> Answer:
-    bare = lambda saved: Saved(saved.iteration, saved.path)
-    return Answer(
-        answer.results,
-        [(number, bare(saved)) for number, saved in answer.saved],
-        answer.ended,
-        answer.error,
-        None if answer.state is None else bare(answer.state),
-        answer.refused,
-        answer.process,
-    )
-
-
-def describe(loop: TrialLoop, seconds: float) -> dict[str, Any]:
-    """Return where an experiment stands, as what JSON can say."""
-    return {
-        "runner_data": {"seconds": seconds, "is_finished": loop.is_finished},
-        "stats": {"trials": len(loop.trials), "scheduler": loop.scheduler.debug_string()},
-        "experiments": [
-            {"name": spec.name, "trainable": spec.trainable_name, "metric": spec.metric, "mode": spec.mode}
-            for spec in loop.specs.values()
-        ],
-        "trials": [
-            {
-                "trial_id": trial.trial_id,
-                "name": str(trial),
-                "experiment_tag": trial.experiment_tag,
-                "trainable_name": trial.trainable_name,
-                "status": str(trial.status),
-                "config": trial.config,
-                "evaluated_params": trial.evaluated_params,
-                "logdir": trial.logdir,
-                "results": trial.results,
-                "last_result": _plain(trial.last_result),
-                "error_file": trial.error_file,
-                "checkpoints": [kept.saved.path for kept in loop.progress_of(trial).book.kept],
-            }
-            for trial in loop.trials
-        ],
-    }
-
-
-def _plain(result: Result) -> Result:
-    return {key: value for key, value in result.items() if isinstance(value, (int, float, str, bool, type(None)))}
+def _who_raised(error: Exception) -> str:
+    """Return the name of the searcher, search algorithm or scheduler whose code has raised."""
+    name = "the trial loop"
+    trace = error.__traceback__
+    while trace is not None:
+        owner = trace.tb_frame.f_locals.get("self")
+        if isinstance(owner, (Searcher, TrialScheduler, SearchAlgorithm)):
+            name = type(owner).__name__
+        trace = trace.tb_next
+    return name

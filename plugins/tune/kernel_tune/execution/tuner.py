@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from kernel_tune.errors import TuneError
+from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import grid_of, listeners
 from kernel_tune.execution.plan import ExperimentPlan, RunPlan, execute, seconds_of
 from kernel_tune.execution.run import policy_of
-from kernel_tune.execution.runner import RunOptions
 from kernel_tune.settings import RunConfig, TuneConfig
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.storage.sync import fetch_experiment, is_remote

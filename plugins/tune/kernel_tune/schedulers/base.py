@@ -21,7 +21,10 @@ class Controller(Protocol):
         """Return the trials that have not ended, in the order in which they were made."""
 
     def has_resources_for_trial(self, trial: Trial) -> bool:
-        """Return whether what the trial needs is free now. Of a trial that is already running: whether more is."""
+        """Return whether what the trial needs is free now. Of a trial that is already running: whether more is.
+
+        Of a trial that is not one of the experiment's: whether its `resources` are.
+        """
 
     def may_make_trials(self) -> bool:
         """Return whether the searcher may still come with more trials."""
@@ -35,7 +38,8 @@ class Controller(Protocol):
     def exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], tag: str = "") -> None:
         """Have `trial` go on from the newest state of `donor`, with another configuration.
 
-        `donor` saves its state first if it is running. `tag` is added to the experiment tag.
+        `donor` saves its state first if it is running. `tag` is added to the experiment tag of `trial`, after an `@`,
+        in place of the one before.
         """
 
     def set_resources(self, trial: Trial, resources: Any) -> None:
@@ -100,7 +104,7 @@ class TrialScheduler:
         return self.CONTINUE
 
     def on_trial_complete(self, runner: Controller, trial: Trial, result: Result) -> None:
-        """A running trial has ended by itself, by a stop criterion or because a person said so."""
+        """A running trial has ended by itself, by a stop criterion, because a person said so or because we did."""
 
     def on_trial_remove(self, runner: Controller, trial: Trial) -> None:
         """A trial that was pending or paused has ended."""
@@ -109,6 +113,7 @@ class TrialScheduler:
         """Return a pending or paused trial that is to run, and for which there are resources; or None.
 
         Asked again after the trial was started, until it returns None. Idempotent: asking twice gives the same trial.
+        Where there is room for a new trial, and the searcher has one, it was made before this is asked.
         """
         for status in (Trial.PENDING, Trial.PAUSED):
             for trial in runner.get_live_trials():

@@ -78,7 +78,8 @@ class MedianStoppingRule(ComparingScheduler):
         if time - curve.last_pause < self._min_time_slice:
             return self.CONTINUE
         waiting = (Status.PENDING, Status.PAUSED)
-        if not any(trial.status in waiting and trial.trial_id not in self._out for trial in runner.get_live_trials()):
+        others = (trial for trial in runner.get_live_trials() if trial.trial_id not in self._out)
+        if not (runner.may_make_trials() or any(trial.status in waiting for trial in others)):
             return self.CONTINUE
         curve.last_pause = time
         return self.PAUSE

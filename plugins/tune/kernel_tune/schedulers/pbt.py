@@ -139,7 +139,10 @@ class PopulationBasedTraining(ComparingScheduler):
         """Hook: a trial is compared; the member says what it has come to."""
 
     def _others_wait(self, runner: Controller, trial: Trial) -> bool:
+        """Return whether others want the trial's place, those included that the searcher may still come with."""
         waiting = (Status.PENDING, Status.PAUSED)
+        if runner.may_make_trials():
+            return True
         return any(other.status in waiting and other is not trial for other in runner.get_live_trials())
 
     def _live(self, runner: Controller) -> list[Trial]:

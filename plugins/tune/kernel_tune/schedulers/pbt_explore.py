@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernel_tune.arguments import ArgumentError
+from kernel_tune.search_space.domains import Function
 
 Mutations = Mapping[str, Any]
 """For each key of the configuration how it may be changed: a list of values, a function without arguments or a domain
@@ -30,7 +31,7 @@ def check_mutations(owner: str, mutations: Any, path: str = "") -> None:
         elif isinstance(how, (list, tuple)):
             if not how:
                 raise ArgumentError(f"{owner}: hyperparam_mutations{where} is empty: there is nothing to choose")
-        elif _needs_spec(how):
+        elif isinstance(how, Function):
             raise ArgumentError(
                 f"{owner}: hyperparam_mutations{where} is tune.sample_from, which needs a whole configuration; "
                 f"use a domain such as tune.uniform(low, high), or a function without arguments"
@@ -113,10 +114,6 @@ def _values(how: Any) -> Sequence[Any] | None:
     return getattr(how, "categories", None)
 
 
-def _needs_spec(how: Any) -> bool:
-    return type(how).__name__ in ("sample_from", "Function", "SampleFrom")
-
-
 def _draw(how: Any, generator: random.Random) -> Any:
     """Return a new value."""
     values = _values(how)
@@ -156,9 +153,9 @@ def plain(value: Any) -> Any:
 
 
 def tag_of(config: Mapping[str, Any], mutations: Mutations) -> str:
-    """Return `@perturbed[lr=0.1,layers=4]` with the mutated values of a configuration."""
+    """Return `perturbed[lr=0.1,layers=4]` with the mutated values of a configuration."""
     shown = [f"{path}={_short(value)}" for path, value in picked(config, mutations).items()]
-    return f"@perturbed[{','.join(shown)}]"
+    return f"perturbed[{','.join(shown)}]"
 
 
 def picked(config: Mapping[str, Any], mutations: Mutations, path: str = "") -> dict[str, Any]:

@@ -24,6 +24,7 @@ class PopulationBasedTrainingReplay(TrialScheduler):
     """
 
     needs_checkpoints = True
+    copies_states = True
 
     def __init__(self, policy_file: str | os.PathLike[str]) -> None:
         super().__init__()
@@ -61,7 +62,7 @@ class PopulationBasedTrainingReplay(TrialScheduler):
         if self._changes == before:
             return self.CONTINUE
         config = copy.deepcopy(self._policy.changes[self._changes - 1][1])
-        runner.exploit(trial, trial, config, f"@replay[{self._name}:{self._changes}]")
+        runner.exploit(trial, trial, config, f"replay[{self._name}:{self._changes}]")
         return self.NOOP
 
     def debug_string(self) -> str:

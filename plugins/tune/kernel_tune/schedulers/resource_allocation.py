@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, Protocol
 
 from kernel_tune.arguments import ArgumentError, check_mode, check_number
+from kernel_tune.execution.resources import Resources, make_request
 from kernel_tune.result import Result
 from kernel_tune.schedulers.base import Controller
 from kernel_tune.schedulers.common import number
 from kernel_tune.trial import Status, Trial
 
-Amounts = dict[str, float]
+Amounts = dict[str, Any]
 
 _MOST_INCREMENTS = 1024
 
@@ -41,15 +43,25 @@ AllocationFunction = Callable[[Controller, Trial, Result, Origin], Any]
 
 
 def amounts(resources: Any) -> Amounts:
-    """Return resources as amounts by name, `cpu` and `gpu` in lower case; None is one CPU, what every trial has."""
-    if resources is None:
-        return {"cpu": 1}
-    if not isinstance(resources, Mapping):
+    """Return what a trial has or asks for as amounts by name: `cpu`, `gpu`, `extra_cpu` and so on, and custom ones.
+
+    Raises `ArgumentError` for a `PlacementGroupFactory`, whose bundles can't be told apart here.
+    """
+    request = make_request(resources)
+    if not isinstance(request, Resources):
         raise ArgumentError(
-            f"resources are {resources!r}; only a dict such as {{'cpu': 2, 'gpu': 1}} can be divided. Pass your own "
-            f"resources_allocation_function for others"
+            f"the trials' resources are {request!r}; only a dict such as {{'cpu': 2, 'gpu': 1}} can be divided. Pass a "
+            f"resources_allocation_function of your own"
         )
-    return {name.lower() if name in ("CPU", "GPU") else name: value for name, value in resources.items()}
+    numbers = {each.name: getattr(request, each.name) for each in fields(request)}
+    custom = numbers.pop("custom_resources")
+    extra = numbers.pop("extra_custom_resources")
+    found = {name: amount for name, amount in numbers.items() if amount} | dict(custom)
+    return {**found, "extra_custom_resources": dict(extra)} if extra else found
+
+
+def _step_of(given: Mapping[str, float]) -> Amounts:
+    return {name.lower() if name in ("CPU", "GPU") else name: amount for name, amount in given.items()}
 
 
 class DistributeResources:
@@ -74,9 +86,9 @@ class DistributeResources:
         if increase_by is not None and not any(increase_by.values()):
             raise ArgumentError(f"{type(self).__name__}: increase_by is {increase_by!r}: nothing would ever grow")
         self.add_bundles = add_bundles
-        self.increase_by = amounts(increase_by) if increase_by else {}
+        self.increase_by = _step_of(increase_by) if increase_by else {}
         self.increase_by_times = increase_by_times
-        self.reserve_resources = amounts(reserve_resources) if reserve_resources else {}
+        self.reserve_resources = _step_of(reserve_resources) if reserve_resources else {}
 
     def __call__(self, tune_controller: Controller, trial: Trial, result: Result, scheduler: Origin) -> Amounts | None:
         """Return what the trial is to have, None for what it has."""
@@ -119,7 +131,7 @@ class DistributeResources:
         step = self._step(trial, scheduler)
 
         def fits(count: int) -> bool:
-            wanted = {name: count * each for name, each in step.items()}
+            wanted = {"cpu": 0.0, **{name: count * each for name, each in step.items()}}
             for name, amount in self.reserve_resources.items():
                 wanted[name] = wanted.get(name, 0) + amount
             return controller.has_resources_for_trial(Trial(trial.trainable_name, resources=wanted))

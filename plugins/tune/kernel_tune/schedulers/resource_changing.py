@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernel_tune.arguments import ArgumentError, check_callable
+from kernel_tune.execution.resources import make_request
 from kernel_tune.result import Result
 from kernel_tune.schedulers.base import Controller, TrialScheduler
 from kernel_tune.schedulers.common import first_that_fits
@@ -78,7 +79,7 @@ class ResourceChangingScheduler(TrialScheduler):
         if decision != self.CONTINUE:
             return decision
         resources = self._allocate(runner, trial, result, self)
-        if resources is None or resources == trial.resources:
+        if resources is None or make_request(resources) == make_request(trial.resources):
             return decision
         self._changed[trial.trial_id] = None
         runner.set_resources(trial, resources)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kernel_tune.searchers.grid import GridSearch
     from kernel_tune.searchers.nelder_mead import NelderMeadSearch
     from kernel_tune.searchers.random_search import RandomSearch
+    from kernel_tune.searchers.registry import create_searcher
     from kernel_tune.searchers.repeater import TRIAL_INDEX, Repeater
     from kernel_tune.searchers.sobol import SobolSearch
     from kernel_tune.searchers.tpe import TPESearch
@@ -35,6 +36,7 @@ _MODULES = {
     "Repeater": "repeater",
     "SobolSearch": "sobol",
     "TPESearch": "tpe",
+    "create_searcher": "registry",
 }
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "Searcher",
     "SobolSearch",
     "TPESearch",
+    "create_searcher",
 ]
 
 

@@ -1,7 +1,7 @@
 """Search algorithms: where the trials of experiments come from.
 
-A `Searcher` only proposes configurations; a `SearchAlgorithm` makes whole trials of experiments. `SearchGenerator` makes
-one of the other. Algorithms of users' own are given here, and mostly a `Searcher` is simpler.
+A `Searcher` only proposes configurations; a `SearchAlgorithm` makes whole trials of experiments. `SearchGenerator`
+makes one of the other. Users may write their own; mostly a `Searcher` is simpler.
 """
 
 from __future__ import annotations

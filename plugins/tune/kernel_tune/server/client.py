@@ -9,20 +9,20 @@ import urllib.request
 from typing import Any
 
 from kernel_tune.errors import TuneError
-from kernel_tune.server.service import DEFAULT_PORT
-
-TOKEN_VARIABLE = "KERNEL_TOKEN"
+from kernel_tune.server.service import DEFAULT_PORT, TOKEN_VARIABLE
 
 
 class TuneClient:
     """Asks and tells a running experiment: `TuneClient("127.0.0.1", 4321).get_all_trials()`.
 
     `tune_address` is a host, `port_forward` the port of the server or of a tunnel to it
-    (`ssh -L 4321:localhost:4321 HOST`). `token` is the session's, by default what the environment or the session of this
-    program has.
+    (`ssh -L 4321:localhost:4321 HOST`). `token` is the server's: by default the one of the session in the
+    environment (KERNEL_TOKEN); the experiment's directory has it in `server.token`.
     """
 
-    def __init__(self, tune_address: str = "127.0.0.1", port_forward: int = DEFAULT_PORT, token: str | None = None) -> None:
+    def __init__(
+        self, tune_address: str = "127.0.0.1", port_forward: int = DEFAULT_PORT, token: str | None = None
+    ) -> None:
         host, _, port = tune_address.removeprefix("http://").partition(":")
         self._root = f"http://{host}:{port or port_forward}"
         self._token = token if token is not None else os.environ.get(TOKEN_VARIABLE, "")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hmac
 import json
 import logging
+import os
+import secrets
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
@@ -20,6 +22,7 @@ from kernel_tune.trial import Trial
 _log = logging.getLogger("kernel.tune")
 
 DEFAULT_PORT = 4321
+TOKEN_VARIABLE = "KERNEL_TOKEN"
 _LARGEST_BODY = 1 << 20
 
 
@@ -42,7 +45,9 @@ class Experimenter(Protocol):
 class TuneServer:
     """Serves from `start` to `stop`. `port` 0 takes any that is free."""
 
-    def __init__(self, experimenter: Experimenter, token: str, port: int = DEFAULT_PORT, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, experimenter: Experimenter, token: str, port: int = DEFAULT_PORT, host: str = "127.0.0.1"
+    ) -> None:
         handler = type("Handler", (_Handler,), {"experimenter": experimenter, "token": token})
         try:
             self._server = ThreadingHTTPServer((host, port), handler)
@@ -69,6 +74,18 @@ class TuneServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def make_token(path: str) -> str:
+    """Return the token of a server: the session's, where the environment has it, else a new one.
+
+    It is written to `path`, for who runs as the same user; that file is nobody else's to read.
+    """
+    token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token)
+    return token
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -94,8 +94,8 @@ class ExperimentFiles:
             raise TuneError(f"no experiment to resume is in {self.directory}: {SNAPSHOT_FILE} is not there") from None
         except Exception as error:
             raise TuneError(
-                f"{path} can't be read ({type(error).__name__}: {error}): it needs the same modules as the program that "
-                "wrote it"
+                f"{path} can't be read ({type(error).__name__}: {error}): it needs the same modules as the program "
+                "that wrote it"
             ) from error
 
     def write_settings(self, settings: dict[str, Any]) -> bool:

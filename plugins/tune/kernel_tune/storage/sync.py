@@ -98,12 +98,14 @@ def make_copy(syncer: Any) -> Copy | None:
         )
     if callable(syncer):
         return syncer  # type: ignore[no-any-return]
-    raise ValueError(f"a syncer is 'auto', a command with {{source}} and {{target}}, a function or None, not {syncer!r}")
+    raise ValueError(
+        f"a syncer is 'auto', a command with {{source}} and {{target}}, a function or None, not {syncer!r}"
+    )
 
 
 def _run_command(template: str, source: str, target: str) -> None:
     command = template.format(source=shlex.quote(source), target=shlex.quote(target))
-    result = subprocess.run(command, shell=True, capture_output=True, text=True)  # noqa: S602 - the user's own command
+    result = subprocess.run(command, shell=True, capture_output=True, text=True)
     if result.returncode != 0:
         raise TuneError(f"the sync command ended with {result.returncode}: {command}\n{result.stderr.strip()}")
 

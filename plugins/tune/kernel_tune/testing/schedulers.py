@@ -19,7 +19,8 @@ from typing import Any
 
 from kernel_tune.errors import MetricError
 from kernel_tune.schedulers.base import TrialScheduler
-from kernel_tune.testing.simulation import Metrics, Simulation
+from kernel_tune.testing.simulated_work import Metrics
+from kernel_tune.testing.simulation import Simulation
 
 METRIC = "score"
 
@@ -38,7 +39,7 @@ class SchedulerConformance:
     most_microseconds = 1000.0
     """Processor time that a result may cost on a slow machine."""
     iterations = 30
-    seeds: Sequence[int] = range(6)
+    seeds: Sequence[int] = range(4)
     """Of the random experiments; a failure prints the one that repeats it."""
 
     def config(self, index: int, count: int) -> dict[str, Any]:
@@ -64,6 +65,7 @@ class SchedulerConformance:
         options: dict[str, Any] = {
             "count": draw.randrange(1, self.most_trials + 1), "slots": draw.randrange(1, 9), "seed": seed,
             "jitter": draw.random(), "concurrent": draw.choice([None, None, draw.randrange(1, 12)]),
+            "lazy": draw.random() < 0.5,
         }  # fmt: skip
         if draw.random() < 0.5:
             options["fails"] = lambda trial, iteration: trial.index % unlucky == 1 and iteration == unlucky
@@ -83,7 +85,7 @@ class SchedulerConformance:
         assert done.trials[0].is_finished
 
     def test_the_same_calls_give_the_same_answers(self) -> None:
-        for seed in self.seeds[:3]:
+        for seed in self.seeds[:2]:
             first, second = (self.simulation(**self.random_options(seed)).run() for _ in range(2))
             assert first.history == second.history, f"with seed {seed}: a scheduler must decide by its calls alone"
             assert first.lines == second.lines
@@ -167,8 +169,8 @@ class SchedulerConformance:
         few = min(self._microseconds(40) for _ in range(2))
         assert few <= self.most_microseconds, f"a result costs {few:.0f} us"
         if self.flat_cost:
-            many = min(self._microseconds(400) for _ in range(2))
-            assert many <= 8 * few + 20, f"a result costs {few:.1f} us with 40 trials, {many:.1f} us with 400"
+            many = min(self._microseconds(240) for _ in range(2))
+            assert many <= 8 * few + 20, f"a result costs {few:.1f} us with 40 trials, {many:.1f} us with 240"
 
     def _microseconds(self, count: int) -> float:
         configs = [self.config(index, count) for index in range(count)]

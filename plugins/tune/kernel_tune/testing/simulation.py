@@ -23,20 +23,13 @@ import heapq
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_tune.errors import TuneError
 from kernel_tune.result import Result
 from kernel_tune.schedulers.base import TrialScheduler
+from kernel_tune.testing.simulated_work import Curve, Event, Step, Work, describe, need
 from kernel_tune.trial import Status, Trial
-
-Metrics = float | Mapping[str, Any]
-"""The metric, or a dict with it and others."""
-Curve = Callable[[dict[str, Any], int], Metrics]
-"""What a trial with a configuration reports at an iteration (the first is 1)."""
-Step = Callable[[dict[str, Any], Any], tuple[Any, Metrics]]
-"""One iteration: of a configuration and a state it makes the next state and what is reported."""
 
 _DECISIONS = (TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP, TrialScheduler.NOOP)
 _STORY = 25
@@ -44,24 +37,6 @@ _STORY = 25
 
 class SimulationError(TuneError, AssertionError):
     """The scheduler did what no scheduler may do; the message ends with what happened before."""
-
-
-@dataclass
-class Work:
-    """What a trial has come to: what a checkpoint of it would hold."""
-
-    state: Any = None
-    iteration: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(order=True)
-class _Event:
-    time: float
-    order: float
-    trial_id: str = field(compare=False)
-    number: int = field(compare=False)
-    """Counts the starts of the trial: an event of an earlier start is void."""
 
 
 class Simulation:
@@ -72,8 +47,9 @@ class Simulation:
     iteration takes, a number or a function of the configuration; `jitter` (0 to 1) makes it longer at random by up to
     that part. `fails(trial, iteration)` says whether a trial fails for good instead of reporting. `room` is what there
     is of each resource, by default `slots` CPUs; trials have `resources`, by default one CPU. `concurrent` is how many
-    trials that have not ended the searcher makes at most: all at once where it is None. `check=False` leaves
-    out `validate` after each event.
+    trials that have not ended the searcher makes at most: all at once where it is None. With `lazy` a trial is made
+    only when there is room for it and none waits to be started, as in a real experiment. `check=False` leaves out
+    `validate` after each event.
     """
 
     def __init__(
@@ -81,7 +57,8 @@ class Simulation:
         step: Step | None = None, start: Any = None, slots: int = 4, room: Mapping[str, float] | None = None,
         resources: Mapping[str, float] | None = None, metric: str = "score", mode: str = "max", iterations: int = 100,
         seconds: float | Callable[[dict[str, Any]], float] = 1.0, jitter: float = 0.0, seed: int = 0,
-        concurrent: int | None = None, fails: Callable[[Trial, int], bool] | None = None, check: bool = True,
+        concurrent: int | None = None, lazy: bool = False, fails: Callable[[Trial, int], bool] | None = None,
+        check: bool = True,
     ) -> None:  # fmt: skip
         if (curve is None) == (step is None):
             raise SimulationError("a simulation needs a curve or a step, and not both")
@@ -108,6 +85,7 @@ class Simulation:
         self._seconds, self._jitter = seconds, jitter
         self._random = random.Random(seed)
         self._concurrent = concurrent
+        self._lazy = lazy
         self._fails = fails
         self._check = check
         self._live: dict[str, Trial] = {}
@@ -116,7 +94,7 @@ class Simulation:
         self._starts: dict[str, int] = {}
         self._held: dict[str, dict[str, float]] = {}
         """What running trials have of the room."""
-        self._events: list[_Event] = []
+        self._events: list[Event] = []
         self._requests: list[tuple[Any, ...]] = []
         self._deciding: Trial | None = None
         scheduler.set_search_properties(metric, mode)
@@ -133,7 +111,7 @@ class Simulation:
 
     def has_resources_for_trial(self, trial: Trial) -> bool:
         """Return whether as much as the trial needs is free."""
-        return all(self._free.get(name, 0) >= amount for name, amount in _need(trial).items())
+        return all(self._free.get(name, 0) >= amount for name, amount in need(trial).items())
 
     def may_make_trials(self) -> bool:
         """Return whether configurations are left."""
@@ -161,6 +139,11 @@ class Simulation:
 
     # What runs it.
 
+    def make_trials(self) -> None:
+        """Make the trials that can be made, and start none."""
+        while self._make_one():
+            pass
+
     def run(self, steps: int | None = None) -> Simulation:
         """Go on until all trials have ended, or for so many events; return itself."""
         while (steps is None or steps > 0) and self.step():
@@ -172,8 +155,8 @@ class Simulation:
 
         Raises `SimulationError` where trials are left and none of them will ever run.
         """
-        self._make_trials()
-        self._start_trials()
+        while self._make_one() or self._start_one():
+            pass
         while self._events:
             event = heapq.heappop(self._events)
             trial = self._live.get(event.trial_id)
@@ -184,7 +167,7 @@ class Simulation:
                     self.validate()
                 return True
         if self._live or self._configs:
-            self._wrong(f"nothing runs, and these wait for ever: {', '.join(map(_describe, self._live.values()))}")
+            self._wrong(f"nothing runs, and these wait for ever: {', '.join(map(describe, self._live.values()))}")
         return False
 
     def end(self, trial: Trial) -> None:
@@ -200,7 +183,7 @@ class Simulation:
                 self._wrong(f"{held:g} of {amount:g} {name} are in use")
         for trial in self._live.values():
             if trial.is_finished or (trial.status is Status.RUNNING) != (trial.trial_id in self._held):
-                self._wrong(f"{_describe(trial)} has {self._held.get(trial.trial_id)}")
+                self._wrong(f"{describe(trial)} has {self._held.get(trial.trial_id)}")
         if not isinstance(self.scheduler.debug_string(), str):
             self._wrong(f"debug_string returned {self.scheduler.debug_string()!r}, not a string")
 
@@ -223,44 +206,52 @@ class Simulation:
 
     # How it works.
 
-    def _make_trials(self) -> None:
-        while self._configs and (self._concurrent is None or len(self._live) < self._concurrent):
-            index = len(self.trials)
-            trial = Trial(
-                "simulated", self._configs.pop(0), f"{index:08x}", index, f"{index}", resources=self._resources,
-                name=f"simulated_{index:08x}",
-            )  # fmt: skip
-            self.trials.append(trial)
-            self._live[trial.trial_id] = trial
-            self._work[trial.trial_id] = Work(copy.deepcopy(self._start))
-            self._tags[trial.trial_id] = trial.experiment_tag
-            self._starts[trial.trial_id] = 0
-            self.scores[trial.trial_id] = []
-            self._note("add", trial)
-            self.scheduler.on_trial_add(self, trial)
-            self._carry_out_requests()
+    def _make_one(self) -> bool:
+        index = len(self.trials)
+        if not self._configs or (self._concurrent is not None and len(self._live) >= self._concurrent):
+            return False
+        trial = Trial(
+            "simulated", self._configs[0], f"{index:08x}", index, f"{index}", resources=self._resources,
+            name=f"simulated_{index:08x}",
+        )  # fmt: skip
+        pending = self._lazy and any(other.status is Status.PENDING for other in self._live.values())
+        if pending or (self._lazy and not self.has_resources_for_trial(trial)):
+            return False
+        del self._configs[0]
+        self.trials.append(trial)
+        self._live[trial.trial_id] = trial
+        self._work[trial.trial_id] = Work(copy.deepcopy(self._start))
+        self._tags[trial.trial_id] = trial.experiment_tag
+        self._starts[trial.trial_id] = 0
+        self.scores[trial.trial_id] = []
+        self._note("add", trial)
+        self.scheduler.on_trial_add(self, trial)
+        self._carry_out_requests()
+        return True
 
-    def _start_trials(self) -> None:
-        while any(self._free.values()):
-            trial = self.scheduler.choose_trial_to_run(self)
-            self._carry_out_requests()
-            if self._check and trial is not None and self.scheduler.choose_trial_to_run(self) is not trial:
-                self._wrong(f"choose_trial_to_run returned {trial}, and another trial when it was asked again")
-            if trial is None:
-                return
-            if self._live.get(trial.trial_id) is not trial or trial.status not in (Status.PENDING, Status.PAUSED):
-                self._wrong(f"choose_trial_to_run returned {_describe(trial)}, which can't be started")
-            if not self.has_resources_for_trial(trial):
-                self._wrong(f"choose_trial_to_run returned {_describe(trial)}, for which there is no room")
-            self._note("start", trial)
-            trial.status = Status.RUNNING
-            self._hold(trial)
-            self._plan(trial)
+    def _start_one(self) -> bool:
+        if not any(self._free.values()):
+            return False
+        trial = self.scheduler.choose_trial_to_run(self)
+        self._carry_out_requests()
+        if self._check and trial is not None and self.scheduler.choose_trial_to_run(self) is not trial:
+            self._wrong(f"choose_trial_to_run returned {trial}, and another trial when it was asked again")
+        if trial is None:
+            return False
+        if self._live.get(trial.trial_id) is not trial or trial.status not in (Status.PENDING, Status.PAUSED):
+            self._wrong(f"choose_trial_to_run returned {describe(trial)}, which can't be started")
+        if not self.has_resources_for_trial(trial):
+            self._wrong(f"choose_trial_to_run returned {describe(trial)}, for which there is no room")
+        self._note("start", trial)
+        trial.status = Status.RUNNING
+        self._hold(trial)
+        self._plan(trial)
+        return True
 
     def _plan(self, trial: Trial) -> None:
         """Let a running trial report after its next iteration."""
         self._starts[trial.trial_id] += 1
-        event = _Event(self.now + self._duration(trial), self._random.random(), trial.trial_id,
+        event = Event(self.now + self._duration(trial), self._random.random(), trial.trial_id,
                        self._starts[trial.trial_id])  # fmt: skip
         heapq.heappush(self._events, event)
 
@@ -318,6 +309,7 @@ class Simulation:
             self._plan(trial)
         elif decision == TrialScheduler.STOP:
             self._leave(trial, Status.TERMINATED)
+            self.scheduler.on_trial_complete(self, trial, result)
         elif decision == TrialScheduler.PAUSE:
             self._release(trial)
             trial.status = Status.PAUSED
@@ -334,7 +326,7 @@ class Simulation:
     def _carry_out(self, what: str, trial: Trial, *details: Any) -> None:
         for each in (trial, *(detail for detail in details if isinstance(detail, Trial))):
             if each.trial_id not in self._live:
-                self._wrong(f"{what} was asked for {_describe(each)}, which has ended")
+                self._wrong(f"{what} was asked for {describe(each)}, which has ended")
         self._note(what, trial, *details)
         getattr(self, f"_{what}")(trial, *details)
 
@@ -348,14 +340,14 @@ class Simulation:
 
     def _pause(self, trial: Trial) -> None:
         if trial.status is not Status.RUNNING:
-            self._wrong(f"pause_trial was asked for {_describe(trial)}")
+            self._wrong(f"pause_trial was asked for {describe(trial)}")
         self._release(trial)
         trial.status = Status.PAUSED
 
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], tag: str) -> None:
         self._work[trial.trial_id] = copy.deepcopy(self._work[donor.trial_id])
         trial.config = config
-        trial.experiment_tag = self._tags[trial.trial_id] + tag
+        trial.experiment_tag = f"{self._tags[trial.trial_id]}@{tag}" if tag else self._tags[trial.trial_id]
         if trial.status is Status.RUNNING:
             self._plan(trial)
 
@@ -370,8 +362,8 @@ class Simulation:
         del self._live[trial.trial_id]
 
     def _hold(self, trial: Trial) -> None:
-        need = self._held[trial.trial_id] = _need(trial)
-        for name, amount in need.items():
+        held = self._held[trial.trial_id] = need(trial)
+        for name, amount in held.items():
             self._free[name] -= amount
 
     def _release(self, trial: Trial) -> None:
@@ -392,16 +384,3 @@ def simulate(
 ) -> Simulation:
     """Run a `Simulation` with these arguments until all trials have ended, and return it."""
     return Simulation(scheduler, curve, configs, **options).run()
-
-
-def _need(trial: Trial) -> dict[str, float]:
-    """Return what a trial takes of the room: what it wants for its actors (`extra_cpu`) is taken from the same."""
-    need: dict[str, float] = {}
-    for name, amount in (trial.resources or {"cpu": 1}).items():
-        kind = name.lower().removeprefix("extra_")
-        need[kind] = need.get(kind, 0) + amount
-    return need
-
-
-def _describe(trial: Trial) -> str:
-    return f"{trial} ({trial.status}, iteration {trial.iteration})"

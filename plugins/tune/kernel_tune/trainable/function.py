@@ -113,8 +113,8 @@ class FunctionTrainable(Trainable):
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Raise: only the function can say what its state is."""
         raise CheckpointError(
-            f"function {type(self).__name__}() can't be saved from outside: have it report(metrics, checkpoint=...), or "
-            "use a Trainable class"
+            f"function {type(self).__name__}() can't be saved from outside: have it report(metrics, checkpoint=...), "
+            "or use a Trainable class"
         )
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:

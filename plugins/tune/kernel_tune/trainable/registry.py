@@ -71,7 +71,7 @@ def name_of(trainable: Any) -> str:
     name = getattr(trainable, "__name__", None) or type(trainable).__name__
     if name == "<lambda>":
         raise TuneError(
-            "a lambda has no name that its trials could be called by: tune.register_trainable('some_name', lambda ...), "
-            "and run 'some_name'"
+            "a lambda has no name that its trials could be called by: tune.register_trainable('some_name', lambda "
+            "...), and run 'some_name'"
         )
     return str(name)

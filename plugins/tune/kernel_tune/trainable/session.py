@@ -186,8 +186,8 @@ def _needed(what: str) -> Session | None:
     if session is None:
         if Place.current() is not None and not _of_process:
             raise TuneError(
-                f"{what} was called in a Trainable class: it is for functions. Return the metrics from step(), and write "
-                "checkpoints in save_checkpoint()"
+                f"{what} was called in a Trainable class: it is for functions. Return the metrics from step(), and "
+                "write checkpoints in save_checkpoint()"
             )
         if what not in _warned:
             _warned.add(what)

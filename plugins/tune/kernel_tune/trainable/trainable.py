@@ -310,7 +310,7 @@ class Trainable:
 
     @property
     def logdir(self) -> str:
-        """Where the trial's files are: results, checkpoints, and whatever it writes. Outside of an experiment made now."""
+        """Where the trial's files are: results, checkpoints, whatever it writes. Outside of an experiment made now."""
         return self._tune_place.directory
 
     @property

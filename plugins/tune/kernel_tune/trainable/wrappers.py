@@ -53,8 +53,8 @@ def _class_with(trainable: type[Trainable], references: dict[str, kernel.ObjectR
 def with_resources(trainable: Any, resources: Any) -> Any:
     """Return a trainable whose trials need these resources.
 
-    `resources` is a dict such as `{"cpu": 2, "gpu": 0.5}`, a `PlacementGroupFactory`, or a function of the configuration
-    that returns one of these.
+    `resources` is a dict such as `{"cpu": 2, "gpu": 0.5}`, a `PlacementGroupFactory`, or a function of the
+    configuration that returns one of these.
     """
     base = trainable if inspect.isclass(trainable) and issubclass(trainable, Trainable) else wrap_function(trainable)
 

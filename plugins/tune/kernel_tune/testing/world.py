@@ -52,7 +52,7 @@ class World:
     def carry_out(self, instructions: list[Instruction], alive: bool = True) -> None:
         """Do what the loop says; without `alive` only what is written down of it."""
         for each in instructions:
-            trial_id = getattr(each, "trial").trial_id if hasattr(each, "trial") else ""
+            trial_id = each.trial.trial_id if hasattr(each, "trial") else ""
             if isinstance(each, Notify):
                 if each.event == "trial_result":
                     self.history.setdefault(trial_id, []).extend(result["score"] for result in each.results)
