@@ -14,7 +14,7 @@ from kernel_tune.reporters.text import cell, duration
 from kernel_tune.reporters.trials_table import by_status, is_number, parameter_of
 from kernel_tune.trial import Status, Trial
 
-_SHARE = 20
+_SHARE = 8
 """At most one part in so many of the time goes into drawing: with many trials there are fewer pictures a second."""
 _OTHER_LINES = 14
 """How many lines of the display are not trials."""
@@ -113,11 +113,11 @@ class LiveReporter(TableReporter):
         if metric is None:
             return
         for trial in trials:
-            if trial.is_finished and trial in self._curves:
-                continue
             value = trial.value(metric)
             if is_number(value):
-                self._curves.setdefault(trial, deque(maxlen=_REMEMBERED)).append(float(value))
+                curve = self._curves.setdefault(trial, deque(maxlen=_REMEMBERED))
+                if not (trial.is_finished and curve and curve[-1] == value):
+                    curve.append(float(value))
 
     def _started(self) -> Any:
         # rich takes tens of milliseconds to import: only where something is drawn
