@@ -24,8 +24,8 @@ def experiment(tmp_path_factory: pytest.TempPathFactory, session: None) -> Path:
             tune.report({"height": config["x"] * step})
 
     tune.run(
-        climb, name="climb", local_dir=str(root), config={"x": tune.grid_search([3, 1, 2])}, metric="height", mode="max",
-        verbose=0,
+        climb, name="climb", local_dir=str(root), config={"x": tune.grid_search([3, 1, 2])}, metric="height",
+        mode="max", verbose=0,
     )  # fmt: skip
     return root / "climb"
 

@@ -12,7 +12,7 @@ import pytest
 from kernel_tune.loggers import TBXLoggerCallback
 from kernel_tune.loggers import crc32c as crc32c_module
 from kernel_tune.loggers.crc32c import checksum, crc32c_by_tables, masked
-from kernel_tune.loggers.events import ScalarsTemplate
+from kernel_tune.loggers.events import ScalarsTemplate, _head
 from kernel_tune.trial import Trial
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
@@ -34,14 +34,15 @@ def written(folder: Path, results: list[dict[str, Any]], failed: bool = False, p
 def test_a_result_is_one_event_with_all_its_numbers(tmp_path: Path) -> None:
     results = [
         {"a": {"b": 1, "c": 2.5}, "flag": True, "n": np.int64(7), "text": "x", "timestamp": 1_700_000_000 + i,
-         "training_iteration": i, "done": False, "config": {"x": 1}, "pid": 3}
+         "training_iteration": i, "done": False, "config": {"x": 1}, "pid": 3, "zero": np.array(3.5),
+         "word": np.array("a")}
         for i in (1, 2)
     ]  # fmt: skip
     version, *events = EventFileLoader(str(written(tmp_path, results))).Load()
     assert version.file_version == "brain.Event:2"
     assert [event.step for event in events] == [1, 2] and events[1].wall_time == 1_700_000_002
     values = {value.tag: value.tensor.float_val[0] for value in events[0].summary.value}
-    assert values == {"a/b": 1.0, "a/c": 2.5, "flag": 1.0, "n": 7.0}
+    assert values == {"a/b": 1.0, "a/c": 2.5, "flag": 1.0, "n": 7.0, "zero": 3.5}
 
 
 def test_the_accumulator_shows_scalars_and_histograms(tmp_path: Path) -> None:
@@ -137,12 +138,14 @@ def test_without_a_library_for_checksums_the_files_are_the_same(
 ) -> None:
     expected = written(tmp_path / "a", [{"a": 1.5}]).read_bytes()
     monkeypatch.setattr(crc32c_module, "_choose", lambda: crc32c_by_tables)
-    checksum.cache_clear()
+    for cache in (checksum, _head):
+        cache.cache_clear()
     try:
         assert checksum() is crc32c_by_tables
         assert written(tmp_path / "b", [{"a": 1.5}]).read_bytes() == expected
     finally:
-        checksum.cache_clear()
+        for cache in (checksum, _head):
+            cache.cache_clear()
 
 
 def test_a_template_packs_what_differs() -> None:

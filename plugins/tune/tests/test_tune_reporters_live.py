@@ -58,7 +58,10 @@ def test_a_terminal_shows_bars_best_trial_table_and_time_left() -> None:
     trials[1].last_result = {"acc": 0.7, "training_iteration": 9}
     now[0] += 0.21
     assert show(reporter, trials, info) and not show(reporter, trials, info)
+    trials[1].last_result, trials[1].status = {"acc": 0.35, "training_iteration": 10}, Status.TERMINATED
     show(reporter, trials, info, done=True)
+    show(reporter, trials, info, done=True)
+    assert list(reporter._curves[trials[1]]) == [0.1, 0.7, 0.35] and list(reporter._curves[trials[0]]) == [0.0]
     text = stream.getvalue()
     assert "2/10  00:01:00  about 00:04:00 left" in text
     for shown in ("● 1 running", "◐ 1 paused", "✘ 1 error", "★ best", "acc 0.7", "f_1", "lr=0.1", "1/2 CPUs, 0/0 GPUs",
@@ -75,6 +78,23 @@ def test_the_display_is_not_higher_than_the_terminal(monkeypatch: pytest.MonkeyP
     reporter = reporter_on(stream, [1.0])
     reporter.report(trials, True)
     assert "... 20 more trials not shown (20 RUNNING)" in stream.getvalue()
+
+
+def test_drawing_takes_a_small_part_of_the_time() -> None:
+    now = [0.0]
+
+    class Slow(Terminal):
+        def write(self, text: str) -> int:
+            now[0] += 0.125  # as if there were very many trials
+            return super().write(text)
+
+    reporter = reporter_on(Slow(), now)
+    assert show(reporter, some_trials(), ExperimentInfo())
+    drawn, cost = now[0], now[0]
+    now[0] = 7 * cost
+    assert not show(reporter, some_trials(), ExperimentInfo())
+    now[0] = drawn + 8 * cost
+    assert show(reporter, some_trials(), ExperimentInfo())
 
 
 @pytest.mark.parametrize(("name", "value"), [("TERM", "dumb"), ("NO_COLOR", "1"), ("", "")])

@@ -1,13 +1,15 @@
-"""Loggers with the real client libraries; run by hand: pip install mlflow-skinny sqlalchemy alembic wandb."""
+"""Loggers with the real client libraries; run by hand: pip install mlflow-skinny sqlalchemy alembic wandb comet-ml."""
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import mlflow
 import pytest
-from kernel_tune.loggers import MLflowLoggerCallback, WandbLoggerCallback
+from kernel_tune.loggers import CometLoggerCallback, MLflowLoggerCallback, WandbLoggerCallback
 from kernel_tune.trial import Trial
 
 RESULTS = [
@@ -60,3 +62,25 @@ def test_wandb_runs_offline_side_by_side(tmp_path: Path) -> None:
     assert [path.stem for path in files] == ["run-a826033a", "run-b826033a"]
     for path in files:
         assert path.read_bytes().count(b"score") >= len(RESULTS)
+
+
+def test_comet_experiments_offline_side_by_side(tmp_path: Path) -> None:
+    trials = [a_trial(tmp_path), a_trial(tmp_path, trial_id="b826033a", name="u")]
+    callback = CometLoggerCallback(
+        online=False, tags=["t"], offline_directory=str(tmp_path / "comet"), project_name="p"
+    )
+    callback.setup()
+    for trial in trials:
+        callback.on_trial_start(0, trials, trial)
+    for trial in trials:
+        callback.on_trial_results(0, trials, trial, RESULTS)
+    for trial in trials:
+        callback.on_trial_complete(1, trials, trial)
+    archives = list((tmp_path / "comet").glob("*.zip"))
+    assert len(archives) == 2
+    for archive in archives:
+        lines = zipfile.ZipFile(archive).read("messages.json").decode().splitlines()
+        payloads = [json.loads(line)["payload"] for line in lines]
+        metrics = [payload["metric"] for payload in payloads if payload.get("metric")]
+        scores = [(metric["step"], metric["metricValue"]) for metric in metrics if metric["metricName"] == "score"]
+        assert [(step, float(value)) for step, value in scores] == [(1, 0.5), (2, 1.0), (3, 1.5), (4, 2.0)]

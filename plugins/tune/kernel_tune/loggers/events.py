@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,16 @@ _LARGEST = 3.4028234663852886e38
 """What a float of four bytes can hold."""
 
 
+@lru_cache(maxsize=4096)
+def _head(size: int) -> bytes:
+    """Return the length of a record with its checksum; most records have one of a few lengths."""
+    length = _LENGTH.pack(size)
+    return length + _CHECK.pack(masked(checksum()(length)))
+
+
 def record(data: bytes) -> bytes:
     """Return data as a record."""
-    crc = checksum()
-    length = _LENGTH.pack(len(data))
-    return b"".join((length, _CHECK.pack(masked(crc(length))), data, _CHECK.pack(masked(crc(data)))))
+    return b"".join((_head(len(data)), data, _CHECK.pack(masked(checksum()(data)))))
 
 
 def records(text: bytes) -> Iterator[tuple[bytes, int]]:

@@ -120,6 +120,11 @@ class TBXLoggerCallback(TrialFileLogger[EventFile]):
             if kind is float or kind is int or kind is bool or isinstance(value, _NUMBERS):
                 tags.append(key)
                 values.append(value)
+            elif getattr(value, "ndim", None) == 0:  # a tensor, or an array of numpy, with a single number
+                number = _number(value)
+                if number is not None:
+                    tags.append(key)
+                    values.append(number)
             elif isinstance(value, _SEVERAL):
                 histograms.append((key, value))
         file.tags = names = tuple(tags)
@@ -136,6 +141,13 @@ class TBXLoggerCallback(TrialFileLogger[EventFile]):
     def _time_of(self, result: Result) -> float:
         value = result.get(TIMESTAMP)
         return float(value) if isinstance(value, (int, float)) else self._clock()
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
 
 
 def _wall_time(event: bytes) -> float | None:

@@ -14,6 +14,8 @@ from kernel_tune.reporters.text import cell, duration
 from kernel_tune.reporters.trials_table import by_status, is_number, parameter_of
 from kernel_tune.trial import Status, Trial
 
+_SHARE = 8
+"""At most one part in so many of the time goes into drawing: with many trials there are fewer pictures a second."""
 _OTHER_LINES = 14
 """How many lines of the display are not trials."""
 _REMEMBERED = 16
@@ -40,11 +42,23 @@ class LiveReporter(TableReporter):
         self._live: Any = None
         self._curves: dict[Trial, deque[float]] = {}
         self._last_line = ""
+        self._cost = 0.0
+
+    def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+        since = self._clock() - (self._last_report or 0.0)
+        if not done and self._last_report is not None and since < _SHARE * self._cost:
+            return False
+        return super().should_report(trials, done)
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        if not self.is_live:
+        begun = self._clock()
+        if self.is_live:
+            self._draw(trials, done)
+        else:
             self._print_line(trials, done)
-            return
+        self._cost = self._clock() - begun
+
+    def _draw(self, trials: Sequence[Trial], done: bool) -> None:
         self._remember(trials)
         if self._live is None:
             self._live = self._started()
@@ -102,7 +116,7 @@ class LiveReporter(TableReporter):
             value = trial.value(metric)
             if is_number(value):
                 curve = self._curves.setdefault(trial, deque(maxlen=_REMEMBERED))
-                if not curve or not trial.is_finished:
+                if not (trial.is_finished and curve and curve[-1] == value):
                     curve.append(float(value))
 
     def _started(self) -> Any:

@@ -6,6 +6,7 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from kernel_tune.result import (
@@ -32,6 +33,8 @@ FIRST_METRICS = {MEAN_ACCURACY: "acc", MEAN_LOSS: "loss", EPISODE_REWARD_MEAN: "
 LAST_METRICS = {TIME_TOTAL_S: "total time (s)", TRAINING_ITERATION: "iter", TIMESTEPS_TOTAL: "ts"}
 """What is always shown where it is reported; what else trials report stands between these."""
 _NEVER_INFERRED = {*AUTO_KEYS, *FIRST_METRICS, *LAST_METRICS, SHOULD_CHECKPOINT, TIMESTEPS_THIS_ITER}
+_LOOKED_AT = 200
+"""In how many trials to look for metrics."""
 _IN_ORDER = (Status.RUNNING, Status.PAUSED, Status.PENDING, Status.TERMINATED, Status.ERROR)
 
 
@@ -58,7 +61,7 @@ def is_number(value: Any) -> bool:
 def inferred_metrics(trials: Iterable[Trial], limit: int) -> dict[str, str]:
     """Return up to `limit` numbers that trials report beside those that are always shown."""
     found: dict[str, str] = {}
-    for trial in trials:
+    for trial in islice((trial for trial in trials if trial.last_result), _LOOKED_AT):
         for key, value in trial.last_result.items():
             if key not in _NEVER_INFERRED and isinstance(value, numbers.Real) and not isinstance(value, bool):
                 found[str(key)] = str(key)
