@@ -83,7 +83,7 @@ class TrialLives:
             self._finish(trial, progress)
         elif answer.ended or progress.stop_asked:
             self._end(trial, progress, has_saved=False)
-        elif decision == TrialScheduler.NOOP and not progress.pause_asked and not progress.copies:
+        elif decision == TrialScheduler.NOOP and not (progress.pause_asked or progress.copies or progress.replacement):
             return
         else:
             self._go_on(trial, progress)

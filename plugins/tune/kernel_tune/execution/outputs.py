@@ -24,13 +24,14 @@ def listeners(
     given = [each for each in callbacks or () if each is not None]
     plan.callbacks = [*callbacks_of(loggers), *given]
     if verbose > 1:
-        plan.callbacks.append(TrialProgressCallback())
+        plan.callbacks.append(TrialProgressCallback(metric=plan.metric, verbose=verbose))
     if isinstance(syncer, SyncConfig):
         plan.syncer, plan.sync_period = syncer.syncer, syncer.sync_period
     else:
         plan.syncer = syncer
     if verbose > 0 or reporter is not None:
-        plan.report = Reporting(reporter or detect_reporter(), plan)
+        reporting = plan.report = Reporting(reporter or detect_reporter(), plan)
+        plan.close = reporting.close
     return plan
 
 
@@ -56,8 +57,10 @@ class Reporting:
             info = self._info(loop)
             self._reporter.experiment = info
             self._reporter.report(loop.trials, done, *info.lines())
-        if done:
-            self._reporter.close()
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        self._reporter.close()
 
     def _info(self, loop: TrialLoop) -> ExperimentInfo:
         spec = next(iter(loop.specs.values()))

@@ -66,6 +66,8 @@ class RunPlan:
     callbacks: Sequence[Callback] = ()
     report: Callable[[TrialLoop, float, bool], None] = lambda loop, seconds, done: None
     """Shows where the experiment stands: the loop, how many seconds it took, whether it has ended."""
+    close: Callable[[], None] = lambda: None
+    """Called when the run is over in whatever way."""
     resume: bool | str = False
     concurrent: bool = True
     with_server: bool = False
@@ -130,8 +132,11 @@ def execute(plan: RunPlan) -> Outcome:
     else:
         runner.begin()
         files.write_settings(plan.settings)
-    with _served(plan, runner):
-        runner.run()
+    try:
+        with _served(plan, runner):
+            runner.run()
+    finally:
+        plan.close()
     for copy in copies:
         copy.after_end()
     return Outcome(runner.loop, files.directory, runner.interrupted, runner.used_seconds, trainables)
