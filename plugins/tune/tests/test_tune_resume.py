@@ -83,23 +83,26 @@ def outcome(folder: Path) -> list[Any]:
     return [rows, texts]
 
 
-@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "pbt"])
-def test_killed_again_and_again(scheduler: str, tmp_path: Path) -> None:
-    program = tmp_path / "walk.py"
-    program.write_text(PROGRAM)
-    whole = finish(program, tmp_path / "whole", scheduler)
-    assert len(whole[0]) == 8
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("program") / "walk.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_killed_again_and_again(program: Path, tmp_path: Path) -> None:
+    """Population based training is the hardest: states of some trials come from others."""
+    whole = finish(program, tmp_path / "whole", "pbt")
+    assert len(whole[0]) == 8 and whole[1]
     size = (tmp_path / "whole" / "walk" / "experiment.log").stat().st_size
     for part in (0.3, 0.7):
-        process = start_until(size * part, program, tmp_path / "killed", scheduler)
+        process = start_until(size * part, program, tmp_path / "killed", "pbt")
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-    assert finish(program, tmp_path / "killed", scheduler) == whole
+    assert finish(program, tmp_path / "killed", "pbt") == whole
 
 
-def test_interrupted_once_it_saves_and_returns(tmp_path: Path) -> None:
-    program = tmp_path / "walk.py"
-    program.write_text(PROGRAM)
+def test_interrupted_once_it_saves_and_returns(program: Path, tmp_path: Path) -> None:
     whole = finish(program, tmp_path / "whole", "asha")
     size = (tmp_path / "whole" / "walk" / "experiment.log").stat().st_size
     process = start_until(size * 0.5, program, tmp_path / "stopped", "asha")
