@@ -24,6 +24,8 @@ class Function:
     noise: float = 0.0
     continuous: bool = True
     """Whether there are only numbers that are always there."""
+    most_seeds: int = 1000
+    """How many seeds are enough of one that takes long."""
 
     def seeded(self, seed: int) -> Evaluate:
         """Return a function that gives the loss that is shown, and the true one."""
@@ -188,7 +190,7 @@ FUNCTIONS = [
         continuous=False,
     ),
     Function("noisy bowl 3", _box(3, -1, 1), bowl, noise=0.1),
-    Function("svm on digits", {"C": tune.loguniform(1e-3, 1e3), "gamma": tune.loguniform(1e-5, 10)}, svm),
+    Function("svm on digits", {"C": tune.loguniform(1e-3, 1e3), "gamma": tune.loguniform(1e-5, 10)}, svm, most_seeds=7),
     Function(
         "boosting on digits",
         {
@@ -199,5 +201,6 @@ FUNCTIONS = [
         },
         boosting,
         continuous=False,
+        most_seeds=3,
     ),
 ]

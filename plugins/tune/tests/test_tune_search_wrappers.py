@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kernel_tune import search_space as tune
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.searchers import FINISHED, TRIAL_INDEX, ConcurrencyLimiter, Repeater, Searcher
+from kernel_tune.searchers import FINISHED, TRIAL_INDEX, BOHBSearch, ConcurrencyLimiter, GridSearch, Repeater, Searcher
 
 SPACE = {"x": tune.uniform(0, 1)}
 
@@ -105,6 +105,19 @@ def test_a_searcher_that_limits_itself_is_left_to() -> None:
     assert inner.told_limit == 2 and [limiter.suggest(str(n)) for n in range(3)][-1] == {"n": 3}
     limiter.on_trial_complete("0", {"loss": 0.0})
     assert inner.heard == [("0", 0.0, False)]
+
+
+def test_wrappers_know_totals_and_hand_on_pauses() -> None:
+    grid = GridSearch({"n": tune.randint(3)})
+    assert (ConcurrencyLimiter(grid, 2).total, Repeater(grid, 4).total, Repeater(Recorder(), 2).total) == (3, 12, None)
+    bohb = ConcurrencyLimiter(BOHBSearch(SPACE, metric="loss", mode="min"), 1)
+    assert isinstance(bohb.suggest("0"), dict) and bohb.suggest("1") is None
+    bohb.on_pause("0")
+    assert isinstance(bohb.suggest("1"), dict)
+    bohb.on_unpause("0")
+    bohb.on_trial_complete("1", {"loss": 1.0})
+    assert bohb.suggest("2") is None
+    ConcurrencyLimiter(Recorder(), 1).on_pause("0")
 
 
 def test_wrong_arguments() -> None:

@@ -1,12 +1,20 @@
 """Searchers: each proposes configurations, one at a time, and learns from how they did. All state machines.
 
 `base.py` says what a searcher is, `space_searcher.py` what those have in common that see a space as numbers; each
-algorithm has a file of its own. Each class is loaded when it is first used.
+algorithm has a file of its own; `adapters/` has those that ask another library. Each is loaded when it is first used.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kernel_tune.searchers.adapters.ax import AxSearch
+    from kernel_tune.searchers.adapters.bayesopt import BayesOptSearch
+    from kernel_tune.searchers.adapters.bohb import TuneBOHB
+    from kernel_tune.searchers.adapters.hyperopt import HyperOptSearch
+    from kernel_tune.searchers.adapters.nevergrad import NevergradSearch
+    from kernel_tune.searchers.adapters.optuna import OptunaSearch
+    from kernel_tune.searchers.adapters.skopt import SkOptSearch
+    from kernel_tune.searchers.adapters.zoopt import ZOOptSearch
     from kernel_tune.searchers.base import FINISHED, Searcher
     from kernel_tune.searchers.basic_variant import BasicVariantGenerator
     from kernel_tune.searchers.bohb import BOHBSearch
@@ -37,23 +45,39 @@ _MODULES = {
     "SobolSearch": "sobol",
     "TPESearch": "tpe",
     "create_searcher": "registry",
+    "AxSearch": "adapters.ax",
+    "BayesOptSearch": "adapters.bayesopt",
+    "HyperOptSearch": "adapters.hyperopt",
+    "NevergradSearch": "adapters.nevergrad",
+    "OptunaSearch": "adapters.optuna",
+    "SkOptSearch": "adapters.skopt",
+    "TuneBOHB": "adapters.bohb",
+    "ZOOptSearch": "adapters.zoopt",
 }
 
 __all__ = [
     "FINISHED",
     "TRIAL_INDEX",
+    "AxSearch",
     "BOHBSearch",
     "BasicVariantGenerator",
+    "BayesOptSearch",
     "CMAESSearch",
     "ConcurrencyLimiter",
     "GPSearch",
     "GridSearch",
+    "HyperOptSearch",
     "NelderMeadSearch",
+    "NevergradSearch",
+    "OptunaSearch",
     "RandomSearch",
     "Repeater",
     "Searcher",
+    "SkOptSearch",
     "SobolSearch",
     "TPESearch",
+    "TuneBOHB",
+    "ZOOptSearch",
     "create_searcher",
 ]
 

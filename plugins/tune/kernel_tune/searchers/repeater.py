@@ -32,6 +32,11 @@ class Repeater(WrappedSearcher):
         self._group: _Group | None = None
         self._groups: dict[str, _Group] = {}
 
+    @property
+    def total(self) -> int | None:
+        inside = super().total
+        return None if inside is None else inside * self.repeat
+
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         if self._group is None or self._group.made == self.repeat:
             config = self.searcher.suggest(trial_id)

@@ -25,6 +25,11 @@ class WrappedSearcher(Searcher):
     def mode(self) -> str:
         return self.searcher.mode
 
+    @property
+    def total(self) -> int | None:
+        """How many configurations there will be, None if the searcher inside does not know."""
+        return getattr(self.searcher, "total", None)
+
     def set_search_properties(
         self, metric: str | None, mode: str | None, space: dict[str, Any], **experiment: Any
     ) -> bool:
@@ -41,6 +46,16 @@ class WrappedSearcher(Searcher):
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         return self.searcher.set_max_concurrency(max_concurrent)
+
+    def on_pause(self, trial_id: str) -> None:
+        """A trial waits: hand it on to a searcher that wants to know (`BOHBSearch`)."""
+        if hasattr(self.searcher, "on_pause"):
+            self.searcher.on_pause(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """A trial goes on: hand it on to a searcher that wants to know."""
+        if hasattr(self.searcher, "on_unpause"):
+            self.searcher.on_unpause(trial_id)
 
     def get_state(self) -> dict[str, Any]:
         own = {key: value for key, value in self.__dict__.items() if key != "searcher"}

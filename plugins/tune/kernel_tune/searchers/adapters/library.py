@@ -23,13 +23,15 @@ Values = dict[str, Any]
 
 def require(module: str, install: str) -> Any:
     """Return a library. Raises OptionalDependencyError if it is not there, or fails to import."""
+    top = module.partition(".")[0]
     try:
+        importlib.import_module(top)
         return importlib.import_module(module)
     except Exception as error:
-        missing = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        missing = isinstance(error, ModuleNotFoundError) and error.name == top
         what = "is not installed" if missing else f"fails to import ({type(error).__name__}: {error})"
         raise OptionalDependencyError(
-            f'{module} {what}: pip install "{install}", or use one of kernel.tune\'s own searchers, which need nothing'
+            f'{top} {what}: pip install "{install}", or use one of kernel.tune\'s own searchers, which need nothing'
         ) from error
 
 
