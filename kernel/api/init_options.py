@@ -44,6 +44,7 @@ class InitOptions:
     plugin_options: Mapping[str, Mapping[str, Any]] | None = None
     token_file: str | os.PathLike[str] | None = None
     tls: str | os.PathLike[str] | None = None
+    preload: Sequence[str] | None = None
 
     def node_resources(self) -> dict[str, float]:
         """Return the resources that were given, by name."""
@@ -56,7 +57,7 @@ class InitOptions:
 
     def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
         """Return what the agent of a new session in `directory` is told."""
-        from kernel.node.config import AgentConfig
+        from kernel.node.config import PRELOADED, AgentConfig
 
         return AgentConfig(
             directory,
@@ -72,6 +73,7 @@ class InitOptions:
             plugin_options=self.plugin_options or {},
             head_services=self.head_services,
             log_level=os.environ.get("KERNEL_LOG_LEVEL", "warning"),
+            preload=(*PRELOADED, *(self.preload or ())),
             **self.memory_settings(),
         )
 
@@ -108,7 +110,7 @@ class InitOptions:
 _ONLY_AT_START = (
     "num_cpus", "num_gpus", "resources", "memory", "memory_limit", "memory_threshold", "memory_quotas",
     "object_store_memory", "object_store_directory", "spill_directory", "labels", "temp_dir", "object_id_seed",
-    "plugin_options",
+    "plugin_options", "preload",
 )  # fmt: skip
 
 _OF_REMOTE_DRIVERS = ("object_store_memory", "object_store_directory", "spill_directory", "temp_dir")
@@ -135,6 +137,7 @@ def check_init(given: InitOptions) -> None:
     _check_bytes("object_store_memory", given.object_store_memory, 1 << 20)
     _check_bytes("driver_object_store_memory", given.driver_object_store_memory, 1)
     given.memory_settings()
+    _check_preload(given.preload or ())
     if given.namespace is not None and not given.namespace:
         raise OptionError("namespace must be a non-empty string or None")
     remote = given.address is not None and given.address.startswith(REMOTE)
@@ -153,6 +156,20 @@ def check_init(given: InitOptions) -> None:
             )
         if given.local_mode:
             raise OptionError("local_mode=True and an address contradict each other")
+
+
+def _check_preload(modules: Sequence[str]) -> None:
+    import importlib.util
+
+    if isinstance(modules, str):
+        raise OptionError(f"preload is a list of names of modules, such as [{modules!r}], not {modules!r}")
+    for name in modules:
+        try:
+            found = importlib.util.find_spec(name)
+        except (ImportError, ValueError, AttributeError):
+            found = None
+        if found is None:
+            raise OptionError(f"preload names the module {name!r}, and there is none of that name here")
 
 
 def _check_bytes(name: str, value: int | None, least: int) -> None:

@@ -67,6 +67,7 @@ def init(
     plugin_options: Mapping[str, Mapping[str, Any]] | None = None,
     token_file: str | os.PathLike[str] | None = None,
     tls: str | os.PathLike[str] | None = None,
+    preload: Sequence[str] | None = None,
 ) -> SessionInfo:
     """Start a session for this program, or join one, and return what is known about it.
 
@@ -80,7 +81,8 @@ def init(
     through its head's one port, with the token in `token_file` (else in KERNEL_TOKEN) and the certificates in the
     directory `tls` (else KERNEL_TLS), if it speaks TLS. `local_mode=True` runs everything in this process, one after
     another. Plugins are chosen by name; `plugin_options` says by name what each is told besides, such as
-    `{"redis": {"url": "redis://host:6379/0"}}`.
+    `{"redis": {"url": "redis://host:6379/0"}}`. Worker processes start with the modules in `preload` imported: that is
+    done once, before they are forked, so a module that starts threads must not be among them.
 
     Raises AlreadyInitializedError for a second init (unless `ignore_reinit_error`), OptionError for values that
     can't be, PluginError for a plugin that was chosen and can't be used, SessionEndedError when nothing answers.
@@ -102,7 +104,7 @@ def init(
                 "scheduler": scheduler, "object_store": object_store, "serializer": serializer,
                 "metadata_store": metadata_store, "spill_target": spill_target,
             },
-            tuple(head_services), plugin_options, token_file, tls,
+            tuple(head_services), plugin_options, token_file, tls, preload,
         )  # fmt: skip
         check_init(given)
         if configure_logging:

@@ -89,6 +89,7 @@ _WANTED = ("it was asked to stop", DRAINED)
     help="How long nodes look for a head that has gone away (default: KERNEL_HEAD_AWAY_SECONDS, else 60).",
 )
 @click.option("--head-service", metavar="NAME", multiple=True, help="Head service plugin to run; may be repeated.")
+@click.option("--preload", metavar="MODULE", multiple=True, help="A module that workers start with; may be repeated.")
 @click.option("--block", is_flag=True, help="Stay in the foreground; Ctrl-C or SIGTERM ends the node.")
 @click.option("--json", "as_json", is_flag=True, help="Print the session as JSON.")
 def start(head: bool, address: str | None, block: bool, as_json: bool, **given: Any) -> None:

@@ -182,6 +182,7 @@ def _init_options(given: Mapping[str, Any], metadata_store: str | None) -> InitO
             "spill_target": given["spill_target"],
         },
         head_services=tuple(given["head_service"]),
+        preload=list(given["preload"]) or None,
     )
     check_init(options)
     return options

@@ -9,6 +9,9 @@ from typing import Any
 from kernel.node.memory_policy import ACTORS, THRESHOLD
 from kernel.transport.credentials import TlsFiles
 
+PRELOADED = ("numpy", "kernel.api.operations", "kernel.api.context")
+"""The modules that every worker needs."""
+
 
 @dataclass(slots=True)
 class AgentConfig:
@@ -53,4 +56,4 @@ class AgentConfig:
     metadata_directory: str = ""
     death_seconds: float = 5.0
     head_away_seconds: float = 60.0
-    preload: Sequence[str] = ("numpy", "kernel.api.operations", "kernel.api.context")
+    preload: Sequence[str] = PRELOADED

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kernel
-from kernel.exceptions import KernelError, WorkerDiedError
+from kernel.exceptions import KernelError, OptionError, WorkerDiedError
 from kernel.testing.faults import kill, workers_of
 from kernel.testing.session import RunningSession, kernel_session, running_session  # noqa: F401 - the fixture
 
@@ -75,6 +75,30 @@ def test_a_module_that_breaks_while_it_is_preloaded_costs_no_worker(tmp_path: Pa
     with session_with(tmp_path, numpy="raise ValueError('built for another machine')") as session:
         assert kernel.get(kernel.remote(lambda: 42).remote(), timeout=20) == 42
         assert "built for another machine" in session.log("agent.err")
+
+
+def test_workers_start_with_the_modules_that_were_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "heavy_module.py").write_text("import os\nIMPORTED_IN = os.getpid()\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        with running_session(num_cpus=2, preload=["heavy_module"]) as session:
+
+            @kernel.remote
+            def look() -> tuple[bool, int]:
+                import sys
+
+                return "heavy_module" in sys.modules, __import__("heavy_module").IMPORTED_IN
+
+            assert kernel.get(look.remote(), timeout=20) == (True, session.template)
+
+
+@pytest.mark.parametrize(
+    ("modules", "message"),
+    [(["no_such_module_at_all"], "'no_such_module_at_all', and there is none"), ("numpy", r"such as \['numpy'\]")],
+)
+def test_what_can_not_be_preloaded_is_refused(modules: object, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        kernel.init(preload=modules)  # type: ignore[arg-type]
 
 
 def test_an_environment_may_be_large(kernel_session: RunningSession) -> None:  # noqa: F811

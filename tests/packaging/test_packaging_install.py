@@ -28,9 +28,10 @@ PLUGINS = (
     "scheduler-fifo",
     "serializer-arrow",
     "store-plasma",
+    "tune",
 )
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
-NAMES = {name.replace("-", "_") for name in PLUGINS} - {"parallel"}
+NAMES = {name.replace("-", "_") for name in PLUGINS} - {"parallel", "tune"}
 """What `kernel plugins list` shows: libraries are mounted, and no plugins."""
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"

@@ -28,6 +28,10 @@ ALLOWED = {
     "kernel/runtime/executor.py": "spans on the timeline",
     "kernel/transport/certificates.py": "certificates are valid by the wall clock",
     "plugins/parallel/kernel_parallel/coordination/registry.py": "fences that are higher than those before a restart",
+    "plugins/tune/kernel_tune/execution/outputs.py": "when an experiment began, for people",
+    "plugins/tune/kernel_tune/loggers/tensorboard.py": "when a trial ended, for people",
+    "plugins/tune/kernel_tune/reporters/table_reporter.py": "what time it is, for people",
+    "plugins/tune/kernel_tune/trainable/trainable.py": "when a result was made, for people",
 }
 
 

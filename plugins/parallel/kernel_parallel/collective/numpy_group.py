@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernel_parallel.collective import algorithms
+import kernel_parallel.collective.algorithms as algorithms
 from kernel_parallel.collective.errors import CollectiveError, GroupError, MismatchError
 from kernel_parallel.collective.membership import join
 from kernel_parallel.collective.mesh import Mesh

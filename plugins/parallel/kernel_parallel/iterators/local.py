@@ -8,8 +8,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+import kernel_parallel.iterators.operators as operators
 from kernel.exceptions import SerializationError
-from kernel_parallel.iterators import operators
 from kernel_parallel.iterators.checks import check_count
 from kernel_parallel.iterators.errors import IterationError
 from kernel_parallel.iterators.joining import Copies, Union

@@ -1,0 +1,289 @@
+"""What came of an experiment, trial by trial."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kernel_tune.analysis.checkpoints import best_checkpoint_path, checkpoint_at, checkpoints_with_results
+from kernel_tune.analysis.comparing import best_of, check, number, score_of
+from kernel_tune.analysis.frames import frame_of, pandas
+from kernel_tune.analysis.reading import find_trials, read_results, read_state
+from kernel_tune.errors import TuneError
+from kernel_tune.result import (
+    CONFIG,
+    DEFAULT_METRIC,
+    TIME_TOTAL_S,
+    TIMESTAMP,
+    TRAINING_ITERATION,
+    TRIAL_ID,
+    Result,
+    flatten,
+    look_up,
+)
+from kernel_tune.trial import Trial
+
+
+class Configs(list[dict[str, Any]]):
+    """Configurations in the order of the trials; `keys()` are the trials' directories, as in `items()`."""
+
+    def __init__(self, trials: Sequence[Trial], configs: Sequence[dict[str, Any]]) -> None:
+        super().__init__(configs)
+        self._directories = [trial.logdir for trial in trials]
+
+    def keys(self) -> list[str]:
+        """Return the directories of the trials."""
+        return self._directories
+
+    def values(self) -> list[dict[str, Any]]:
+        """Return the configurations."""
+        return list(self)
+
+    def items(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield directory and configuration of each trial."""
+        return iter(zip(self._directories, self, strict=True))
+
+
+class ByTrial(dict[str, Any]):
+    """A dict by the trials' directories, in which a trial's id finds the same."""
+
+    def __init__(self, trials: Sequence[Trial], values: Sequence[Any]) -> None:
+        super().__init__(zip((trial.logdir for trial in trials), values, strict=True))
+        self._directory_of = {trial.trial_id: trial.logdir for trial in trials}
+
+    def __missing__(self, key: str) -> Any:
+        if key in self._directory_of:
+            return self[self._directory_of[key]]
+        raise KeyError(f"{key!r} is neither the directory nor the id of a trial")
+
+
+class Analysis:
+    """Looks at the trials in a directory, of one experiment or of several, by the files of their loggers.
+
+    `~` is understood. `default_metric` and `default_mode` count where a method is given none. Raises TuneError if there
+    are no trials.
+    """
+
+    def __init__(self, experiment_dir: str | os.PathLike[str], default_metric: str | None = None,
+                 default_mode: str | None = None, trials: Sequence[Trial] | None = None) -> None:  # fmt: skip
+        if default_mode is not None:
+            check(default_mode)
+        self._directory = os.path.abspath(os.path.expanduser(os.fspath(experiment_dir)))
+        self.default_metric = default_metric or (DEFAULT_METRIC if default_mode else None)
+        self.default_mode = default_mode
+        self.trials = list(trials) if trials is not None else self._found()
+        """The trials, in the order in which they were made."""
+
+    def _found(self) -> list[Trial]:
+        trials = find_trials(self._directory)
+        if not trials:
+            raise TuneError(
+                f"{self._directory} has no trials: no directory there or below it has a result.json or params.json. "
+                "Give the directory of an experiment, <storage_path>/<name>; its trials must have run with the JSON "
+                "logger."
+            )
+        return trials
+
+    def history(self, trial: Trial) -> list[Result]:
+        """Return all results of a trial, in order, as its loggers have written them."""
+        return read_results(trial.logdir) or ([trial.last_result] if trial.last_result else [])
+
+    def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
+        """Return a pandas table with a row for each trial: its last result, or its best by `metric` and `mode`.
+
+        Configurations are columns like `config/lr`, directories are in `logdir`.
+        """
+        if metric is not None:
+            mode = mode or self.default_mode or "max"
+            check(mode)
+        rows = []
+        for trial in self.trials:
+            chosen = self._row(trial, metric, mode)
+            config = {CONFIG: trial.config or chosen.get(CONFIG) or {}}
+            rows.append({**chosen, **config, "logdir": trial.logdir})
+        return frame_of(rows)
+
+    def _row(self, trial: Trial, metric: str | None, mode: str | None) -> Result:
+        if metric is None:
+            return trial.last_result
+        scored = ((result, number(look_up(result, metric))) for result in self.history(trial))
+        return best_of(scored, mode or "max") or {}
+
+    def get_best_trial(self, metric: str | None = None, mode: str | None = None, scope: str = "all",
+                       filter_nan_and_inf: bool = True) -> Trial | None:  # fmt: skip
+        """Return the best trial; None if no trial has the metric.
+
+        `scope` says what of each trial is compared: "all" its best value, "last" its last, "avg", "last-5-avg" and
+        "last-10-avg" means. NaN never counts, infinite values only without `filter_nan_and_inf`. Raises ValueError if
+        nobody says which metric.
+        """
+        metric, mode = self._by(metric, mode)
+        check(mode, scope)
+        scores = ((trial, score_of(trial, self.history, metric, mode, scope, filter_nan_and_inf))
+                  for trial in self.trials)  # fmt: skip
+        best: Trial | None = best_of(scores, mode)
+        return best
+
+    def get_best_config(
+        self, metric: str | None = None, mode: str | None = None, scope: str = "all"
+    ) -> dict[str, Any] | None:
+        """Return the configuration of the best trial (see `get_best_trial`)."""
+        best = self.get_best_trial(metric, mode, scope)
+        return None if best is None else best.config
+
+    def get_best_logdir(self, metric: str | None = None, mode: str | None = None, scope: str = "all") -> str | None:
+        """Return the directory of the best trial (see `get_best_trial`)."""
+        best = self.get_best_trial(metric, mode, scope)
+        return None if best is None else best.logdir
+
+    def get_all_configs(self, prefix: bool = False) -> Configs:
+        """Return the configurations of all trials; with `prefix` flat, with keys like `config/lr`."""
+        configs = [flatten({CONFIG: trial.config}) if prefix else trial.config for trial in self.trials]
+        return Configs(self.trials, configs)
+
+    def fetch_trial_dataframes(self) -> ByTrial:
+        """Return for each trial's directory a pandas table of all its results."""
+        return ByTrial(self.trials, [frame_of(self.history(trial)) for trial in self.trials])
+
+    @property
+    def trial_dataframes(self) -> ByTrial:
+        """For each trial's directory (or id) a pandas table of all its results."""
+        return self.fetch_trial_dataframes()
+
+    def get_trial_checkpoints_paths(
+        self, trial: Trial | str, metric: str = TRAINING_ITERATION
+    ) -> list[tuple[str, Any]]:
+        """Return path and metric of each checkpoint that a trial, or the trial with that directory, has on disk."""
+        directory = os.path.expanduser(trial) if isinstance(trial, str) else trial.logdir
+        found = checkpoints_with_results(directory, read_results(directory))
+        return [(path, look_up(result, metric)) for path, result in found]
+
+    def get_best_checkpoint(self, trial: Trial | str, metric: str | None = None, mode: str | None = None) -> Any:
+        """Return the checkpoint of a trial after whose result the metric was best; None if there is none."""
+        metric, mode = self._by(metric, mode)
+        check(mode)
+        directory = os.path.expanduser(trial) if isinstance(trial, str) else trial.logdir
+        path = best_checkpoint_path(checkpoints_with_results(directory, read_results(directory)), metric, mode)
+        return None if path is None else checkpoint_at(path)
+
+    def get_last_checkpoint(
+        self, trial: Trial | str | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"
+    ) -> Any:
+        """Return the newest checkpoint of a trial, by default the one that came furthest; None if it has none."""
+        return self.get_best_checkpoint(trial or self.get_best_trial(metric, mode) or "", TRAINING_ITERATION, "max")
+
+    def _by(self, metric: str | None, mode: str | None) -> tuple[str, str]:
+        """Return the metric and mode to go by."""
+        metric = metric or self.default_metric
+        if metric is None:
+            raise ValueError(
+                "by which metric? Give one (metric=...), or give the experiment one: tune.TuneConfig(metric=..., "
+                "mode=...), tune.run(metric=..., mode=...)"
+            )
+        return metric, mode or self.default_mode or "max"
+
+
+class ExperimentAnalysis(Analysis):
+    """Looks at one experiment: its directory, or the path of a file in it, and where given its trials.
+
+    `stats` and `runner_data` are what the experiment says of itself.
+    """
+
+    def __init__(self, experiment_checkpoint_path: str | os.PathLike[str], trials: Sequence[Trial] | None = None,
+                 default_metric: str | None = None, default_mode: str | None = None, *,
+                 stats: dict[str, Any] | None = None,
+                 runner_data: dict[str, Any] | None = None) -> None:  # fmt: skip
+        path = os.path.expanduser(os.fspath(experiment_checkpoint_path))
+        folder = os.path.dirname(path) if path.endswith(".json") else path
+        super().__init__(folder, default_metric, default_mode, trials)
+        for experiment in read_state(self._directory).get("experiments", []):
+            self.default_metric = self.default_metric or experiment.get("metric")
+            self.default_mode = self.default_mode or experiment.get("mode")
+        self._stats = stats
+        self._runner_data = runner_data
+
+    @property
+    def experiment_path(self) -> str:
+        """The experiment's directory."""
+        return self._directory
+
+    @property
+    def best_trial(self) -> Trial | None:
+        """The trial whose last value of the experiment's metric is best; raises ValueError if it has none."""
+        return self.get_best_trial(scope="last")
+
+    @property
+    def best_config(self) -> dict[str, Any] | None:
+        """The configuration of `best_trial`."""
+        return self.get_best_config(scope="last")
+
+    @property
+    def best_logdir(self) -> str | None:
+        """The directory of `best_trial`."""
+        return self.get_best_logdir(scope="last")
+
+    @property
+    def best_result(self) -> Result | None:
+        """The last result of `best_trial`."""
+        best = self.best_trial
+        return None if best is None else best.last_result
+
+    @property
+    def best_result_df(self) -> Any:
+        """The last result of `best_trial` as a pandas table, by its id."""
+        return _by_id([self.best_trial] if self.best_trial is not None else [])
+
+    @property
+    def best_dataframe(self) -> Any:
+        """All results of `best_trial` as a pandas table."""
+        best = self.best_trial
+        return frame_of([] if best is None else self.history(best))
+
+    @property
+    def best_checkpoint(self) -> Any:
+        """The best checkpoint of `best_trial`."""
+        best = self.best_trial
+        return None if best is None else self.get_best_checkpoint(best)
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """The last result of each trial, by the trials' ids."""
+        return {trial.trial_id: trial.last_result for trial in self.trials}
+
+    @property
+    def results_df(self) -> Any:
+        """The last result of each trial as a pandas table, by the trials' ids."""
+        return _by_id(self.trials)
+
+    def stats(self) -> dict[str, Any]:
+        """Return when it began and last heard of a trial (seconds since 1970), and how many trials have each status."""
+        if self._stats is not None:
+            return self._stats
+        last = [trial.last_result for trial in self.trials if number(trial.last_result.get(TIMESTAMP)) is not None]
+        counted: dict[str, int] = {}
+        for trial in self.trials:
+            counted[str(trial.status)] = counted.get(str(trial.status), 0) + 1
+        began = [result[TIMESTAMP] - (number(result.get(TIME_TOTAL_S)) or 0.0) for result in last]
+        return {
+            "start_time": min(began, default=None),
+            "timestamp": max((result[TIMESTAMP] for result in last), default=None),
+            "num_trials": len(self.trials),
+            "statuses": counted,
+        }
+
+    def runner_data(self) -> dict[str, Any]:
+        """Return how far all trials together have come."""
+        if self._runner_data is not None:
+            return self._runner_data
+        return {
+            "total_time": sum(number(trial.last_result.get(TIME_TOTAL_S)) or 0.0 for trial in self.trials),
+            "iterations": sum(trial.iteration for trial in self.trials),
+            "results": sum(trial.results for trial in self.trials),
+            "failures": sum(trial.failures for trial in self.trials),
+        }
+
+
+def _by_id(trials: Sequence[Trial]) -> Any:
+    rows = [flatten({**trial.last_result, TRIAL_ID: trial.trial_id}) for trial in trials]
+    return pandas().DataFrame(rows).set_index(TRIAL_ID) if rows else pandas().DataFrame()

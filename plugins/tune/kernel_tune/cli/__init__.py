@@ -1,0 +1,1 @@
+"""`kernel tune`, also as `tune`: experiments on the command line."""

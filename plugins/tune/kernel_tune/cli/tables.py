@@ -1,0 +1,131 @@
+"""Tables of experiments and trials: made, filtered, sorted, shown as wide as the terminal is, written to files."""
+
+from __future__ import annotations
+
+import csv
+import operator
+import os
+import pickle
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernel_tune.errors import TuneError
+from kernel_tune.result import flatten
+
+Row = dict[str, Any]
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def filtered(rows: Sequence[Row], condition: str | None) -> list[Row]:
+    """Return the rows for which `<column> <operator> <value>` holds. Rows without the column are left out."""
+    if not condition:
+        return list(rows)
+    parts = shlex.split(condition)
+    if len(parts) != 3 or parts[1] not in _COMPARISONS:
+        raise TuneError(
+            f"the filter {condition!r} is not of the form '<column> <operator> <value>', with an operator of "
+            f"{' '.join(_COMPARISONS)}"
+        )
+    column, word, text = parts
+    known(rows, [column])
+    compare = _COMPARISONS[word]
+    kept = []
+    for row in rows:
+        value = row.get(column)
+        if value is None:
+            continue
+        other: Any = _as_number(text) if isinstance(value, (int, float)) and not isinstance(value, bool) else text
+        if compare(value if isinstance(other, (int, float)) else str(value), other):
+            kept.append(row)
+    return kept
+
+
+def _as_number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise TuneError(f"{text!r} is no number, and the column to compare it with has numbers") from None
+
+
+def sorted_rows(rows: Sequence[Row], columns: Sequence[str], descending: bool = False) -> list[Row]:
+    """Return the rows in the order of these columns; those without a value come last."""
+    known(rows, columns)
+    ordered = list(rows)
+    for column in reversed(columns):
+        there = [row for row in ordered if row.get(column) is not None]
+        there.sort(key=lambda row, column=column: _sortable(row[column]), reverse=descending)  # type: ignore[misc]
+        ordered = there + [row for row in ordered if row.get(column) is None]
+    return ordered
+
+
+def _sortable(value: Any) -> tuple[int, Any]:
+    return (0, value) if isinstance(value, (int, float)) else (1, str(value))
+
+
+def known(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """Raise TuneError for a column that no row has, with what there is."""
+    there = list(dict.fromkeys(key for row in rows for key in row))
+    for column in columns:
+        if rows and column not in there:
+            import difflib  # here: only for mistakes
+
+            near = difflib.get_close_matches(column, there, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(there)}"
+            raise TuneError(f"there is no column {column!r}{hint}")
+
+
+def columns_of(rows: Sequence[Row], wanted: Sequence[str]) -> list[str]:
+    """Return the columns that are not empty, of those that are wanted or of all."""
+    names = list(wanted) or list(dict.fromkeys(key for row in rows for key in row))
+    return [name for name in names if any(row.get(name) not in (None, "") for row in rows)]
+
+
+def shown(rows: Sequence[Row], columns: Sequence[str], width: int) -> tuple[str, list[str]]:
+    """Return the rows as a table of at most `width` characters, and the columns that found no room in it."""
+    cells = {name: [name, *(_cell(row.get(name)) for row in rows)] for name in columns}
+    widths = {name: max(map(len, texts)) for name, texts in cells.items()}
+    fitting: list[str] = []
+    used = 1
+    for name in columns:
+        if used + widths[name] + 3 > width:
+            break
+        fitting.append(name)
+        used += widths[name] + 3
+    rule = "+" + "+".join("-" * (widths[name] + 2) for name in fitting) + "+"
+    lines = [rule]
+    for index in range(len(rows) + 1):
+        lines.append("|" + "|".join(f" {cells[name][index]:<{widths[name]}} " for name in fitting) + "|")
+        if index == 0:
+            lines.append(rule)
+    return "\n".join([*lines, rule]), [name for name in columns if name not in fitting]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def write(rows: Sequence[Row], columns: Sequence[str], path: str) -> None:
+    """Write the rows to a file: CSV, or (with the ending `.pkl`) a pickled list of dicts."""
+    ending = os.path.splitext(path)[1].lower()
+    chosen = [{name: row.get(name) for name in columns} for row in rows]
+    if ending in (".pkl", ".pickle"):
+        with open(path, "wb") as file:
+            pickle.dump(chosen, file)
+    elif ending in (".csv", ""):
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(chosen)
+    else:
+        raise TuneError(f"{path} has the ending {ending}: tables are written as .csv or .pkl")
+
+
+def flat(row: Row) -> Row:
+    """Return a row with nested values as columns of their own."""
+    return flatten(row)

@@ -1,0 +1,1 @@
+"""Programs to start from; each has `--smoke-test` for a short form."""

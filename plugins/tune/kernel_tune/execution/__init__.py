@@ -1,0 +1,1 @@
+"""Execution: the trial loop, which decides, and the runner, which carries out."""

@@ -1,0 +1,201 @@
+"""Carrying out what the trial loop says: processes are asked, callbacks told, files written and deleted."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import kernel
+from kernel_tune.callbacks import Callback
+from kernel_tune.execution.instructions import (
+    Continue,
+    Delete,
+    Instruction,
+    Load,
+    Notify,
+    Save,
+    Start,
+    Stop,
+    Write,
+)
+from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.options import RunOptions
+from kernel_tune.execution.processes import Processes
+from kernel_tune.storage.experiment_files import ExperimentFiles
+from kernel_tune.trainable.orders import Order, Saved, Setup
+from kernel_tune.trainable.place import Place
+from kernel_tune.trial import Trial
+
+_log = logging.getLogger("kernel.tune")
+
+
+@dataclass
+class Asked:
+    """What the process of a trial was asked last."""
+
+    number: int
+    order: Order = field(default_factory=Order)
+
+
+class Carrier:
+    """Carries out instructions. With `is_strict` trials wait after each result until it was decided about."""
+
+    def __init__(
+        self,
+        loop: TrialLoop,
+        files: ExperimentFiles,
+        trainables: dict[str, Any],
+        callbacks: Sequence[Callback],
+        options: RunOptions,
+        is_strict: bool,
+    ) -> None:
+        self.loop = loop
+        self.is_strict = is_strict
+        self.steps = 0
+        """How many steps of the runner there were, for callbacks."""
+        self.lines: dict[str, int] = {}
+        """How long the files are that lines are appended to, in bytes."""
+        self._files = files
+        self._callbacks = callbacks
+        self._options = options
+        self._many_nodes = len([node for node in kernel.nodes() if node.get("Alive", True)]) > 1
+        self._node = kernel.get_runtime_context().get_node_id() if self._many_nodes else ""
+        self._asked: dict[str, Asked] = {}
+        references = {name: kernel.put(trainable) for name, trainable in trainables.items()}
+        self.processes = Processes(references, options.reuse_actors, self._many_nodes)
+
+    def add_trainable(self, name: str, trainable: Any) -> None:
+        """Take another trainable that trials may be of."""
+        self.processes.trainables.setdefault(name, kernel.put(trainable))
+
+    def question_of(self, trial_id: str, number: int) -> Asked | None:
+        """Return what a trial was asked with this number, if that is what it was asked last."""
+        asked = self._asked.get(trial_id)
+        return asked if asked is not None and asked.number == number else None
+
+    def ask_again(self, trial: Trial) -> None:
+        """Have a trial train on: its answer had nothing in it."""
+        self._ask(trial, self._order(trial))
+
+    def start_anew(self, trial: Trial, asked: Asked) -> None:
+        """Ask a new process what one has refused."""
+        asked.number = self.processes.start_anew(trial, asked.order)
+
+    def bring_back(self, trial: Trial) -> None:
+        """Ask a trial again what it was asked when everything was killed; its process is made for that."""
+        progress = self.loop.progress_of(trial)
+        start = Start(trial, progress.state, trial.results - progress.state_results)
+        self._start(start, trains=not progress.saves_to, save=progress.saves_to)
+
+    def write_down(self, instructions: Sequence[Instruction], again: bool) -> None:
+        """Carry out only what is told to callbacks and written to files, and ask no process anything."""
+        for instruction in instructions:
+            if isinstance(instruction, Notify):
+                self.notify(instruction, again)
+            elif isinstance(instruction, Write):
+                self._write(instruction)
+
+    def cut_lines(self, lines: dict[str, int]) -> None:
+        """Cut off the lines that were written after the state that is resumed, and go on from there."""
+        self.lines = lines
+        for name in os.listdir(self._files.directory):
+            if name in lines or (name.startswith("pbt_") and name.endswith(".txt")):
+                os.truncate(self._files.path(name), lines.get(name, 0))
+
+    def carry_out(self, instructions: Sequence[Instruction]) -> None:
+        """Do what the loop says, in order."""
+        for instruction in instructions:
+            if isinstance(instruction, Continue):
+                self._ask(instruction.trial, self._order(instruction.trial))
+            elif isinstance(instruction, Notify):
+                self.notify(instruction)
+            elif isinstance(instruction, Start):
+                self._start(instruction)
+            elif isinstance(instruction, Save):
+                self._ask(instruction.trial, self._order(instruction.trial, trains=False, save=instruction.where))
+            elif isinstance(instruction, Load):
+                self._load(instruction.trial, instruction.state)
+            elif isinstance(instruction, Stop):
+                self._stop(instruction)
+            elif isinstance(instruction, Delete):
+                shutil.rmtree(instruction.saved.path, ignore_errors=True)
+            else:
+                self._write(instruction)
+
+    def _order(self, trial: Trial, **changes: Any) -> Order:
+        spec = self.loop.progress_of(trial).spec
+        return Order(
+            strict=self.is_strict,
+            slice_seconds=self._options.slice_seconds,
+            stop=spec.stop,
+            checkpoint_every=spec.checkpoints.every,
+            checkpoint_at_end=spec.checkpoints.at_end,
+            knows_node=self._node,
+            **changes,
+        )
+
+    def _setup(self, trial: Trial) -> Setup:
+        spec = self.loop.progress_of(trial).spec
+        place = Place(trial.trial_id, str(trial), spec.name, trial.logdir, trial.resources)
+        trainable = self.processes.trainables[trial.trainable_name]
+        return Setup(trainable, place, trial.config, self._options.changes_directory)
+
+    def _start(self, start: Start, **changes: Any) -> None:
+        trial = start.trial
+        order = self._order(trial, setup=self._setup(trial), restore=start.state, skip=start.skip, **changes)
+        self._asked[trial.trial_id] = Asked(self.processes.start(trial, order), order)
+
+    def _ask(self, trial: Trial, order: Order) -> None:
+        if not self.processes.has(trial):  # it waited when an earlier run was killed
+            progress = self.loop.progress_of(trial)
+            start = Start(trial, progress.state, trial.results - progress.state_results)
+            self._start(start, trains=order.trains, save=order.save)
+            return
+        self._asked[trial.trial_id] = Asked(self.processes.ask(trial, order), order)
+
+    def _load(self, trial: Trial, state: Saved | None) -> None:
+        order = self._order(trial, setup=self._setup(trial), restore=state)
+        if self.processes.has(trial) and self._options.reuse_actors:
+            self._asked[trial.trial_id] = Asked(self.processes.ask(trial, order), order)
+        else:
+            self._asked[trial.trial_id] = Asked(self.processes.start_anew(trial, order), order)
+
+    def _stop(self, stop: Stop) -> None:
+        trial = stop.trial
+        if stop.exports and self.processes.has(trial):
+            try:
+                trial.extra["exports"] = self.processes.export(trial, stop.exports)
+            except Exception as error:
+                _log.warning("trial %s could not export its model: %s", trial, error)
+        self._asked.pop(trial.trial_id, None)
+        self.processes.end(trial, keep=not stop.failed)
+
+    def _write(self, write: Write) -> None:
+        with open(self._files.path(write.file_name), "a", encoding="utf-8") as file:
+            file.write(write.line.rstrip("\n") + "\n")
+            self.lines[write.file_name] = file.tell()
+
+    def notify(self, notify: Notify, again: bool = False) -> None:
+        """Tell callbacks; of what is done `again` after a kill only those that write it down hear."""
+        trial = notify.trial
+        if notify.event in ("trial_error", "trial_recover"):
+            self._write_error(trial)
+        for callback in self._callbacks:
+            if again and not callback.hears_again:
+                continue
+            if notify.event == "trial_result":
+                callback.on_trial_results(self.steps, self.loop.trials, trial, notify.results)
+            elif notify.event == "checkpoint":
+                callback.on_checkpoint(self.steps, self.loop.trials, trial, notify.checkpoint)
+            else:
+                getattr(callback, f"on_{notify.event}")(self.steps, self.loop.trials, trial)
+
+    def _write_error(self, trial: Trial) -> None:
+        os.makedirs(trial.logdir, exist_ok=True)
+        trial.error_file = os.path.join(trial.logdir, "error.txt")
+        with open(trial.error_file, "a", encoding="utf-8") as file:
+            file.write(f"Failure number {trial.failures}\n{trial.error_message}\n")

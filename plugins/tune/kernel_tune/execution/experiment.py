@@ -1,0 +1,97 @@
+"""`Experiment`: the description of one experiment as an object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from kernel_tune.execution.plan import ExperimentPlan
+from kernel_tune.execution.spec import CheckpointPolicy
+from kernel_tune.storage.experiment_files import results_directory
+from kernel_tune.trainable.registry import name_of, register_trainable
+
+
+class Experiment:
+    """What one experiment runs, under a name. Arguments are those of `tune.run`.
+
+    A trainable that is given as a function or class is registered under its own name.
+    """
+
+    def __init__(
+        self, name: str, run: Any, stop: Any = None, config: dict[str, Any] | None = None,
+        resources_per_trial: Any = None, num_samples: int = 1, local_dir: str | None = None,
+        upload_dir: str | None = None, trial_name_creator: Any = None, trial_dirname_creator: Any = None,
+        loggers: Any = None, sync_to_driver: Any = None, checkpoint_freq: int = 0,
+        checkpoint_at_end: bool = False, sync_on_checkpoint: bool = True, keep_checkpoints_num: int | None = None,
+        checkpoint_score_attr: str | None = None, export_formats: Any = None, max_failures: int = 0,
+        restore: str | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(run, str):
+            register_trainable(name_of(run), run)
+        self.name = name
+        self.local_dir = os.path.abspath(os.path.expanduser(local_dir)) if local_dir else results_directory()
+        self.spec: dict[str, Any] = {
+            "run": name_of(run), "stop": stop, "config": config or {}, "resources_per_trial": resources_per_trial,
+            "num_samples": num_samples, "local_dir": self.local_dir, "upload_dir": upload_dir,
+            "trial_name_creator": trial_name_creator, "trial_dirname_creator": trial_dirname_creator,
+            "loggers": loggers, "sync_to_driver": sync_to_driver, "checkpoint_freq": checkpoint_freq,
+            "checkpoint_at_end": checkpoint_at_end,
+            "sync_on_checkpoint": sync_on_checkpoint, "keep_checkpoints_num": keep_checkpoints_num,
+            "checkpoint_score_attr": checkpoint_score_attr, "export_formats": export_formats,
+            "max_failures": max_failures, "restore": restore,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, name: str, spec: Mapping[str, Any]) -> Experiment:
+        """Return the experiment that a dict describes: `{"run": ..., "config": ...}`."""
+        if "run" not in spec:
+            raise ValueError(f"experiment {name!r} has no 'run': the trainable's name, function or class")
+        return cls(name, **dict(spec))
+
+    @property
+    def remote_checkpoint_dir(self) -> str | None:
+        """Where the experiment is copied to."""
+        upload = self.spec["upload_dir"]
+        return f"{upload.rstrip('/')}/{self.name}" if upload else None
+
+    @property
+    def checkpoint_dir(self) -> str:
+        """The experiment's directory."""
+        return os.path.join(self.local_dir, self.name)
+
+    def plan(self) -> ExperimentPlan:
+        """Return it as what is run."""
+        spec = self.spec
+        return ExperimentPlan(
+            trainable=spec["run"],
+            name=self.name,
+            config=spec["config"],
+            num_samples=spec["num_samples"],
+            stop=spec["stop"],
+            resources=spec["resources_per_trial"],
+            local_dir=self.local_dir,
+            trial_name_creator=spec["trial_name_creator"],
+            trial_dirname_creator=spec["trial_dirname_creator"],
+            checkpoints=CheckpointPolicy(
+                spec["checkpoint_freq"], spec["checkpoint_at_end"], spec["keep_checkpoints_num"],
+                spec["checkpoint_score_attr"],
+            ),
+            max_failures=spec["max_failures"],
+            export_formats=spec["export_formats"] or (),
+            restore=spec["restore"],
+            upload_dir=spec["upload_dir"],
+        )  # fmt: skip
+
+
+def convert_to_experiments(given: Any) -> list[Experiment]:
+    """Return the experiments of what users give: one, a list of them, or a dict of name to description."""
+    if isinstance(given, Experiment):
+        return [given]
+    if isinstance(given, Mapping):
+        return [
+            spec if isinstance(spec, Experiment) else Experiment.from_json(name, spec) for name, spec in given.items()
+        ]
+    if isinstance(given, (list, tuple)) and all(isinstance(each, Experiment) for each in given):
+        return list(given)
+    raise TypeError(f"experiments are an Experiment, a list of them or a dict of name to description, not {given!r}")

@@ -1,0 +1,201 @@
+"""Making trials of the configurations that a searcher proposes."""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from kernel_tune.errors import SearchSpaceError, TuneError
+from kernel_tune.execution.spec import ExperimentSpec
+from kernel_tune.result import Result, flatten
+from kernel_tune.search_space.paths import has_choices
+from kernel_tune.search_space.tags import evaluated_parameters, experiment_tag
+from kernel_tune.searchers.algorithm import SearchAlgorithm
+from kernel_tune.searchers.base import FINISHED, Searcher
+from kernel_tune.trial import Trial
+
+_LONGEST_NAME = 100
+
+
+class TrialMaker:
+    """Gives trials their ids, names and directories. Ids come from a seeded generator: the same in every run."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(f"trial ids {seed}")
+        self._names: set[str] = set()
+        self.count = 0
+
+    def new_id(self) -> str:
+        """Return the id of a trial that is about to be made: eight hexadecimal digits."""
+        return f"{self._random.getrandbits(32):08x}"
+
+    def make(
+        self, spec: ExperimentSpec, trial_id: str, config: dict[str, Any], evaluated: dict[str, Any] | None = None
+    ) -> Trial:
+        """Return a trial of an experiment with this configuration; `evaluated` is what was chosen of it."""
+        if evaluated is None:
+            evaluated = evaluated_parameters(spec.space, config)
+        trial = Trial(
+            spec.trainable_name,
+            config,
+            trial_id,
+            index=self.count,
+            experiment_tag=experiment_tag(self.count, evaluated),
+            evaluated_params=evaluated,
+            resources=spec.request_for(config),
+            local_dir=spec.local_dir,
+        )
+        trial.extra["experiment"] = spec.name
+        self.count += 1
+        self._give_name(spec, trial)
+        return trial
+
+    def _give_name(self, spec: ExperimentSpec, trial: Trial) -> None:
+        trial.name = f"{spec.trainable_name}_{trial.trial_id}"
+        if spec.trial_name_creator is not None:
+            trial.name = str(spec.trial_name_creator(trial))
+        directory = trial.name
+        if spec.trial_dirname_creator is not None:
+            directory = str(spec.trial_dirname_creator(trial))
+            if os.path.sep in directory:
+                raise TuneError(
+                    f"trial_dirname_creator returned {directory!r} for trial {trial.name}: it is a name, not a path"
+                )
+        directory = re.sub(r"[^\w.,=+()\-\[\]@ ]+", "_", directory)[:_LONGEST_NAME]
+        if directory in self._names:
+            directory = f"{directory}_{trial.trial_id}"
+        self._names.add(directory)
+        trial.extra["directory"] = directory
+
+
+class SearchGenerator(SearchAlgorithm):
+    """Makes the trials of one experiment of what a searcher proposes."""
+
+    def __init__(self, searcher: Searcher, spec: ExperimentSpec, maker: TrialMaker, points: Sequence[Any] = ()) -> None:
+        self.searcher = searcher
+        self.spec = spec
+        self._maker = maker
+        self._finished = False
+        self._made = 0
+        self._own: set[str] = set()
+        taken = searcher.set_search_properties(spec.metric, spec.mode, spec.space, num_samples=spec.num_samples)
+        self._merges = not taken
+        if not taken and has_choices(spec.space):
+            raise SearchSpaceError(
+                f"{type(searcher).__name__} has a search space of its own, and experiment {spec.name} has one as well "
+                f"({', '.join(sorted(map(str, spec.space)))}): give one of them"
+            )
+
+    @property
+    def metric(self) -> str:  # type: ignore[override]
+        """What is optimised."""
+        return self.searcher.metric
+
+    @property
+    def total_samples(self) -> int | None:
+        """How many trials there will be, None if nobody knows."""
+        total = getattr(self.searcher, "total", None)
+        if total is not None:
+            return int(total)
+        return self.spec.num_samples if self.spec.num_samples >= 0 else None
+
+    def next_trial(self) -> Trial | None:
+        """Return the next trial, None if there is none just now."""
+        if self.is_finished():
+            return None
+        count = self.spec.num_samples
+        if not hasattr(self.searcher, "total") and 0 <= count <= self._made:
+            self._finished = True
+            return None
+        trial_id = self._maker.new_id()
+        config = self.searcher.suggest(trial_id)
+        if config == FINISHED:
+            self._finished = True
+            return None
+        if config is None:
+            return None
+        if not isinstance(config, dict):
+            raise TuneError(
+                f"{type(self.searcher).__name__}.suggest() returned {type(config).__name__}: it returns a dict, None "
+                "when there is nothing just now, or Searcher.FINISHED"
+            )
+        evaluated = None
+        if self._merges:
+            evaluated = flatten(config)
+            config = _merged(self.spec.space, config)
+        self._made += 1
+        self._own.add(trial_id)
+        return self._maker.make(self.spec, trial_id, config, evaluated)
+
+    def is_finished(self) -> bool:
+        """Return whether there will be no further trial."""
+        count = self.spec.num_samples
+        return self._finished or (not hasattr(self.searcher, "total") and 0 <= count <= self._made)
+
+    def on_trial_result(self, trial_id: str, result: Result) -> None:
+        """Tell the searcher of its own trials."""
+        if trial_id in self._own:
+            self.searcher.on_trial_result(trial_id, result)
+
+    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+        """Tell the searcher of its own trials."""
+        if trial_id in self._own:
+            self._own.discard(trial_id)
+            self.searcher.on_trial_complete(trial_id, result, error)
+
+
+class Several(SearchAlgorithm):
+    """The trials of several experiments: `concurrent`, one of each in turn, or one experiment after the other."""
+
+    def __init__(self, parts: Sequence[SearchAlgorithm], concurrent: bool = True) -> None:
+        self._parts = list(parts)
+        self._concurrent = concurrent
+        self._turn = 0
+
+    def next_trial(self) -> Trial | None:
+        """Return the next trial, None if there is none just now."""
+        for offset in range(len(self._parts)):
+            index = (self._turn + offset) % len(self._parts) if self._concurrent else offset
+            trial = self._parts[index].next_trial()
+            if trial is not None:
+                self._turn = index + 1
+                return trial
+        return None
+
+    def is_finished(self) -> bool:
+        """Return whether there will be no further trial."""
+        return all(part.is_finished() for part in self._parts)
+
+    def set_finished(self) -> None:
+        """Make no further trial."""
+        for part in self._parts:
+            part.set_finished()
+
+    def on_trial_result(self, trial_id: str, result: Result) -> None:
+        """A running trial has reported."""
+        for part in self._parts:
+            part.on_trial_result(trial_id, result)
+
+    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+        """A trial has ended."""
+        for part in self._parts:
+            part.on_trial_complete(trial_id, result, error)
+
+    @property
+    def total_samples(self) -> int | None:
+        """How many trials there will be, None if nobody knows."""
+        totals = [part.total_samples for part in self._parts]
+        return None if None in totals else sum(filter(None, totals))
+
+
+def _merged(constants: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    """Return what was proposed over what the experiment gives to every trial."""
+    merged = copy.copy(constants)
+    for key, value in config.items():
+        known = merged.get(key)
+        merged[key] = _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return merged

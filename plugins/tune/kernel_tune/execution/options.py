@@ -1,0 +1,20 @@
+"""How experiments run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class RunOptions:
+    """How an experiment runs, beside what its trials do."""
+
+    reuse_actors: bool = False
+    deterministic: bool = False
+    """Take answers in the order of the questions, so that a seeded run is the same every time."""
+    changes_directory: bool = True
+    queue_trials: bool = True
+    """Wait for machines where all that there are have no room for a trial."""
+    time_budget_seconds: float | None = None
+    snapshot_seconds: float = 10.0
+    slice_seconds: float = 0.05

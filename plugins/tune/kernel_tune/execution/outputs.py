@@ -1,0 +1,97 @@
+"""What comes out of a run beside its trials: loggers, reporters, copies, and the objects that hold the results."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from kernel_tune.callbacks import Callback
+from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.plan import Outcome, RunPlan
+from kernel_tune.loggers import callbacks_of
+from kernel_tune.reporters import ProgressReporter, TrialProgressCallback, detect_reporter
+from kernel_tune.reporters.info import ExperimentInfo, node_memory
+from kernel_tune.settings import SyncConfig
+
+
+def listeners(
+    plan: RunPlan, loggers: Sequence[Any] | None, callbacks: Sequence[Callback] | None, reporter: Any, verbose: int,
+    syncer: Any,
+) -> RunPlan:  # fmt: skip
+    """Return the plan with its loggers, callbacks, reporter and copies."""
+    given = [each for each in callbacks or () if each is not None]
+    plan.callbacks = [*callbacks_of(loggers), *given]
+    if verbose > 1:
+        plan.callbacks.append(TrialProgressCallback(metric=plan.metric, verbose=verbose))
+    if isinstance(syncer, SyncConfig):
+        plan.syncer, plan.sync_period = syncer.syncer, syncer.sync_period
+    else:
+        plan.syncer = syncer
+    if verbose > 0 or reporter is not None:
+        reporting = plan.report = Reporting(reporter or detect_reporter(), plan)
+        plan.close = reporting.close
+    return plan
+
+
+class Reporting:
+    """Shows where an experiment stands, by a reporter that says when."""
+
+    def __init__(self, reporter: ProgressReporter, plan: RunPlan) -> None:
+        self._reporter = reporter
+        self._plan = plan
+        self._is_set_up = False
+
+    def __call__(self, loop: TrialLoop, seconds: float, done: bool) -> None:
+        """Report if the reporter wants to."""
+        if not self._is_set_up:
+            self._is_set_up = True
+            self._reporter.setup(
+                start_time=time.time() - seconds,
+                total_samples=loop.algorithm.total_samples,
+                metric=self._plan.metric,
+                mode=self._plan.mode,
+            )
+        if self._reporter.should_report(loop.trials, done=done):
+            info = self._info(loop)
+            self._reporter.experiment = info
+            self._reporter.report(loop.trials, done, *info.lines())
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        self._reporter.close()
+
+    def _info(self, loop: TrialLoop) -> ExperimentInfo:
+        spec = next(iter(loop.specs.values()))
+        return ExperimentInfo(
+            name=spec.name,
+            logdir=spec.local_dir,
+            scheduler=loop.scheduler.debug_string(),
+            used=loop.room.used,
+            total=loop.room.capacity,
+            memory=node_memory(),
+            trials=loop.algorithm.total_samples,
+        )
+
+
+def analysis_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:
+    """Return the `ExperimentAnalysis` of a run that has ended."""
+    from kernel_tune.analysis import ExperimentAnalysis  # here: who runs a Tuner does not need it
+
+    path = os.path.join(outcome.directory, "experiment_state.json")
+    return ExperimentAnalysis(
+        path,
+        trials=outcome.trials,
+        default_metric=metric,
+        default_mode=mode,
+        stats={"trials": len(outcome.trials), "scheduler": outcome.loop.scheduler.debug_string()},
+        runner_data={"seconds": outcome.seconds, "interrupted": outcome.interrupted},
+    )
+
+
+def grid_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:
+    """Return the `ResultGrid` of a run that has ended."""
+    from kernel_tune.analysis import ResultGrid  # see above
+
+    return ResultGrid(analysis_of(outcome, metric, mode))

@@ -1,0 +1,315 @@
+"""From what users say to a run: one place where everything comes together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import kernel
+from kernel_tune.callbacks import Callback
+from kernel_tune.errors import TuneError
+from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
+from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.options import RunOptions
+from kernel_tune.execution.runner import Runner
+from kernel_tune.execution.spec import CheckpointPolicy, ExperimentSpec
+from kernel_tune.result import flatten
+from kernel_tune.schedulers.base import TrialScheduler
+from kernel_tune.searchers.algorithm import SearchAlgorithm
+from kernel_tune.searchers.base import Searcher
+from kernel_tune.stoppers import Stopper, make_stopper
+from kernel_tune.storage.experiment_files import ExperimentFiles, results_directory
+from kernel_tune.storage.sync import SyncCallback, make_copy
+from kernel_tune.trainable.function import FunctionTrainable
+from kernel_tune.trainable.registry import as_trainable, find_trainable, name_of
+from kernel_tune.trial import Trial
+
+
+@dataclass
+class ExperimentPlan:
+    """One experiment as users describe it."""
+
+    trainable: Any
+    name: str | None = None
+    config: Any = None
+    num_samples: int = 1
+    stop: Any = None
+    resources: Any = None
+    local_dir: str | None = None
+    trial_name_creator: Callable[[Trial], str] | None = None
+    trial_dirname_creator: Callable[[Trial], str] | None = None
+    checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
+    max_failures: int = 0
+    fail_fast: bool = False
+    export_formats: Sequence[str] = ()
+    restore: str | None = None
+    upload_dir: str | None = None
+
+
+@dataclass
+class RunPlan:
+    """One run: its experiments, and how they are searched and shown."""
+
+    experiments: list[ExperimentPlan]
+    search_alg: Any = None
+    scheduler: Any = None
+    metric: str | None = None
+    mode: str | None = None
+    max_concurrent: int = 0
+    seed: int | None = None
+    callbacks: Sequence[Callback] = ()
+    report: Callable[[TrialLoop, float, bool], None] = lambda loop, seconds, done: None
+    """Shows where the experiment stands: the loop, how many seconds it took, whether it has ended."""
+    close: Callable[[], None] = lambda: None
+    """Called when the run is over in whatever way."""
+    resume: bool | str = False
+    concurrent: bool = True
+    with_server: bool = False
+    server_port: int = 4321
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What `Tuner.restore` needs."""
+    syncer: Any = "auto"
+    sync_period: float = 300.0
+    options: RunOptions = field(default_factory=RunOptions)
+
+
+@dataclass
+class Outcome:
+    """A run that has ended."""
+
+    loop: TrialLoop
+    directory: str
+    interrupted: bool
+    seconds: float
+    trainables: dict[str, Any]
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, in the order in which they were made."""
+        return self.loop.trials
+
+
+def execute(plan: RunPlan) -> Outcome:
+    """Run to the end. Starts a session of kernel if there is none. Raises TuneError for what can't be run."""
+    specs: list[ExperimentSpec] = []
+    trainables: dict[str, Any] = {}
+    stoppers: dict[str, Stopper] = {}
+    for experiment in plan.experiments:
+        spec, trainable = make_spec(experiment, plan)
+        specs.append(spec)
+        trainables[spec.trainable_name] = trainable
+        stoppers[spec.name] = make_stopper(experiment.stop)
+    if len({spec.name for spec in specs}) < len(specs):
+        raise TuneError("two experiments of a run have the same name: give each one of its own")
+    if not kernel.is_initialized():
+        kernel.init(preload=["kernel_tune.trainable.actor"])
+    seed = plan.seed if plan.seed is not None else random.SystemRandom().getrandbits(32)
+    loop = _loop(plan, specs, seed)
+    files = ExperimentFiles(specs[0].local_dir)
+    copies = _copies(plan, specs)
+    callbacks = [*plan.callbacks, *copies]
+    runner = Runner(loop, files, trainables, stoppers, callbacks, plan.options, plan.report)
+    resumes = _resumes(plan.resume, files)
+    for callback in callbacks:
+        callback.setup(
+            stop=plan.experiments[0].stop,
+            num_samples=specs[0].num_samples,
+            total_num_samples=loop.algorithm.total_samples,
+            local_dir=specs[0].local_dir,
+            name=specs[0].name,
+            metric=plan.metric,
+            mode=plan.mode,
+        )
+    if resumes:
+        runner.resume()
+        _change(runner, str(plan.resume).upper())
+    else:
+        runner.begin()
+        files.write_settings(plan.settings)
+    try:
+        with _served(plan, runner):
+            runner.run()
+    finally:
+        plan.close()
+    for copy in copies:
+        copy.after_end()
+    return Outcome(runner.loop, files.directory, runner.interrupted, runner.used_seconds, trainables)
+
+
+def _resumes(resume: bool | str, files: ExperimentFiles) -> bool:
+    words = {True: "LOCAL", False: "NO", None: "NO"}
+    word = str(words.get(resume, resume)).upper() if isinstance(resume, (bool, type(None))) else str(resume).upper()
+    if word == "NO":
+        return False
+    if word == "AUTO":
+        return files.exist
+    if word == "PROMPT":
+        return files.exist and _asks(f"Resume the experiment in {files.directory}?")
+    if word not in _RESUMES:
+        raise ValueError(
+            f"resume is {resume!r}: it is True, False, or one of {', '.join(('AUTO', 'PROMPT', *_RESUMES))}"
+        )
+    if not files.exist:
+        raise ValueError(
+            f"resume is {resume!r}, but there is no experiment in {files.directory}: check its name and directory, or "
+            "say resume='AUTO' to begin one where there is none"
+        )
+    return True
+
+
+_RESUMES = (
+    "LOCAL", "REMOTE", "ERRORED", "RESTART_ERRORED", "LOCAL_ONLY", "ERRORED_ONLY", "RESTART_ERRORED_ONLY",
+    "LOCAL+ERRORED", "LOCAL+RESTART_ERRORED",
+)  # fmt: skip
+
+
+def _change(runner: Runner, word: str) -> None:
+    """Do what a word for resuming says of trials that failed, and of those that had not ended."""
+    if word.endswith("_ONLY"):
+        runner.drop_unfinished()
+    if "ERRORED" in word:
+        runner.retry_failed(anew="RESTART" in word)
+
+
+def _copies(plan: RunPlan, specs: Sequence[ExperimentSpec]) -> list[SyncCallback]:
+    """Return what copies the experiments elsewhere, where that was asked for; fetch one that is to be resumed."""
+    copy = make_copy(plan.syncer)
+    copies = []
+    for experiment, spec in zip(plan.experiments, specs, strict=True):
+        if not experiment.upload_dir or copy is None:
+            continue
+        target = f"{experiment.upload_dir.rstrip('/')}/{spec.name}"
+        if str(plan.resume).upper() == "REMOTE":
+            os.makedirs(spec.local_dir, exist_ok=True)
+            copy(target, spec.local_dir)
+        copies.append(SyncCallback(spec.local_dir, target, copy, plan.sync_period))
+    return copies
+
+
+@contextlib.contextmanager
+def _served(plan: RunPlan, runner: Runner) -> Iterator[None]:
+    """Serve the experiment over HTTP, if that was asked for."""
+    if not plan.with_server:
+        yield
+        return
+    from kernel_tune.execution.additions import Served  # here: few experiments are served
+    from kernel_tune.server.service import TuneServer, make_token
+
+    path = runner.files.path("server.token")
+    server = TuneServer(Served(runner), make_token(path), plan.server_port)
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()
+        os.remove(path)
+
+
+def _asks(question: str) -> bool:
+    import click  # here: few experiments ask
+
+    return click.confirm(question, default=True)
+
+
+# -- making ------------------------------------------------------------------------------------------------------------
+
+
+def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
+    trainable_name = name_of(plan.trainable)
+    trainable = find_trainable(trainable_name) if isinstance(plan.trainable, str) else as_trainable(plan.trainable)
+    is_function = issubclass(trainable, FunctionTrainable)
+    if plan.checkpoints.every and is_function:
+        raise ValueError(
+            f"checkpoint_freq is {plan.checkpoints.every}, but {trainable_name} is a function: it saves itself, by "
+            "report(metrics, checkpoint=...); the frequency is for Trainable classes"
+        )
+    name = plan.name or f"{trainable_name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
+    root = os.path.abspath(os.path.expanduser(plan.local_dir)) if plan.local_dir else results_directory()
+    space = plan.config if plan.config is not None else {}
+    if not isinstance(space, dict):
+        raise TypeError(f"the search space is {space!r}: it is a dict of what each trial gets as its config")
+    spec = ExperimentSpec(
+        name=name,
+        trainable_name=trainable_name,
+        local_dir=os.path.join(root, name),
+        trainable=trainable,
+        space=space,
+        num_samples=plan.num_samples,
+        stop=flatten(dict(plan.stop)) if isinstance(plan.stop, Mapping) else {},
+        resources=plan.resources,
+        checkpoints=plan.checkpoints,
+        max_failures=plan.max_failures,
+        fail_fast=plan.fail_fast,
+        export_formats=list(plan.export_formats or ()),
+        restore_path=os.path.expanduser(plan.restore) if plan.restore else "",
+        metric=run.metric,
+        mode=run.mode,
+        trial_name_creator=plan.trial_name_creator,
+        trial_dirname_creator=plan.trial_dirname_creator,
+        is_function=is_function,
+    )
+    return spec, trainable
+
+
+def _loop(plan: RunPlan, specs: list[ExperimentSpec], seed: int) -> TrialLoop:
+    maker = TrialMaker(seed)
+    algorithm = _algorithm(plan, specs, maker, seed)
+    scheduler = _scheduler(plan, seed)
+    return TrialLoop(specs, algorithm, scheduler, plan.max_concurrent)
+
+
+def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, seed: int) -> SearchAlgorithm:
+    given = plan.search_alg
+    if isinstance(given, str):
+        from kernel_tune.searchers import create_searcher  # here: numpy, for who searches by it
+
+        given = create_searcher(given, seed=seed)
+    if isinstance(given, SearchAlgorithm):
+        given.set_search_properties(plan.metric, plan.mode, specs[0].space)
+        return given
+    if given is None:
+        from kernel_tune.searchers.basic_variant import BasicVariantGenerator  # see above
+
+        parts = [
+            SearchGenerator(BasicVariantGenerator(random_state=seed + number), spec, maker)
+            for number, spec in enumerate(specs)
+        ]
+        return parts[0] if len(parts) == 1 else Several(parts, plan.concurrent)
+    if not isinstance(given, Searcher):
+        raise TypeError(f"search_alg is {given!r}: it is a tune Searcher, a SearchAlgorithm or the name of one")
+    if len(specs) > 1:
+        raise TuneError("a searcher works for one experiment at a time: run them one after the other")
+    if plan.max_concurrent:
+        given.set_max_concurrency(plan.max_concurrent)
+    return SearchGenerator(given, specs[0], maker)
+
+
+def _scheduler(plan: RunPlan, seed: int) -> TrialScheduler:
+    given = plan.scheduler
+    if isinstance(given, str):
+        from kernel_tune.schedulers import create_scheduler  # here: only for names
+
+        given = create_scheduler(given)
+    if given is None:
+        from kernel_tune.schedulers import FIFOScheduler  # see above
+
+        given = FIFOScheduler()
+    if not isinstance(given, TrialScheduler):
+        raise TypeError(f"scheduler is {given!r}: it is a tune TrialScheduler or the name of one")
+    if not given.set_search_properties(plan.metric, plan.mode, seed=seed):
+        raise ValueError(
+            f"{type(given).__name__} was made with a metric or mode of its own, and the run has another "
+            f"({plan.metric!r}, {plan.mode!r}): give them in one place"
+        )
+    return given
+
+
+def seconds_of(budget: float | timedelta | None) -> float | None:
+    """Return a time budget in seconds."""
+    return budget.total_seconds() if isinstance(budget, timedelta) else budget

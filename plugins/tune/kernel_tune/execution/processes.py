@@ -1,0 +1,219 @@
+"""The processes of trials: made, asked, kept for the next trial, ended."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import kernel
+from kernel.exceptions import KernelError
+from kernel_tune.execution.resources import Demand, Request
+from kernel_tune.storage.checkpoint import pack, unpack
+from kernel_tune.trainable.actor import TrialActor
+from kernel_tune.trainable.orders import Answer, Order, Saved
+from kernel_tune.trial import Trial
+
+_log = logging.getLogger("kernel.tune")
+
+_LARGE_BYTES = 1 << 20
+"""States in memory of more than that are kept in the object store."""
+
+
+@dataclass
+class Process:
+    """The actor of a trial. `group` is the placement group that it is in, if it has one."""
+
+    actor: Any
+    request: Request
+    kind: str
+    """The name of the trainable that it was made for."""
+    group: Any = None
+    fresh: bool = True
+
+
+Arrival = tuple[str, int, "Answer | None", str]
+"""A trial's id, the number of the question, and the answer, or why there is none."""
+
+
+class Processes:
+    """One actor for each running trial. Answers come through `arrivals`, from any thread.
+
+    With `reuse` an actor that has ended a trial runs the next one of the same trainable and resources.
+    """
+
+    def __init__(self, trainables: dict[str, Any], reuse: bool = False, many_nodes: bool = False) -> None:
+        self.arrivals: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.trainables = trainables
+        """References to the classes, by name."""
+        self._reuse = reuse
+        self._many_nodes = many_nodes
+        self._of_trial: dict[str, Process] = {}
+        self._idle: list[Process] = []
+        self._ending: dict[int, Process] = {}
+        self._number = 0
+        self._actor_class = kernel.remote(TrialActor)
+
+    def has(self, trial: Trial) -> bool:
+        """Return whether a trial has a process."""
+        return trial.trial_id in self._of_trial
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def start(self, trial: Trial, order: Order) -> int:
+        """Have a process, kept or new, become a trial; return the number of the question."""
+        process = self._take_idle(trial) if self._reuse else None
+        if process is None:
+            process = self._make(trial)
+        self._of_trial[trial.trial_id] = process
+        return self.ask(trial, order)
+
+    def start_anew(self, trial: Trial, order: Order) -> int:
+        """Have a new process become a trial, in place of the one it has."""
+        self.end(trial, gently=False)
+        self._of_trial[trial.trial_id] = self._make(trial)
+        return self.ask(trial, order)
+
+    def ask(self, trial: Trial, order: Order) -> int:
+        """Give an order to the process of a trial; return the number of the question."""
+        self._number += 1
+        number, trial_id = self._number, trial.trial_id
+        process = self._of_trial[trial_id]
+        if order.restore is not None and self._many_nodes:
+            order.restore = self._portable(order.restore)
+        process.fresh = False
+        try:
+            reference = process.actor.run.remote(order)
+        except KernelError as error:  # of a process that is known to be dead
+            self.arrivals.put((trial_id, number, None, str(error)))
+            return number
+        reference.future().add_done_callback(lambda future: self._arrived(trial_id, number, future))
+        return number
+
+    def _arrived(self, trial_id: str, number: int, future: Future[Any]) -> None:
+        error = future.exception()
+        if error is None:
+            self.arrivals.put((trial_id, number, future.result(), ""))
+        else:
+            self.arrivals.put((trial_id, number, None, f"{type(error).__name__}: {error}"))
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    def end(self, trial: Trial, gently: bool = True, keep: bool = False) -> None:
+        """Take the process from a trial: kept for the next one, ended after its cleanup (`gently`), or at once."""
+        process = self._of_trial.pop(trial.trial_id, None)
+        if process is None:
+            return
+        if keep and self._reuse:
+            self._idle.append(process)
+        else:
+            self._end(process, gently)
+
+    def export(self, trial: Trial, formats: list[str]) -> dict[str, str]:
+        """Have the process of a trial export its model, and wait for that; return a path for each format."""
+        process = self._of_trial[trial.trial_id]
+        paths: dict[str, str] = kernel.get(process.actor.export.remote(formats))
+        return paths
+
+    def end_all(self, gently: bool = True) -> None:
+        """End every process."""
+        for process in [*self._of_trial.values(), *self._idle]:
+            self._end(process, gently)
+        self._of_trial.clear()
+        self._idle.clear()
+
+    def wait_for_ends(self, timeout: float) -> None:
+        """Wait for the cleanup of ended processes, `timeout` seconds at most; those that take longer are killed."""
+        import time
+
+        deadline = time.monotonic() + timeout
+        while self._ending and time.monotonic() < deadline:
+            time.sleep(0.002)
+        for process in list(self._ending.values()):
+            self._kill(process)
+        self._ending.clear()
+
+    def _end(self, process: Process, gently: bool) -> None:
+        if not gently:
+            self._kill(process)
+            return
+        key = id(process)
+        try:
+            reference = process.actor.stop.remote()
+        except KernelError:
+            self._remove_group(process)
+            return
+        self._ending[key] = process
+        reference.future().add_done_callback(lambda _: self._ended(key))
+
+    def _ended(self, key: int) -> None:
+        process = self._ending.pop(key, None)
+        if process is not None:
+            self._kill(process)
+
+    def _kill(self, process: Process) -> None:
+        try:
+            kernel.kill(process.actor)
+        except KernelError as error:
+            _log.debug("a trial's process could not be ended: %s", error)
+        self._remove_group(process)
+
+    def _remove_group(self, process: Process) -> None:
+        if process.group is not None:
+            group, process.group = process.group, None
+            kernel.remove_placement_group(group)
+
+    # -- making ----------------------------------------------------------------------------------------------------
+
+    def _take_idle(self, trial: Trial) -> Process | None:
+        for index, process in enumerate(self._idle):
+            if process.request == trial.resources and process.kind == trial.trainable_name:
+                return self._idle.pop(index)
+        while self._idle:  # they hold what this one needs
+            self._end(self._idle.pop(), gently=True)
+        return None
+
+    def _make(self, trial: Trial) -> Process:
+        request: Request = trial.resources
+        bundles = request.bundles()
+        options = _options(bundles[0])
+        group = None
+        if len(bundles) > 1:
+            group = kernel.placement_group([bundle for bundle in bundles if bundle], strategy=request.strategy)
+            options["scheduling_strategy"] = kernel.PlacementGroupSchedulingStrategy(
+                group, 0 if bundles[0] else -1, placement_group_capture_child_tasks=True
+            )
+        actor = self._actor_class.options(**options).remote()
+        return Process(actor, request, trial.trainable_name, group)
+
+    # -- states ----------------------------------------------------------------------------------------------------
+
+    def receive(self, trial: Trial, answer: Answer) -> None:
+        """Put files from another machine where the trial's files are, and large states into the store."""
+        for saved in [saved for _, saved in answer.saved] + ([answer.state] if answer.state is not None else []):
+            if saved.path and saved.data is not None:
+                path = os.path.join(trial.logdir, os.path.basename(saved.path))
+                unpack(saved.data, path)
+                saved.path, saved.data = path, None
+            elif isinstance(saved.data, bytes) and len(saved.data) > _LARGE_BYTES:
+                saved.data = kernel.put(saved.data)
+
+    def _portable(self, saved: Saved) -> Saved:
+        if not saved.path or not os.path.isdir(saved.path):
+            return saved
+        return Saved(saved.iteration, saved.path, kernel.put(pack(saved.path)))
+
+
+def _options(demand: Demand) -> dict[str, Any]:
+    custom = {name: amount for name, amount in demand.items() if name not in _NAMES}
+    options: dict[str, Any] = {_NAMES[name]: amount for name, amount in demand.items() if name in _NAMES}
+    options.setdefault("num_cpus", 0)
+    if custom:
+        options["resources"] = custom
+    return options
+
+
+_NAMES = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory", "object_store_memory": "object_store_memory"}

@@ -1,0 +1,62 @@
+"""What is written down of an experiment: events without what only lives in memory, and where it stands, for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.result import Result
+from kernel_tune.trainable.orders import Answer, Saved
+
+
+def for_log(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what is written down of an event: of states in memory only that there were some."""
+    return tuple(_without_data(each) if isinstance(each, Answer) else each for each in arguments)
+
+
+def _without_data(answer: Answer) -> Answer:
+    def bare(saved: Saved) -> Saved:
+        return Saved(saved.iteration, saved.path)
+
+    return Answer(
+        answer.results,
+        [(number, bare(saved)) for number, saved in answer.saved],
+        answer.ended,
+        answer.error,
+        None if answer.state is None else bare(answer.state),
+        answer.refused,
+        answer.process,
+    )
+
+
+def describe(loop: TrialLoop, seconds: float) -> dict[str, Any]:
+    """Return where an experiment stands, as what JSON can say."""
+    return {
+        "runner_data": {"seconds": seconds, "is_finished": loop.is_finished},
+        "stats": {"trials": len(loop.trials), "scheduler": loop.scheduler.debug_string()},
+        "experiments": [
+            {"name": spec.name, "trainable": spec.trainable_name, "metric": spec.metric, "mode": spec.mode}
+            for spec in loop.specs.values()
+        ],
+        "trials": [
+            {
+                "trial_id": trial.trial_id,
+                "name": str(trial),
+                "experiment_tag": trial.experiment_tag,
+                "trainable_name": trial.trainable_name,
+                "status": str(trial.status),
+                "config": trial.config,
+                "evaluated_params": trial.evaluated_params,
+                "logdir": trial.logdir,
+                "results": trial.results,
+                "last_result": _plain(trial.last_result),
+                "error_file": trial.error_file,
+                "checkpoints": [kept.saved.path for kept in loop.progress_of(trial).book.kept],
+            }
+            for trial in loop.trials
+        ],
+    }
+
+
+def _plain(result: Result) -> Result:
+    return {key: value for key, value in result.items() if isinstance(value, (int, float, str, bool, type(None)))}

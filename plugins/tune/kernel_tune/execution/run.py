@@ -1,0 +1,162 @@
+"""`tune.run` and `tune.run_experiments`: experiments as one call with many arguments."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from kernel_tune.callbacks import Callback
+from kernel_tune.errors import TuneError
+from kernel_tune.execution.experiment import Experiment, convert_to_experiments
+from kernel_tune.execution.options import RunOptions
+from kernel_tune.execution.outputs import analysis_of, listeners
+from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute, seconds_of
+from kernel_tune.execution.spec import CheckpointPolicy
+from kernel_tune.trial import Status, Trial
+
+_log = logging.getLogger("kernel.tune")
+
+
+def run(
+    run_or_experiment: Any, name: str | None = None, metric: str | None = None, mode: str | None = None,
+    stop: Any = None, config: dict[str, Any] | None = None, resources_per_trial: Any = None, num_samples: int = 1,
+    local_dir: str | None = None, upload_dir: str | None = None, trial_name_creator: Any = None,
+    trial_dirname_creator: Any = None, loggers: Sequence[Any] | None = None, sync_to_cloud: Any = None,
+    sync_to_driver: Any = None, sync_config: Any = None, checkpoint_freq: int = 0, checkpoint_at_end: bool = False,
+    sync_on_checkpoint: bool = True, keep_checkpoints_num: int | None = None, checkpoint_score_attr: str | None = None,
+    checkpoint_config: Any = None, global_checkpoint_period: float = 10, export_formats: Any = None,
+    max_failures: int = 0, fail_fast: bool = False, restore: str | None = None, search_alg: Any = None,
+    scheduler: Any = None, with_server: bool = False, server_port: int = 4321, verbose: int = 2,
+    progress_reporter: Any = None, log_to_file: Any = False, resume: bool | str = False, queue_trials: bool = False,
+    reuse_actors: bool = False, trial_executor: Any = None, raise_on_failed_trial: bool = True,
+    return_trials: bool = False, ray_auto_init: bool = True, callbacks: Sequence[Callback] | None = None,
+    max_concurrent_trials: int | None = None, time_budget_s: float | timedelta | None = None,
+    storage_path: str | None = None, chdir_to_trial_dir: bool = True, seed: int | None = None,
+    deterministic: bool = False,
+) -> Any:  # fmt: skip
+    """Run an experiment until every trial has ended, and return an `ExperimentAnalysis` of it.
+
+    `run_or_experiment` is a function of `config`, a `Trainable` class, the name of one, or an `Experiment`. `config` is
+    the search space, `num_samples` how many trials are drawn from it, or how often a grid is gone through. `stop` is a
+    dict of thresholds, a function `(trial_id, result)`, or a `Stopper`. `resources_per_trial` is a dict such as
+    `{"cpu": 2}`. Files are in `local_dir`/`name`, copied to `upload_dir` if that is given. `checkpoint_freq` is in
+    iterations, `global_checkpoint_period` and `time_budget_s` in seconds. `verbose` is 0 (silent) to 3.
+
+    Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without
+    an experiment to resume.
+    """
+    if trial_executor is not None:
+        raise TuneError(
+            "trial_executor can't be given: trials run as actors of kernel; what it was for is done by a scheduler "
+            "(what runs when) or by resources_per_trial (where)"
+        )
+    if keep_checkpoints_num is not None and not checkpoint_score_attr:
+        checkpoint_score_attr = None  # the newest are the best
+    policy = CheckpointPolicy(checkpoint_freq, checkpoint_at_end, keep_checkpoints_num, checkpoint_score_attr)
+    if checkpoint_config is not None:
+        policy = policy_of(checkpoint_config)
+    if isinstance(run_or_experiment, Experiment):
+        experiment = run_or_experiment.plan()
+    else:
+        experiment = ExperimentPlan(
+            trainable=run_or_experiment,
+            name=name,
+            config=config,
+            num_samples=num_samples,
+            stop=stop,
+            resources=resources_per_trial,
+            local_dir=local_dir or storage_path,
+            trial_name_creator=trial_name_creator,
+            trial_dirname_creator=trial_dirname_creator,
+            checkpoints=policy,
+            export_formats=[export_formats] if isinstance(export_formats, str) else export_formats or (),
+            restore=restore,
+            upload_dir=upload_dir or getattr(sync_config, "upload_dir", None),
+        )
+        experiment.max_failures, experiment.fail_fast = max_failures, bool(fail_fast)
+    plan = RunPlan(
+        experiments=[experiment],
+        search_alg=search_alg,
+        scheduler=scheduler,
+        metric=metric,
+        mode=mode,
+        max_concurrent=max_concurrent_trials or 0,
+        seed=seed,
+        resume=resume,
+        with_server=with_server,
+        server_port=server_port,
+        options=RunOptions(
+            reuse_actors=reuse_actors,
+            deterministic=deterministic,
+            changes_directory=chdir_to_trial_dir,
+            queue_trials=queue_trials,
+            time_budget_seconds=seconds_of(time_budget_s),
+            snapshot_seconds=global_checkpoint_period,
+        ),
+    )
+    syncer = sync_to_cloud if sync_to_cloud is not None else getattr(sync_config, "syncer", "auto")
+    outcome = execute(listeners(plan, loggers, callbacks, progress_reporter, verbose, syncer))
+    check_failures(outcome, raise_on_failed_trial)
+    return outcome.trials if return_trials else analysis_of(outcome, metric, mode)
+
+
+def run_experiments(
+    experiments: Any, search_alg: Any = None, scheduler: Any = None, with_server: bool = False, server_port: int = 4321,
+    verbose: int = 2, progress_reporter: Any = None, resume: bool | str = False, queue_trials: bool = False,
+    reuse_actors: bool = False, trial_executor: Any = None, raise_on_failed_trial: bool = True, concurrent: bool = True,
+    callbacks: Sequence[Callback] | None = None,
+) -> list[Trial]:  # fmt: skip
+    """Run several experiments, `concurrent` or one after the other; return the trials of all.
+
+    `experiments` is an `Experiment`, a list of them, or a dict of name to description: `{"mine": {"run": function}}`.
+    """
+    if trial_executor is not None:
+        raise TuneError("trial_executor can't be given: trials run as actors of kernel")
+    wanted = convert_to_experiments(experiments)
+    loggers = next((each.spec["loggers"] for each in wanted if each.spec["loggers"] is not None), None)
+    groups = [wanted] if concurrent and search_alg is None else [[each] for each in wanted]
+    trials: list[Trial] = []
+    for group in groups:
+        plan = RunPlan(
+            experiments=[each.plan() for each in group],
+            search_alg=search_alg,
+            scheduler=scheduler,
+            resume=resume,
+            with_server=with_server,
+            server_port=server_port,
+            options=RunOptions(reuse_actors=reuse_actors, queue_trials=queue_trials),
+        )
+        outcome = execute(listeners(plan, loggers, callbacks, progress_reporter, verbose, "auto"))
+        trials += outcome.trials
+        check_failures(outcome, raise_on_failed_trial)
+    return trials
+
+
+def policy_of(config: Any) -> CheckpointPolicy:
+    """Return the policy of a `CheckpointConfig`."""
+    return CheckpointPolicy(
+        config.checkpoint_frequency,
+        bool(config.checkpoint_at_end),
+        config.num_to_keep,
+        config.checkpoint_score_attribute,
+        config.checkpoint_score_order == "min",
+    )
+
+
+def check_failures(outcome: Outcome, raises: bool) -> None:
+    """Raise TuneError that names the trials that failed, or log it."""
+    failed = [trial for trial in outcome.trials if trial.status is Status.ERROR]
+    if not failed:
+        return
+    first = failed[0]
+    text = (
+        f"{len(failed)} of {len(outcome.trials)} trials failed: {', '.join(map(str, failed[:5]))}"
+        f"{', ...' if len(failed) > 5 else ''}; the first, in {os.path.join(first.logdir, 'error.txt')}:\n"
+        f"{first.error_message}"
+    )
+    if raises:
+        raise TuneError(text)
+    _log.error("%s", text)

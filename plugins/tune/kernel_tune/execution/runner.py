@@ -1,0 +1,396 @@
+"""The runner of an experiment: it carries out what the trial loop says, and tells it what came of that.
+
+Everything that the loop hears is written to the experiment's log before. An experiment that was killed is brought back
+by telling the loop what the log has (`resume`); the processes of trials that ran then are made again.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import kernel
+from kernel_tune.callbacks import Callback
+from kernel_tune.errors import TuneError
+from kernel_tune.execution.carrier import Carrier
+from kernel_tune.execution.instructions import Instruction, Notify
+from kernel_tune.execution.interrupts import Interrupts
+from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.options import RunOptions
+from kernel_tune.execution.processes import Arrival
+from kernel_tune.execution.records import describe, for_log
+from kernel_tune.execution.spec import ExperimentSpec
+from kernel_tune.schedulers.base import TrialScheduler
+from kernel_tune.searchers.algorithm import SearchAlgorithm
+from kernel_tune.searchers.base import Searcher
+from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper
+from kernel_tune.storage.experiment_files import ExperimentFiles
+from kernel_tune.trainable.orders import Answer
+from kernel_tune.trial import Status, Trial
+
+_log = logging.getLogger("kernel.tune")
+
+_END_SECONDS = 10.0
+"""How long the cleanup of trials may take when the experiment has ended."""
+_LOCAL = (NoopStopper, DictionaryStopper)
+"""Stop criteria that the process of a trial knows of."""
+_ADD_SECONDS = 30.0
+_LOOK_SECONDS = 0.5
+"""How often the runner looks around when nothing comes."""
+
+
+class Runner:
+    """Runs one experiment to its end. `report(loop, seconds, done)` is called often, and shows what it likes."""
+
+    def __init__(
+        self,
+        loop: TrialLoop,
+        files: ExperimentFiles,
+        trainables: dict[str, Any],
+        stoppers: dict[str, Stopper],
+        callbacks: Sequence[Callback] = (),
+        options: RunOptions | None = None,
+        report: Callable[[TrialLoop, float, bool], None] = lambda loop, seconds, done: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.loop = loop
+        self.files = files
+        self.options = options or RunOptions()
+        self.interrupted = False
+        self.commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._stoppers = stoppers
+        self._callbacks = list(callbacks)
+        self._report = report
+        self._clock = clock
+        is_strict = self.options.deterministic or self._must_decide()
+        self._carrier = Carrier(loop, files, trainables, self._callbacks, self.options, is_strict)
+        self._processes = self._carrier.processes
+        self._early: dict[str, Arrival] = {}
+        """Answers that came before their turn, by trial."""
+        self._is_broken = False
+        """Whether the search algorithm or the scheduler has raised: what they know now can't be trusted."""
+        self._began = clock()
+        self._used_seconds = 0.0
+        """How long earlier runs of this experiment took."""
+        self._snapshot_at = 0.0
+        self._snapshot_size = -1
+        self._capacity_at = float("-inf")
+
+    def _must_decide(self) -> bool:
+        """Return whether each result has to be decided about before its trial goes on."""
+        decides = type(self.loop.scheduler).on_trial_result is not TrialScheduler.on_trial_result
+        return decides or any(type(stopper) not in _LOCAL for stopper in self._stoppers.values())
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin a new experiment."""
+        self.files.begin()
+        self._write_snapshot()
+
+    def resume(self) -> None:
+        """Come to where an earlier run was: tell the loop what the log has, and have its trials run again."""
+        offset = self._restore_snapshot()
+        for trial in self.loop.get_live_trials():
+            if trial.status is Status.RUNNING:
+                self._carrier.notify(Notify("trial_start", trial), again=True)
+        end = offset
+        for end, record in self.files.records(offset):  # noqa: B007 - needed after the last one
+            self._replay(record)
+        self.files.go_on(end)
+        self.loop.forget_states_in_memory()
+        for trial_id in list(self.loop.outstanding):
+            self._carrier.bring_back(self._trial(trial_id))
+
+    def run(self) -> None:
+        """Run until every trial has ended. Raises what a callback raises; a Ctrl-C ends it early, with all saved."""
+        with Interrupts() as interrupts:
+            try:
+                self._refresh_capacity()
+                while not self.loop.is_finished:
+                    self._step(interrupts)
+                    if interrupts.count and not self.interrupted:
+                        self.interrupted = True
+                        _log.warning("interrupted: the experiment is being saved; press Ctrl-C again to stop at once")
+                        break
+                if self.interrupted:
+                    self._save_running(interrupts)
+            finally:
+                self._processes.end_all(gently=not self.interrupted)
+                self._finish(interrupts)
+
+    def _finish(self, interrupts: Interrupts) -> None:
+        if interrupts.count < 2:
+            self._processes.wait_for_ends(_END_SECONDS)
+        for callback in self._callbacks:
+            callback.on_experiment_end(self.loop.trials)
+        self._write_snapshot()
+        self.files.close()
+        self._report(self.loop, self.used_seconds, True)
+
+    def _step(self, interrupts: Interrupts) -> None:
+        """Wait for answers, and take all that are there."""
+        self._carrier.steps += 1
+        step = self._carrier.steps
+        for callback in self._callbacks:
+            callback.on_step_begin(step, self.loop.trials)
+        self._check_stuck()
+        for arrival in self._arrivals(interrupts):
+            self._arrived(*arrival)
+        while not self.commands.empty():
+            self.commands.get()()
+        self._look_around()
+        for callback in self._callbacks:
+            callback.on_step_end(step, self.loop.trials)
+        self._report(self.loop, self.used_seconds, False)
+
+    def _arrivals(self, interrupts: Interrupts) -> Iterator[Arrival]:
+        """Wait for answers; yield those that are there, or those whose turn it is."""
+        waiting = self._processes.arrivals
+        found: list[Arrival] = []
+        try:
+            found.append(waiting.get(timeout=_LOOK_SECONDS) if not interrupts.count else waiting.get_nowait())
+            while True:
+                found.append(waiting.get_nowait())
+        except queue.Empty:
+            pass
+        if not self.options.deterministic:
+            yield from found
+            return
+        for arrival in found:
+            self._early[arrival[0]] = arrival
+        while (first := next(iter(self.loop.outstanding), "")) in self._early:
+            yield self._early.pop(first)
+
+    def _arrived(self, trial_id: str, number: int, answer: Answer | None, error: str) -> None:
+        asked = self._carrier.question_of(trial_id, number)
+        if asked is None:
+            return
+        trial = self._trial(trial_id)
+        if answer is None:
+            self._processes.end(trial, gently=False)
+            self._hear("failure", trial_id, error)
+            return
+        if answer.refused:
+            self._carrier.start_anew(trial, asked)
+            return
+        if not answer.results and not answer.ended and not answer.error and asked.order.trains:
+            self._carrier.ask_again(trial)
+            return
+        self._processes.receive(trial, answer)
+        verdicts, stop_all = self._judge(trial, answer)
+        self._hear("answer", trial_id, answer, verdicts, stop_all)
+
+    def _judge(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
+        """Return after which results a stop criterion ends the trial, and whether all are to end."""
+        spec = self.loop.progress_of(trial).spec
+        stopper = self._stoppers.get(spec.name)
+        if stopper is None:  # of trials that were added
+            stopper = self._stoppers[spec.name] = make_stopper(spec.stop)
+        verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
+        return verdicts, bool(answer.results) and bool(stopper.stop_all())
+
+    def _hear(self, event: str, *arguments: Any) -> None:
+        """Write an event down, tell the loop, and do what it says."""
+        self.files.add((event, *for_log(arguments)))
+        self._carrier.carry_out(self._tell(event, *arguments))
+
+    def _tell(self, event: str, *arguments: Any) -> list[Instruction]:
+        self._is_broken = True
+        try:
+            instructions = self._tell_loop(event, *arguments)
+        except TuneError:
+            raise
+        except Exception as error:
+            raise TuneError(
+                f"{_who_raised(error)} raised {type(error).__name__}: {error}. The experiment in "
+                f"{self.files.directory} is kept as it was before: when that is mended, resume it (resume='AUTO', or "
+                "Tuner.restore)"
+            ) from error
+        self._is_broken = False
+        return instructions
+
+    def _tell_loop(self, event: str, *arguments: Any) -> list[Instruction]:
+        loop = self.loop
+        if event == "answer":
+            return loop.on_answer(*arguments)
+        if event == "failure":
+            return loop.on_failure(*arguments)
+        if event == "capacity":
+            return loop.set_capacity(*arguments)
+        if event == "stop":
+            return loop.stop_trial(*arguments) or []
+        if event == "stop_all":
+            return loop.stop_all()
+        if event == "add":
+            return loop.add_trial(*arguments)
+        if event == "retry":
+            return loop.retry(*arguments)
+        raise TuneError(f"the experiment's log has an event {event!r} that nobody knows: it is of a later version")
+
+    def retry_failed(self, anew: bool) -> None:
+        """After `resume`: have the trials that failed run again."""
+        for trial in self.loop.trials:
+            if trial.status is Status.ERROR:
+                self._hear("retry", trial.trial_id, anew)
+
+    def drop_unfinished(self) -> None:
+        """After `resume`: end the trials that had not ended."""
+        for trial in list(self.loop.get_live_trials()):
+            self._hear("stop", trial.trial_id)
+
+    # -- from elsewhere --------------------------------------------------------------------------------------------
+
+    def stop_trial(self, trial_id: str) -> None:
+        """Have a trial stopped soon. Any thread."""
+        self.commands.put(lambda: self._hear("stop", trial_id))
+
+    def stop_all(self) -> None:
+        """Have all trials stopped soon. Any thread."""
+        self.commands.put(lambda: self._hear("stop_all"))
+
+    def trials(self) -> list[Trial]:
+        """Return all trials. Any thread."""
+        return list(self.loop.trials)
+
+    def add(self, spec: ExperimentSpec, trainable: Any, trials: Sequence[Trial]) -> None:
+        """Have further trials run; wait until the experiment has taken them. Any thread but the runner's."""
+        taken = threading.Event()
+
+        def take() -> None:
+            self._carrier.add_trainable(spec.trainable_name, trainable)
+            for trial in trials:
+                self._hear("add", spec, trial)
+            taken.set()
+
+        self.commands.put(take)
+        taken.wait(_ADD_SECONDS)
+
+    # -- now and then ----------------------------------------------------------------------------------------------
+
+    def _look_around(self) -> None:
+        now = self._clock()
+        if now - self._capacity_at > 2.0:
+            self._refresh_capacity()
+        budget = self.options.time_budget_seconds
+        if budget is not None and not self.loop.is_stopping and self.used_seconds > budget:
+            self._hear("stop_all")
+        if now - self._snapshot_at > self.options.snapshot_seconds:
+            self._write_snapshot()
+
+    @property
+    def used_seconds(self) -> float:
+        """How long the experiment has run, with its earlier runs."""
+        return self._used_seconds + self._clock() - self._began
+
+    def _refresh_capacity(self) -> None:
+        self._capacity_at = self._clock()
+        capacity = {
+            name: float(amount) for name, amount in kernel.cluster_resources().items() if not name.startswith("node:")
+        }
+        if capacity != self.loop.room.capacity:
+            self._hear("capacity", capacity)
+
+    def _check_stuck(self) -> None:
+        if self.loop.is_stuck and self._processes.arrivals.empty():
+            waits = any(not self.loop.could_run(trial) for trial in self.loop.get_live_trials())
+            if not (waits and self.options.queue_trials):
+                raise TuneError(
+                    f"the experiment can't go on: {self.loop.why_stuck()}"
+                    + ("; ask for less, or say queue_trials=True to wait for more machines" if waits else "")
+                )
+
+    # -- interrupts ------------------------------------------------------------------------------------------------
+
+    def _save_running(self, interrupts: Interrupts) -> None:
+        """After a Ctrl-C: take what is on its way for a moment. What runs then begins again at its last checkpoint."""
+        deadline = self._clock() + 2.0
+        while self.loop.outstanding and self._clock() < deadline and interrupts.count < 2:
+            try:
+                trial_id, number, answer, _ = self._processes.arrivals.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            asked = self._carrier.question_of(trial_id, number)
+            if asked is None or answer is None or answer.error or answer.refused:
+                continue
+            trial = self._trial(trial_id)
+            self._processes.receive(trial, answer)
+            arguments = (trial_id, answer, *self._judge(trial, answer))
+            self.files.add(("answer", *for_log(arguments)))
+            self._carrier.write_down(self._tell("answer", *arguments), again=False)
+
+    def _trial(self, trial_id: str) -> Trial:
+        trial = self.loop.find(trial_id)
+        assert trial is not None, trial_id
+        return trial
+
+    # -- the state -------------------------------------------------------------------------------------------------
+
+    def _write_snapshot(self) -> None:
+        """Write down where everything stands, unless nothing has happened; seldom enough to cost little."""
+        if self.files.log_size == self._snapshot_size or self._is_broken:
+            return
+        began = self._clock()
+        for callback in self._callbacks:
+            callback.flush()
+        state = {
+            "loop": self.loop,
+            "stoppers": self._stoppers,
+            "lines": self._carrier.lines,
+            "used_seconds": self.used_seconds,
+            "callbacks": [callback.get_state() for callback in self._callbacks],
+        }
+        try:
+            self.files.write_snapshot(state)
+        except TuneError as error:
+            _log.warning("the experiment resumes from its beginning only: %s", error)
+        self.files.write_state(describe(self.loop, self.used_seconds))
+        took = self._clock() - began
+        self._snapshot_size = self.files.log_size
+        self._snapshot_at = self._clock() + max(0.0, took * 20 - self.options.snapshot_seconds)
+
+    def _restore_snapshot(self) -> int:
+        state = self.files.read_snapshot()
+        old, self.loop = self.loop, state["loop"]
+        self.loop.adopt(old)
+        self._stoppers = state["stoppers"]
+        self._used_seconds = state["used_seconds"]
+        self._carrier.loop = self.loop
+        self._carrier.is_strict = self.options.deterministic or self._must_decide()
+        self._carrier.cut_lines(state["lines"])
+        for callback, saved in zip(self._callbacks, state["callbacks"], strict=False):
+            if saved is not None:
+                callback.set_state(saved)
+        return int(state["offset"])
+
+    def _replay(self, record: tuple[Any, ...]) -> None:
+        """Tell the loop what it was told before; only what is written down of it is done."""
+        event, *arguments = record
+        if event == "answer":
+            trial = self.loop.find(arguments[0])
+            if trial is not None:
+                self._judge(trial, arguments[1])  # for what the stopper remembers; what it said is in the log
+        try:
+            instructions = self._tell(event, *arguments)
+        except KeyError as error:
+            raise TuneError(
+                f"the experiment's log in {self.files.directory} is of other trials ({error} is not known): the "
+                "searcher did not make the same ones again; give it the seed that it had"
+            ) from error
+        self._carrier.write_down(instructions, again=True)
+
+
+def _who_raised(error: Exception) -> str:
+    """Return the name of the searcher, search algorithm or scheduler whose code has raised."""
+    name = "the trial loop"
+    trace = error.__traceback__
+    while trace is not None:
+        owner = trace.tb_frame.f_locals.get("self")
+        if isinstance(owner, (Searcher, TrialScheduler, SearchAlgorithm)):
+            name = type(owner).__name__
+        trace = trace.tb_next
+    return name

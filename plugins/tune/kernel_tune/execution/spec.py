@@ -1,0 +1,73 @@
+"""What an experiment is to do, in one object: everything of `tune.run` and `Tuner` that is about trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel_tune.execution.resources import Request, make_request
+from kernel_tune.trial import Trial
+
+
+@dataclass
+class CheckpointPolicy:
+    """When trials save, and what is kept."""
+
+    every: int = 0
+    """Iterations between checkpoints of a class trainable, 0 for none."""
+    at_end: bool = False
+    keep: int | None = None
+    score_attribute: str | None = None
+    lowest: bool = False
+
+
+@dataclass
+class ExperimentSpec:
+    """One experiment: a trainable, what to choose from, and how its trials run."""
+
+    name: str
+    trainable_name: str
+    local_dir: str
+    """The experiment's directory."""
+    trainable: Any = None
+    """The class; not kept with the state of an experiment."""
+    space: dict[str, Any] = field(default_factory=dict)
+    num_samples: int = 1
+    """How many trials, or repetitions of a grid; -1 for no end."""
+    stop: dict[str, float] = field(default_factory=dict)
+    """Thresholds that a trial's own process looks at."""
+    resources: Any = None
+    """A request, or a function of the configuration that returns one."""
+    checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
+    max_failures: int = 0
+    """How often a trial is tried again after a failure, -1 for always."""
+    fail_fast: bool = False
+    export_formats: list[str] = field(default_factory=list)
+    restore_path: str = ""
+    metric: str | None = None
+    mode: str | None = None
+    trial_name_creator: Callable[[Trial], str] | None = None
+    trial_dirname_creator: Callable[[Trial], str] | None = None
+    is_function: bool = True
+
+    def request_for(self, config: dict[str, Any]) -> Request:
+        """Return what a trial with this configuration needs."""
+        given = self.resources
+        if callable(given) and not isinstance(given, type):
+            given = given(config)
+        if given is None and self.trainable is not None:
+            given = self.trainable.default_resource_request(config)
+        return make_request(given)
+
+    @property
+    def fixed_request(self) -> Request | None:
+        """What every trial needs, or None where that depends on the configuration."""
+        if callable(self.resources):
+            return None
+        if self.resources is None and self.trainable is not None and not self.is_function:
+            return None
+        return make_request(self.resources)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "trainable": None, "resources": None if callable(self.resources) else self.resources}

@@ -1,0 +1,132 @@
+"""`Tuner`: an experiment as an object."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from kernel_tune.errors import TuneError
+from kernel_tune.execution.options import RunOptions
+from kernel_tune.execution.outputs import grid_of, listeners
+from kernel_tune.execution.plan import ExperimentPlan, RunPlan, execute, seconds_of
+from kernel_tune.execution.run import policy_of
+from kernel_tune.settings import RunConfig, TuneConfig
+from kernel_tune.storage.experiment_files import ExperimentFiles
+from kernel_tune.storage.sync import fetch_experiment, is_remote
+
+
+class Tuner:
+    """Searches: `Tuner(trainable, param_space={...}, tune_config=..., run_config=...).fit()`.
+
+    `trainable` is a function of `config`, a `Trainable` class, the name of one, or something with `as_trainable()`.
+    """
+
+    def __init__(
+        self,
+        trainable: Any = None,
+        *,
+        param_space: dict[str, Any] | None = None,
+        tune_config: TuneConfig | None = None,
+        run_config: RunConfig | None = None,
+    ) -> None:
+        if trainable is None:
+            raise TypeError("Tuner() needs a trainable: a function, a tune.Trainable class, or the name of one")
+        self._trainable = trainable
+        self._space = param_space or {}
+        self._tune = tune_config or TuneConfig()
+        self._run = run_config or RunConfig()
+        self._grid: Any = None
+
+    @classmethod
+    def restore(
+        cls,
+        path: str,
+        trainable: Any,
+        resume_unfinished: bool = True,
+        resume_errored: bool = False,
+        restart_errored: bool = False,
+        param_space: dict[str, Any] | None = None,
+        tune_config: TuneConfig | None = None,
+        run_config: RunConfig | None = None,
+    ) -> Tuner:
+        """Return a tuner whose `fit` goes on with the experiment in the directory `path`.
+
+        Trials that had not ended go on where they were. With `resume_errored` those that failed go on from their last
+        checkpoint, with `restart_errored` they begin again. Raises TuneError if nothing is there.
+        """
+        directory = os.path.abspath(os.path.expanduser(path)) if not is_remote(path) else fetch_experiment(path)
+        if not cls.can_restore(directory):
+            raise TuneError(f"no experiment to resume is in {path}: Tuner.can_restore(path) says so before")
+        run = run_config or RunConfig()
+        run.storage_path, run.name = os.path.split(directory)
+        words = {(True, False): "ERRORED", (False, True): "RESTART_ERRORED", (True, True): "RESTART_ERRORED"}
+        run.resume = words.get((resume_errored, restart_errored), "LOCAL")
+        if not resume_unfinished:
+            run.resume = f"{run.resume}_ONLY"
+        state = ExperimentFiles(directory).read_settings()
+        return cls(
+            trainable,
+            param_space=param_space or state.get("param_space"),
+            tune_config=tune_config or state.get("tune_config"),
+            run_config=run,
+        )
+
+    @classmethod
+    def can_restore(cls, path: str) -> bool:
+        """Return whether an experiment that can be resumed is in a directory, here or at an fsspec address."""
+        if is_remote(path):
+            from kernel_tune.storage.sync import exists  # here: only for addresses
+
+            return exists(path)
+        return ExperimentFiles(os.path.abspath(os.path.expanduser(path))).exist
+
+    def fit(self) -> Any:
+        """Run until every trial has ended; return a `ResultGrid`. Trials that failed are in it with their errors."""
+        outcome = execute(self._plan())
+        self._grid = grid_of(outcome, self._tune.metric, self._tune.mode)
+        return self._grid
+
+    def get_results(self) -> Any:
+        """Return the `ResultGrid` of the last `fit`. Raises RuntimeError before it."""
+        if self._grid is None:
+            raise RuntimeError("this tuner has no results yet: call fit()")
+        return self._grid
+
+    def _plan(self) -> RunPlan:
+        tune, run = self._tune, self._run
+        local_dir, upload_dir = run.storage_path or run.local_dir, run.sync_config.upload_dir
+        if local_dir is not None and is_remote(local_dir):
+            local_dir, upload_dir = None, local_dir
+        experiment = ExperimentPlan(
+            trainable=self._trainable,
+            name=run.name,
+            config=self._space,
+            num_samples=tune.num_samples,
+            stop=run.stop,
+            local_dir=local_dir,
+            trial_name_creator=tune.trial_name_creator,
+            trial_dirname_creator=tune.trial_dirname_creator,
+            checkpoints=policy_of(run.checkpoint_config),
+            max_failures=run.failure_config.max_failures,
+            fail_fast=bool(run.failure_config.fail_fast),
+            upload_dir=upload_dir,
+        )
+        plan = RunPlan(
+            experiments=[experiment],
+            search_alg=tune.search_alg,
+            scheduler=tune.scheduler,
+            metric=tune.metric,
+            mode=tune.mode,
+            max_concurrent=tune.max_concurrent_trials or 0,
+            seed=tune.seed,
+            resume=run.resume,
+            settings={"param_space": self._space, "tune_config": self._tune},
+            options=RunOptions(
+                reuse_actors=tune.reuse_actors,
+                deterministic=tune.deterministic,
+                changes_directory=tune.chdir_to_trial_dir,
+                time_budget_seconds=seconds_of(tune.time_budget_s),
+            ),
+        )
+        verbose = run.verbose if run.verbose is not None else 1
+        return listeners(plan, None, run.callbacks, run.progress_reporter, verbose, run.sync_config)

@@ -1,0 +1,69 @@
+"""CRC-32C (Castagnoli), by a C library where there is one."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+_POLYNOMIAL = 0x82F63B78
+_BLOCK = 1024
+
+
+@lru_cache(maxsize=1)
+def _tables() -> Any:
+    """Return what each byte at each distance from the end of a block adds to the remainder: shape (_BLOCK, 256)."""
+    first = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        first = np.where(first & 1, (first >> 1) ^ np.uint32(_POLYNOMIAL), first >> 1).astype(np.uint32)
+    tables = np.empty((_BLOCK, 256), np.uint32)
+    tables[0] = first
+    for distance in range(1, _BLOCK):
+        former = tables[distance - 1]
+        tables[distance] = first[former & 0xFF] ^ (former >> 8)
+    return tables
+
+
+def crc32c_by_tables(data: bytes) -> int:
+    """Return the checksum, with numpy alone.
+
+    The remainder is linear over GF(2): that of a message is the sum of those of its bytes, each followed by zeros. So a
+    block is one look-up by distance and byte, and a sum. The register is folded into the first four bytes.
+    """
+    tables, register = _tables(), 0xFFFFFFFF
+    for begin in range(0, len(data), _BLOCK):
+        block = np.frombuffer(data[begin : begin + _BLOCK], np.uint8).copy()
+        folded = min(4, len(block))
+        block[:folded] ^= np.frombuffer(register.to_bytes(4, "little"), np.uint8)[:folded]
+        parts = tables[np.arange(len(block) - 1, -1, -1), block]
+        register = int(np.bitwise_xor.reduce(parts)) ^ (register >> (8 * folded))
+    return register ^ 0xFFFFFFFF
+
+
+def _choose() -> Any:
+    """Return the quickest function there is."""
+    try:
+        import google_crc32c
+
+        if google_crc32c.implementation == "c":
+            return google_crc32c.value
+    except Exception:  # not there, or broken: the next one does it
+        pass
+    try:
+        import crc32c as library
+
+        return library.crc32c
+    except Exception:
+        return crc32c_by_tables
+
+
+@lru_cache(maxsize=1)
+def checksum() -> Any:
+    """Return the function from bytes to their CRC-32C, chosen at the first call."""
+    return _choose()
+
+
+def masked(value: int) -> int:
+    """Return a CRC as it stands in TFRecord files: rotated, plus a constant."""
+    return (((value >> 15) | (value << 17)) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,0 +1,97 @@
+"""Loggers that write one file a trial, with a record for each result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from kernel_tune.loggers.base import LoggerCallback
+from kernel_tune.loggers.files import AppendedFiles, cut
+from kernel_tune.result import Result
+from kernel_tune.trial import Trial
+
+
+class TrialFile:
+    """The file of a trial that is being written: where it is, and of how many results it has records."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.records = 0
+
+
+FileT = TypeVar("FileT", bound=TrialFile)
+
+
+class TrialFileLogger(LoggerCallback, Generic[FileT]):
+    """A subclass says what a record looks like (`encode`) and how to find it again (`end_of`).
+
+    A batch of results is one write. When a trial starts, its file is cut to the results that the trial has reported, as
+    far as the experiment remembers; what was written after them comes again. So an experiment that was killed and
+    resumed leaves the same files as one that was not.
+    """
+
+    hears_again = True
+
+    def __init__(self) -> None:
+        self._files = AppendedFiles()
+        self._trials: dict[Trial, FileT] = {}
+
+    def file_of(self, trial: Trial) -> FileT:
+        """Return a new record of the trial's file."""
+        raise NotImplementedError
+
+    def encode(self, trial: Trial, file: FileT, results: Sequence[Result]) -> bytes:
+        """Return the records of some results, with what comes before the first one."""
+        raise NotImplementedError
+
+    def end_of(self, file: FileT, records: int) -> tuple[int, int]:
+        """Return how many of the first `records` results the file on disk has, and where in it the last of them ends.
+
+        A record of which a part is missing is not there.
+        """
+        raise NotImplementedError
+
+    def end(self, trial: Trial, file: FileT, failed: bool) -> bytes:
+        """Return what is written when a trial has ended."""
+        return b""
+
+    def log_trial_start(self, trial: Trial) -> None:
+        file = self._trials.get(trial)
+        if file is None or file.records != trial.results:
+            self._begin(trial)
+
+    def log_trial_result(self, iteration: int, trial: Trial, result: Result) -> None:
+        self.log_trial_results(trial, (result,))
+
+    def log_trial_results(self, trial: Trial, results: Sequence[Result]) -> None:
+        """Append records of these results of a trial."""
+        file = self._trials.get(trial)
+        if file is None:
+            file = self._begin(trial)
+        self._files.append(file.path, self.encode(trial, file, results))
+        file.records += len(results)
+
+    def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+        file = self._trials.pop(trial, None)
+        if file is not None:
+            last = self.end(trial, file, failed)
+            if last:
+                self._files.append(file.path, last)
+            self._files.close(file.path)
+
+    def on_trial_results(self, iteration: int, trials: Sequence[Trial], trial: Trial, results: Sequence[Result],
+                         **info: Any) -> None:  # fmt: skip
+        self.log_trial_results(trial, results)
+
+    def on_experiment_end(self, trials: Sequence[Trial], **info: Any) -> None:
+        self._files.close_all()
+
+    def _begin(self, trial: Trial) -> FileT:
+        file = self.file_of(trial)
+        self._files.close(file.path)
+        if os.path.exists(file.path):
+            file.records, size = self.end_of(file, trial.results)
+            cut(file.path, size)
+        self._trials[trial] = file
+        return file

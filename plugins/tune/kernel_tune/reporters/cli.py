@@ -1,0 +1,31 @@
+"""Status blocks for terminals and files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from kernel_tune.reporters.table_reporter import TableReporter
+from kernel_tune.trial import Trial
+
+
+class CLIReporter(TableReporter):
+    """Prints a status block every few seconds, and at the end.
+
+    `stream` is where to, standard output unless given. `grouped` lists the trials by status, a few of each, instead of
+    the table. The other arguments are those of `TableReporter`.
+    """
+
+    _stream: TextIO | None = None
+    _grouped = False
+
+    def __init__(self, *, stream: TextIO | None = None, grouped: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self._stream = stream
+        self._grouped = grouped
+
+    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        stream = self._stream or sys.stdout
+        stream.write(self.progress_text(trials, done, *sys_info, grouped=self._grouped) + "\n")
+        stream.flush()

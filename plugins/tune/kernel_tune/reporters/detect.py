@@ -1,0 +1,23 @@
+"""The reporter that fits where a program runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TextIO
+
+from kernel_tune.reporters.cli import CLIReporter
+from kernel_tune.reporters.live import LiveReporter, is_terminal
+from kernel_tune.reporters.notebook import JupyterNotebookReporter, in_notebook
+from kernel_tune.reporters.table_reporter import TableReporter
+
+
+def detect_reporter(stream: TextIO | None = None, **options: Any) -> TableReporter:
+    """Return a reporter: of a notebook in one, a live display on a terminal, status blocks everywhere else.
+
+    `options` are arguments of `TableReporter`.
+    """
+    if in_notebook():
+        return JupyterNotebookReporter(overwrite=True, **options)
+    if is_terminal(stream or sys.stdout):
+        return LiveReporter(stream=stream, **options)
+    return CLIReporter(stream=stream, **options)

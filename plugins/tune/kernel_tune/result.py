@@ -1,0 +1,72 @@
+"""The keys of a result: what trials report, and what is filled in for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Result = dict[str, Any]
+"""One report of a trial: what it gave, and what was filled in (`AUTO_KEYS`)."""
+
+DONE = "done"
+"""Whether the trial ends with this result. Filled in where it is missing."""
+SHOULD_CHECKPOINT = "should_checkpoint"
+"""Given by a trainable that wants a checkpoint after this result."""
+HOSTNAME = "hostname"
+TRIAL_ID = "trial_id"
+EXPERIMENT_ID = "experiment_id"
+"""Of the trainable's state: kept over checkpoint and restore."""
+EXPERIMENT_TAG = "experiment_tag"
+"""The trial's number and the values that were chosen for it: `0_height=40,width=37`."""
+NODE_IP = "node_ip"
+PID = "pid"
+DATE = "date"
+TIMESTAMP = "timestamp"
+"""Seconds since 1970."""
+EPISODE_REWARD_MEAN = "episode_reward_mean"
+MEAN_LOSS = "mean_loss"
+MEAN_ACCURACY = "mean_accuracy"
+EPISODES_THIS_ITER = "episodes_this_iter"
+EPISODES_TOTAL = "episodes_total"
+TIMESTEPS_THIS_ITER = "timesteps_this_iter"
+TIMESTEPS_TOTAL = "timesteps_total"
+TIME_THIS_ITER_S = "time_this_iter_s"
+"""Seconds that the iteration took: measured, unless the trainable says."""
+TIME_TOTAL_S = "time_total_s"
+TIME_SINCE_RESTORE = "time_since_restore"
+TRAINING_ITERATION = "training_iteration"
+"""Of this result: the first has 1."""
+ITERATIONS_SINCE_RESTORE = "iterations_since_restore"
+CONFIG = "config"
+
+AUTO_KEYS = (
+    DONE, HOSTNAME, TRIAL_ID, EXPERIMENT_ID, EXPERIMENT_TAG, NODE_IP, PID, DATE, TIMESTAMP, TIME_THIS_ITER_S,
+    TIME_TOTAL_S, TIME_SINCE_RESTORE, TRAINING_ITERATION, ITERATIONS_SINCE_RESTORE, CONFIG,
+)  # fmt: skip
+"""What is filled in. Of these `CONFIG` is what the trial ran with, and is not a metric."""
+
+DEFAULT_METRIC = EPISODE_REWARD_MEAN
+"""What searchers and schedulers go by when nobody says."""
+
+
+def flatten(result: dict[str, Any], separator: str = "/") -> dict[str, Any]:
+    """Return a copy with nested dicts as one level: `{"a": {"b": 1}}` gives `{"a/b": 1}`. Keys become strings."""
+    flat: dict[str, Any] = {}
+    for key, value in result.items():
+        if isinstance(value, dict) and value:
+            for inner, leaf in flatten(value, separator).items():
+                flat[f"{key}{separator}{inner}"] = leaf
+        else:
+            flat[str(key)] = value
+    return flat
+
+
+def look_up(result: dict[str, Any], key: str) -> Any:
+    """Return the value of a key or, where it has none, of a path like `evaluation/reward`; None if there is neither."""
+    if key in result:
+        return result[key]
+    value: Any = result
+    for part in key.split("/"):
+        if not isinstance(value, dict) or part not in value:
+            return None
+        value = value[part]
+    return value

@@ -1,0 +1,146 @@
+"""What schedulers that compare results share: reading time and score of a result, seeds, saving."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import pickle
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kernel_tune.arguments import ArgumentError, check_mode, older_names
+from kernel_tune.errors import MetricError
+from kernel_tune.result import AUTO_KEYS, TRAINING_ITERATION, Result, flatten, look_up
+from kernel_tune.schedulers.base import Controller, TrialScheduler
+from kernel_tune.trial import Status, Trial
+
+WORST = -math.inf
+"""The score of a result whose metric is NaN."""
+_MOST_KEYS_SHOWN = 20
+
+
+class ComparingScheduler(TrialScheduler):
+    """Compares trials by a *score*, which is to be large whatever the mode, at a *time*, which only grows.
+
+    `time_attr` is the key of the result that says how far a trial has come: `training_iteration`, `time_total_s`
+    (seconds) or one that the trainable reports; everything called a time or a period is in its unit. `metric` and
+    `mode` ("min" or "max") may also come from the experiment. `seed` makes what is random here; where it is None, the
+    experiment's seed does, and where it has none either, 0. `reward_attr` is the older name of `metric`.
+
+    Raises `ArgumentError` for arguments that can't be used.
+    """
+
+    _older_names: ClassVar[dict[str, str]] = {"reward_attr": "metric"}
+    """Older names of arguments, and what they are called now."""
+
+    def __init__(
+        self, time_attr: str = TRAINING_ITERATION, metric: str | None = None, mode: str | None = None,
+        seed: int | None = None, **older: Any,
+    ) -> None:  # fmt: skip
+        check_mode(self, mode)
+        metric = self._current_names(older).get("metric", metric)
+        for name, key in (("time_attr", time_attr), ("metric", metric)):
+            if not (isinstance(key, str) and key) and not (name == "metric" and key is None):
+                raise ArgumentError(f"{type(self).__name__}: {name} is {key!r}, but must be the key of a result")
+        super().__init__(metric, mode)
+        self._time_attr = time_attr
+        self._seed = seed
+        self._random = random.Random(0 if seed is None else seed)
+
+    def _current_names(self, older: dict[str, Any]) -> dict[str, Any]:
+        """Return what was given under older names by the current ones."""
+        return older_names(self, older, self._older_names, inspect.signature(type(self).__init__).parameters)
+
+    @property
+    def time_attr(self) -> str:
+        """The key of the result that says how far a trial has come."""
+        return self._time_attr
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **experiment: Any) -> bool:
+        """Take metric, mode and seed of the experiment where there are none yet; return False if ours differ."""
+        if self._seed is None and experiment.get("seed") is not None:
+            self._seed = int(experiment["seed"])
+            self._random = random.Random(self._seed)
+        return super().set_search_properties(metric, mode, **experiment)
+
+    def time_of(self, trial: Trial, result: Result) -> float:
+        """Return how far the trial has come; raise `MetricError` where the result does not say."""
+        time = number(result, self._time_attr)
+        if time is None or math.isnan(time):
+            raise self.missing(trial, result, self._time_attr, "time_attr")
+        return time
+
+    def score_of(self, trial: Trial, result: Result) -> float:
+        """Return the metric, negated if it is minimised, `WORST` for NaN; raise `MetricError` where there is none."""
+        value = number(result, self._metric or self.metric)
+        if value is None:
+            raise self.missing(trial, result, self.metric, "metric")
+        if value != value:
+            return WORST
+        return value if self._mode != "min" else -value
+
+    def has_both(self, result: Result) -> bool:
+        """Return whether a result has what decisions are made by."""
+        time = number(result, self._time_attr)
+        return time is not None and not math.isnan(time) and number(result, self.metric) is not None
+
+    def missing(self, trial: Trial, result: Result, key: str, argument: str) -> MetricError:
+        """Return the error that says which key of which trial is missing, and which there are."""
+        flat = flatten({name: value for name, value in result.items() if name not in AUTO_KEYS})
+        own = sorted(name for name in flat if not name.startswith("config/"))
+        shown = ", ".join(own[:_MOST_KEYS_SHOWN]) or "nothing of its own"
+        more = f" and {len(own) - _MOST_KEYS_SHOWN} more" if len(own) > _MOST_KEYS_SHOWN else ""
+        value = look_up(result, key)
+        what = f"reported no {key!r}" if value is None else f"reported {value!r} as {key!r}, which is not a number"
+        return MetricError(
+            f"trial {trial} {what}, and {type(self).__name__} decides by it ({argument}={key!r}). "
+            f"It reported: {shown}{more}. Report {key!r} with every result, or give another {argument}."
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """Return all that makes the next answers, as something that can be pickled; not what was given as argument."""
+        return dict(self.__dict__)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `get_state` has returned."""
+        self.__dict__.update(state)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state into a file."""
+        Path(checkpoint_path).write_bytes(pickle.dumps(self.get_state()))
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Go on from a file that `save` has written, in a scheduler made with the same arguments."""
+        self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))
+
+
+def number(result: Result, key: str) -> float | None:
+    """Return what the result has under a key or path as a float, None where it has no number there."""
+    value = result.get(key)
+    if value is None:
+        value = look_up(result, key)
+        if value is None:
+            return None
+    if isinstance(value, str):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def first_that_fits(runner: Controller, trials: Iterable[Trial]) -> Trial | None:
+    """Return the first of these that may be started and for which there are resources.
+
+    Trials that need the same as one that did not fit are not asked about again.
+    """
+    refused: list[Any] = []
+    for trial in trials:
+        if trial.status not in (Status.PENDING, Status.PAUSED) or trial.resources in refused:
+            continue
+        if runner.has_resources_for_trial(trial):
+            return trial
+        refused.append(trial.resources)
+    return None

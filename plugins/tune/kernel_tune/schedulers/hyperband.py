@@ -1,0 +1,172 @@
+"""HyperBand: several brackets of successive halving, from all that run to the end to many that are halved often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kernel_tune.arguments import check_number
+from kernel_tune.result import TRAINING_ITERATION, Result
+from kernel_tune.schedulers.base import Controller
+from kernel_tune.schedulers.common import ComparingScheduler, first_that_fits
+from kernel_tune.schedulers.hyperband_bracket import Bracket, largest_bracket, plan
+from kernel_tune.trial import Status, Trial
+
+
+class HyperBandScheduler(ComparingScheduler):
+    """Puts trials into brackets, pauses them at milestones, and lets the best of each bracket go on.
+
+    Source: Li et al., "Hyperband" (JMLR 18, 2018, arXiv:1603.06560), algorithm 1. With eta = `reduction_factor` and R =
+    `max_t` there are brackets s = 0 ... floor(log_eta R). Bracket s begins with ceil((s_max+1)/(s+1) eta**s) trials,
+    which are first judged at R eta**-s. All brackets are one round; when a round is full another begins. Smaller
+    brackets are filled first, so with few trials little is stopped early.
+
+    `max_t` is the age, in units of `time_attr`, at which a trial ends (unless `stop_last_trials` is False); in the
+    paper it is what one configuration may use at most, which is the same thing here because paused trials go on where
+    they were. It is at least 1. Trainables must be able to save and restore: any number of trials share the room there
+    is. A bracket that will not be filled, because no more trials come, goes on with those that it has.
+    """
+
+    needs_checkpoints = True
+
+    def __init__(
+        self, time_attr: str = TRAINING_ITERATION, metric: str | None = None, mode: str | None = None,
+        max_t: float = 81, reduction_factor: float = 3, stop_last_trials: bool = True, seed: int | None = None,
+        **older: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(time_attr, metric, mode, seed, **older)
+        check_number(self, "max_t", max_t, least=1)
+        check_number(self, "reduction_factor", reduction_factor, above=1)
+        self._max_t = max_t
+        self._eta = reduction_factor
+        self._stop_last_trials = stop_last_trials
+        self._s_max = largest_bracket(max_t, reduction_factor)
+        self._rounds: list[list[Bracket]] = [[]]
+        self._homes: dict[str, Bracket] = {}
+        """Of each trial that is still in a bracket."""
+        self._trials: dict[str, Trial] = {}
+        self._stopped = 0
+
+    def _order(self) -> list[int]:
+        """Return the numbers s of a round's brackets, in the order in which they are filled."""
+        return list(range(self._s_max + 1))
+
+    def on_trial_add(self, runner: Controller, trial: Trial) -> None:
+        """Put the trial into the bracket that is being filled, or a new one."""
+        current = self._rounds[-1]
+        if not current or current[-1].is_full:
+            if len(current) > self._s_max:
+                current = []
+                self._rounds.append(current)
+            s = self._order()[len(current)]
+            current.append(Bracket(s, plan(s, self._max_t, self._eta), self._stop_last_trials))
+        current[-1].add(trial.trial_id)
+        self._homes[trial.trial_id] = current[-1]
+        self._trials[trial.trial_id] = trial
+
+    def on_trial_result(self, runner: Controller, trial: Trial, result: Result) -> str:
+        """Pause a trial that has come to its milestone; the last one to come there starts the next rung."""
+        time, score = self.time_of(trial, result), self.score_of(trial, result)
+        bracket = self._homes.get(trial.trial_id)
+        if bracket is None:
+            return self.STOP
+        bracket.report(trial.trial_id, time, score)
+        if not bracket.has_arrived(trial.trial_id) or (bracket.is_last and not self._stop_last_trials):
+            return self.CONTINUE
+        self._note_milestone(result, bracket)
+        bracket.members[trial.trial_id].released = False
+        self._go_on(runner, bracket, trial)
+        if trial.trial_id not in self._homes:
+            return self.STOP
+        return self.CONTINUE if bracket.members[trial.trial_id].released else self.PAUSE
+
+    def _note_milestone(self, result: Result, bracket: Bracket) -> None:
+        """Hook: a trial of a bracket has come to its milestone with this result."""
+
+    def on_trial_complete(self, runner: Controller, trial: Trial, result: Result) -> None:
+        """Go on without the trial."""
+        self._leave(runner, trial)
+
+    def on_trial_remove(self, runner: Controller, trial: Trial) -> None:
+        """Go on without the trial."""
+        self._leave(runner, trial)
+
+    def on_trial_error(self, runner: Controller, trial: Trial) -> None:
+        """Go on without the trial."""
+        self._leave(runner, trial)
+
+    def _leave(self, runner: Controller, trial: Trial) -> None:
+        bracket = self._homes.pop(trial.trial_id, None)
+        if bracket is not None:
+            del bracket.members[trial.trial_id]
+            self._go_on(runner, bracket)
+
+    def _go_on(self, runner: Controller, bracket: Bracket, current: Trial | None = None, now: bool = False) -> None:
+        """Start the next rung if all have arrived and no more will come (`now`: even if more may come).
+
+        `current` is the trial that is being decided about: it is not stopped here, but it has no home any more.
+        """
+        while bracket.all_have_arrived() and not bracket.is_last:
+            if not (bracket.is_full or now or not runner.may_make_trials()):
+                return
+            self._end(runner, bracket.halve(), current)
+        if bracket.is_last and self._stop_last_trials:
+            done = [trial_id for trial_id in bracket.members if bracket.has_arrived(trial_id)]
+            for trial_id in done:
+                del bracket.members[trial_id]
+            self._end(runner, done, current)
+
+    def _end(self, runner: Controller, trial_ids: Iterable[str], current: Trial | None) -> None:
+        for trial_id in trial_ids:
+            del self._homes[trial_id]
+            self._stopped += 1
+            if current is None or trial_id != current.trial_id:
+                runner.stop_trial(self._trial(runner, trial_id))
+
+    def choose_trial_to_run(self, runner: Controller) -> Trial | None:
+        """Return a trial that may run, of the earliest round that has one, there of the bracket that is least complete.
+
+        Where all are paused and wait for a bracket to fill up, which may never be as long as nobody runs, that bracket
+        goes on as it is.
+        """
+        found = first_that_fits(runner, self._released(runner))
+        filling = self._rounds[-1][-1] if self._rounds[-1] else None
+        if found is not None or filling is None or filling.rung > 0 or not filling.all_have_arrived():
+            return found
+        self._go_on(runner, filling, now=self._all_wait(runner))
+        return first_that_fits(runner, self._released(runner))
+
+    def _unfinished(self) -> Iterator[Bracket]:
+        for brackets in self._rounds:
+            yield from (bracket for bracket in self._ranked(brackets) if not bracket.is_over)
+
+    def _ranked(self, brackets: list[Bracket]) -> list[Bracket]:
+        return sorted(brackets, key=Bracket.completed)
+
+    def _released(self, runner: Controller) -> Iterator[Trial]:
+        for bracket in self._unfinished():
+            for trial_id, member in bracket.members.items():
+                if member.released:
+                    yield self._trial(runner, trial_id)
+
+    def _all_wait(self, runner: Controller) -> bool:
+        paused = all(trial.status is Status.PAUSED for trial in runner.get_live_trials())
+        return paused and next(self._released(runner), None) is None
+
+    def _trial(self, runner: Controller, trial_id: str) -> Trial:
+        if trial_id not in self._trials:
+            self._trials = {trial.trial_id: trial for trial in runner.get_trials()}
+        return self._trials[trial_id]
+
+    def get_state(self) -> dict[str, Any]:
+        """Return all that makes the next answers; which trial an id belongs to is asked of the runner."""
+        return {**super().get_state(), "_trials": {}}
+
+    def debug_string(self) -> str:
+        """Return how many were stopped, and for each bracket how far it is."""
+        brackets = sum(len(each) for each in self._rounds)
+        lines = [f"Using HyperBand: num_stopped={self._stopped} total_brackets={brackets}"]
+        for index, each in enumerate(self._rounds):
+            lines.append(f"Round #{index}:")
+            lines += [bracket.describe(self._trials) for bracket in each]
+        return "\n".join(lines)

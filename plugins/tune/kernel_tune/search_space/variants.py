@@ -1,0 +1,78 @@
+"""Variants: every combination of the grids of a space, with what else is drawn for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kernel_tune.search_space.domains import Domain
+from kernel_tune.search_space.paths import Path, find, grid_values, has_choices, is_grid
+from kernel_tune.search_space.randomness import as_generator
+from kernel_tune.search_space.resolve import Resolver
+
+Variant = tuple[dict[Path, Any], dict[str, Any]]
+"""What was chosen, by path, and the configuration."""
+
+
+class GridAxes:
+    """The grids of a space, sorted by path; the first changes fastest."""
+
+    def __init__(self, space: Any) -> None:
+        grids = [(path, grid_values(path, value)) for path, value in find(space) if is_grid(value)]
+        self._axes = sorted(grids, key=lambda axis: [(type(part).__name__, part) for part in axis[0]])
+
+    def __len__(self) -> int:
+        return math.prod(len(values) for _, values in self._axes)
+
+    def combination(self, number: int) -> dict[Path, Any]:
+        """Return the values of one combination."""
+        chosen = {}
+        for path, values in self._axes:
+            number, index = divmod(number, len(values))
+            chosen[path] = values[index]
+        return chosen
+
+
+def count_variants(space: Any) -> int:
+    """Return how many variants a space has in one repetition: the product of the sizes of its grids.
+
+    Grids inside options of a choice are not counted: how many there are is known when one was chosen.
+    """
+    return len(GridAxes(space))
+
+
+def generate_variants(space: dict[str, Any], constant_grid_search: bool = False,
+                      random_state: Any = None) -> Iterator[Variant]:  # fmt: skip
+    """Iterate over one repetition: every combination of the grids, everything else drawn anew for each.
+
+    With `constant_grid_search` it is drawn once, except for functions that ask for the value of a grid.
+    """
+    generator = as_generator(random_state)
+    constants = draw_constants(space, generator) if constant_grid_search else {}
+    axes = GridAxes(space)
+    for number in range(len(axes)):
+        yield from variants_of(space, axes.combination(number), generator, constants)
+
+
+def draw_constants(space: Any, generator: np.random.Generator) -> dict[Path, Any]:
+    """Draw all that does not depend on a grid."""
+    resolver = Resolver(space, generator)
+    for path, value in find(space):
+        if isinstance(value, Domain):
+            resolver.try_value(path, value)
+    return resolver.values
+
+
+def variants_of(space: Any, combination: dict[Path, Any], generator: np.random.Generator,
+                constants: dict[Path, Any]) -> Iterator[Variant]:  # fmt: skip
+    """Iterate over what one combination of the grids gives: one variant, or several if a chosen option has grids."""
+    resolver = Resolver(space, generator, {**constants, **combination})
+    config = resolver.config()
+    if not has_choices(config):
+        yield resolver.values, config
+        return
+    for inner_values, inner in generate_variants(config, random_state=generator):
+        yield {**resolver.values, **inner_values}, inner

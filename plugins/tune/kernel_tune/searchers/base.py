@@ -1,0 +1,95 @@
+"""What a searcher is: it proposes configurations, and hears how they did."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+from kernel_tune.result import DEFAULT_METRIC, Result
+
+FINISHED = "FINISHED"
+
+
+class Searcher:
+    """Proposes configurations one at a time.
+
+    The trial loop calls it from one thread, in this order for each trial: `suggest`, `on_trial_result` for every
+    result of a running trial, `on_trial_complete` once. Trials overlap: several may be between `suggest` and
+    `on_trial_complete`. Nothing here reads a clock, and what is random comes from a generator made from `seed`, so that
+    the same calls give the same answers: an experiment resumes by giving a searcher the same calls again.
+
+    `metric` is the key of the result that is optimised, `mode` is "max" or "min"; where they are not given here,
+    `set_search_properties` gives those of the experiment.
+    """
+
+    FINISHED = FINISHED
+    """Returned by `suggest` when there will never be another configuration."""
+
+    def __init__(self, metric: str | None = None, mode: str | None = None, **deprecated: Any) -> None:
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"mode is {mode!r}: it is 'min' or 'max'")
+        unknown = set(deprecated) - {"max_concurrent", "use_early_stopped_trials"}
+        if unknown:
+            raise TypeError(f"{type(self).__name__}() has no argument {sorted(unknown)[0]!r}")
+        self._metric = metric
+        self._mode = mode
+
+    @property
+    def metric(self) -> str:
+        """The key of the result that is optimised."""
+        return self._metric or DEFAULT_METRIC
+
+    @property
+    def mode(self) -> str:
+        """ "max" or "min"."""
+        return self._mode or "max"
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, space: dict[str, Any], **experiment: Any
+    ) -> bool:
+        """Take what the experiment says: metric and mode where there are none yet, and the search space.
+
+        Called once, before the first `suggest`. Return whether the space was taken: False where the searcher has one of
+        its own, or can't use this one; it is an error then if the experiment has a space with anything to choose.
+        """
+        self._metric = self._metric or metric
+        self._mode = self._mode or mode
+        return False
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """Return a configuration for a new trial, None if there is none just now, `FINISHED` if there never will be."""
+        raise NotImplementedError
+
+    def on_trial_result(self, trial_id: str, result: Result) -> None:
+        """A running trial has reported. The metric may be missing or NaN."""
+
+    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+        """A trial has ended, with its last result if it had one, or with an error. The metric may be missing or NaN."""
+
+    def add_evaluated_point(
+        self, parameters: dict[str, Any], value: float, error: bool = False, pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:  # fmt: skip
+        """Learn from a configuration that was evaluated elsewhere."""
+        raise NotImplementedError(f"{type(self).__name__} can't take points that were evaluated elsewhere")
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Hear how many trials run at once at most; return whether the searcher sees to that by itself."""
+        return False
+
+    def get_state(self) -> dict[str, Any]:
+        """Return all that makes the next answers, as something that can be pickled."""
+        return {key: value for key, value in self.__dict__.items()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `get_state` has returned."""
+        self.__dict__.update(state)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state into a file."""
+        Path(checkpoint_path).write_bytes(pickle.dumps(self.get_state()))
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Go on from a file that `save` has written: a warm start."""
+        self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))

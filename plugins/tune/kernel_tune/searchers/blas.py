@@ -1,0 +1,24 @@
+"""Keeps linear algebra on small matrices in one thread."""
+
+from __future__ import annotations
+
+import functools
+from contextlib import AbstractContextManager
+from typing import Any
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Return a context in which the BLAS libraries of this process use one thread.
+
+    Matrices of a few hundred rows gain nothing from more, and on a machine that is busy with trials they wait for each
+    other: a suggestion then takes ten times as long.
+    """
+    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _controller() -> Any:
+    import scipy.linalg  # noqa: F401 - its libraries must be there to be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

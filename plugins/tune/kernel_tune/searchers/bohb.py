@@ -1,0 +1,158 @@
+"""The model of BOHB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernel_tune.result import Result
+from kernel_tune.search_space.flat import FlatSpace, Point
+from kernel_tune.searchers.history import History
+from kernel_tune.searchers.parzen import ParzenEstimator, kernel_widths
+from kernel_tune.searchers.space_searcher import SpaceSearcher
+
+Array = NDArray[np.float64]
+MOST_KERNELS = 250
+CONFIG_NAMES = ("min_points_in_model", "top_n_percent", "num_samples", "random_fraction", "bandwidth_factor",
+                "min_bandwidth")  # fmt: skip
+
+
+class BOHBSearch(SpaceSearcher):
+    """Learns from results of each budget apart, and proposes by the largest budget that has enough of them.
+
+    (Falkner, Klein, Hutter: BOHB: Robust and Efficient Hyperparameter Optimization at Scale, ICML 2018, section 3.) The
+    budget of a result is what `HyperBandForBOHB` writes at `hyperband_info`; with other schedulers results count that
+    are the first, third, ninth ... or last of their trial.
+
+    The best `top_n_percent` of a budget, and the others, are modelled by a Parzen estimator each; of `num_samples` that
+    are drawn around the best with kernels wider by `bandwidth_factor` the one with the highest ratio of densities is
+    taken, except that a share `random_fraction` is drawn from the space. There is a model as soon as there are
+    `min_points_in_model` results (the number of parameters + 1 if not given) and two more. `bohb_config` may have
+    these, too. `max_concurrent` limits how many trials run that are not paused, 0 is without a limit. Takes the
+    arguments of `SpaceSearcher` besides.
+    """
+
+    def __init__(self, space: dict[str, Any] | None = None, bohb_config: dict[str, Any] | None = None,
+                 metric: str | None = None, mode: str | None = None, max_concurrent: int = 0,
+                 min_points_in_model: int | None = None, top_n_percent: float = 15, num_samples: int = 64,
+                 random_fraction: float = 1 / 3, bandwidth_factor: float = 1, min_bandwidth: float = 1e-3,
+                 **options: Any) -> None:  # fmt: skip
+        super().__init__(space, metric, mode, **options)
+        given = {
+            "min_points_in_model": min_points_in_model, "top_n_percent": top_n_percent, "num_samples": num_samples,
+            "random_fraction": random_fraction, "bandwidth_factor": bandwidth_factor, "min_bandwidth": min_bandwidth,
+            **(bohb_config or {}),
+        }  # fmt: skip
+        if unknown := sorted(set(given) - set(CONFIG_NAMES)):
+            raise ValueError(f"bohb_config has no {unknown[0]!r}: it has {', '.join(CONFIG_NAMES)}")
+        self._settings = given
+        self._most = max_concurrent
+        self._paused: dict[str, None] = {}
+        self._budgets: dict[float, _Results] = {}
+        self._reports: dict[str, int] = {}
+        self._told: dict[str, None] = {}
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        if self._most and len(self._live) - len(self._paused) >= self._most:
+            return None
+        return super().suggest(trial_id)
+
+    def on_trial_result(self, trial_id: str, result: Result) -> None:
+        if trial_id not in self._live:
+            return
+        self._paused.pop(trial_id, None)
+        reports = self._reports[trial_id] = self._reports.get(trial_id, 0) + 1
+        budget = (result.get("hyperband_info") or {}).get("budget")
+        if budget is not None:
+            self._told[trial_id] = None
+        elif trial_id not in self._told and _is_power_of_three(reports):
+            budget = reports
+        if budget is not None:
+            self._record(trial_id, self._live[trial_id], float(budget), self._losses(result, error=False))
+
+    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+        point = self._live.get(trial_id)
+        if point is not None and (error or trial_id not in self._told):
+            reports = max(self._reports.get(trial_id, 0), 1)
+            self._record(trial_id, point, float(reports), self._losses(result, error))
+        self._paused.pop(trial_id, None)
+        self._reports.pop(trial_id, None)
+        self._told.pop(trial_id, None)
+        super().on_trial_complete(trial_id, result, error)
+
+    def on_pause(self, trial_id: str) -> None:
+        """A trial waits: it no longer counts as running."""
+        if trial_id in self._live:
+            self._paused[trial_id] = None
+
+    def on_unpause(self, trial_id: str) -> None:
+        """A trial goes on."""
+        self._paused.pop(trial_id, None)
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        self._most = max_concurrent
+        return True
+
+    def _learned(self, history: History, first: int) -> None:
+        for row in range(first, len(history)):
+            self._record(f"evaluated {row}", history.points[row], 1.0, history.losses[row])
+
+    def _record(self, trial_id: str, point: Point, budget: float, losses: Array | None) -> None:
+        if losses is not None:
+            self._budgets.setdefault(budget, _Results(len(point))).put(trial_id, point, losses)
+
+    def _propose(self, trial_id: str) -> Point:
+        flat = self._begun()
+        least = self._settings["min_points_in_model"] or len(flat) + 1
+        enough = [budget for budget, results in self._budgets.items() if results.usable() >= least + 2]
+        if not len(flat) or not enough or self._generator.random() < self._settings["random_fraction"]:
+            return flat.random(self._generator)
+        good, bad = self._split(self._budgets[max(enough)].history, least)
+        better, worse = self._estimator(flat, good), self._estimator(flat, bad)
+        count = int(self._settings["num_samples"])
+        candidates = better.sample(self._generator, count, self._settings["bandwidth_factor"])
+        return candidates[int(np.argmax(better.log_density(candidates) - worse.log_density(candidates)))]
+
+    def _split(self, history: History, least: int) -> tuple[Array, Array]:
+        order = np.argsort(history.losses[:, 0], kind="stable")
+        share = self._settings["top_n_percent"] / 100
+        good = max(least, int(share * len(order)))
+        bad = max(least, len(order) - int(share * len(order)))
+        return history.points[order[:good][:MOST_KERNELS]], history.points[np.sort(order[-bad:])[-MOST_KERNELS:]]
+
+    def _estimator(self, flat: FlatSpace, points: Array) -> ParzenEstimator:
+        count = len(points)
+        # The paper's bandwidths, Scott's rule alone, close in on the first good place.
+        widths = np.maximum(kernel_widths(points, len(flat)), self._settings["min_bandwidth"])
+        cells = np.array([parameter.cells for parameter in flat.parameters])
+        return ParzenEstimator(flat, points, np.ones(count + 1), widths, cells / (cells + count + 1))
+
+
+class _Results:
+    """What was reported at one budget: of each trial the last."""
+
+    def __init__(self, parameters: int) -> None:
+        self.history = History(parameters)
+        self._rows: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def usable(self) -> int:
+        """Return how many have a loss."""
+        return int(np.isfinite(self.history.losses[:, 0]).sum())
+
+    def put(self, trial_id: str, point: Array, losses: Array) -> None:
+        if trial_id in self._rows:
+            self.history.losses[self._rows[trial_id]] = losses
+        else:
+            self._rows[trial_id] = len(self.history)
+            self.history.add(point, losses)
+
+
+def _is_power_of_three(number: int) -> bool:
+    while number % 3 == 0:
+        number //= 3
+    return number == 1

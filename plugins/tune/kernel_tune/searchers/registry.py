@@ -1,0 +1,33 @@
+"""Searchers by name, for `search_alg="tpe"`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any
+
+from kernel_tune.searchers.base import Searcher
+
+_HOMES = {
+    "bohb": ("bohb", "BOHBSearch"),
+    "cmaes": ("cmaes", "CMAESSearch"),
+    "gp": ("gp", "GPSearch"),
+    "grid": ("grid", "GridSearch"),
+    "nelder_mead": ("nelder_mead", "NelderMeadSearch"),
+    "random": ("random_search", "RandomSearch"),
+    "sobol": ("sobol", "SobolSearch"),
+    "tpe": ("tpe", "TPESearch"),
+    "variant_generator": ("basic_variant", "BasicVariantGenerator"),
+}
+
+
+def create_searcher(search_alg: str, **kwargs: Any) -> Searcher:
+    """Return a new searcher by its name, made with `kwargs`. Raises ValueError that names what is near."""
+    name = search_alg.lower().removesuffix("search").rstrip("_")
+    if name not in _HOMES:
+        near = difflib.get_close_matches(name, _HOMES, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no searcher {search_alg!r}{hint}; there are {', '.join(sorted(_HOMES))}")
+    module, class_name = _HOMES[name]
+    searcher: Searcher = getattr(importlib.import_module(f"kernel_tune.searchers.{module}"), class_name)(**kwargs)
+    return searcher

@@ -1,0 +1,1 @@
+"""The tune server: trials of a running experiment over HTTP, and the client for it."""

@@ -1,0 +1,215 @@
+"""A running experiment over HTTP: list, look at, add and stop trials.
+
+Everybody who asks shows the session's token, as `Authorization: Bearer TOKEN`. The server listens on loopback.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import secrets
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+from kernel_tune.errors import TuneError
+from kernel_tune.loggers.encoding import to_json
+from kernel_tune.trial import Trial
+
+_log = logging.getLogger("kernel.tune")
+
+DEFAULT_PORT = 4321
+TOKEN_VARIABLE = "KERNEL_TOKEN"
+_LARGEST_BODY = 1 << 20
+
+
+class Experimenter(Protocol):
+    """What the server needs of whoever runs the experiment. Its methods may be called from any thread."""
+
+    def trials(self) -> list[Trial]:
+        """Return all trials."""
+
+    def stop_trial(self, trial_id: str) -> None:
+        """Have a trial stopped soon."""
+
+    def stop_all(self) -> None:
+        """Have all trials stopped soon."""
+
+    def add_trials(self, name: str, specification: dict[str, Any]) -> list[str]:
+        """Have the trials of a specification run as well; return their ids. Raises TuneError for a bad one."""
+
+
+class TuneServer:
+    """Serves from `start` to `stop`. `port` 0 takes any that is free."""
+
+    def __init__(
+        self, experimenter: Experimenter, token: str, port: int = DEFAULT_PORT, host: str = "127.0.0.1"
+    ) -> None:
+        handler = type("Handler", (_Handler,), {"experimenter": experimenter, "token": token})
+        try:
+            self._server = ThreadingHTTPServer((host, port), handler)
+        except OSError as error:
+            raise TuneError(
+                f"the tune server can't listen on {host}:{port}: {error.strerror}; give it another port (server_port=0 "
+                "takes any)"
+            ) from error
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, name="tune server", daemon=True)
+
+    @property
+    def address(self) -> str:
+        """Where it listens: `127.0.0.1:4321`."""
+        host, port = self._server.server_address[:2]
+        return f"{host!s}:{port}"
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Serve no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def make_token(path: str) -> str:
+    """Return the token of a server: the session's, where the environment has it, else a new one.
+
+    It is written to `path`, for who runs as the same user; that file is nobody else's to read.
+    """
+    token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token)
+    return token
+
+
+class _Handler(BaseHTTPRequestHandler):
+    experimenter: Experimenter
+    token: str
+    timeout = 30
+    server_version = "kernel-tune"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """`/trials` lists all, `/trials/ID` shows one."""
+        if not self._is_allowed():
+            return
+        parts = self._parts()
+        if parts == ["trials"]:
+            self._answer(200, {"trials": [describe(trial) for trial in self.experimenter.trials()]})
+        elif len(parts) == 2 and parts[0] == "trials":
+            trial = self._trial(parts[1])
+            if trial is not None:
+                self._answer(200, {"trial": describe(trial)})
+        else:
+            self._refuse(404, f"nothing is at {self.path}: there are /trials and /trials/ID")
+
+    def do_PUT(self) -> None:
+        """`/trials/ID` stops a trial, `/trials` or `/stop` all of them."""
+        if not self._is_allowed():
+            return
+        self._body()
+        parts = self._parts()
+        if parts in (["trials"], ["stop"]):
+            self.experimenter.stop_all()
+            self._answer(200, {"trials": [describe(trial) for trial in self.experimenter.trials()]})
+        elif len(parts) == 2 and parts[0] == "trials":
+            trial = self._trial(parts[1])
+            if trial is not None:
+                self.experimenter.stop_trial(trial.trial_id)
+                self._answer(200, {"trial": describe(trial)})
+        else:
+            self._refuse(404, f"nothing can be stopped at {self.path}: there are /trials/ID and /stop")
+
+    def do_POST(self) -> None:
+        """`/trials` adds trials: `name`, and `spec` as in `tune.run_experiments`."""
+        if not self._is_allowed():
+            return
+        body = self._body()
+        if body is None:
+            return
+        if self._parts() == ["stop"]:
+            self.experimenter.stop_all()
+            self._answer(200, {})
+            return
+        try:
+            ids = self.experimenter.add_trials(str(body["name"]), dict(body["spec"]))
+        except (KeyError, TypeError, ValueError, TuneError) as error:
+            self._refuse(400, f"no trial was added: {error}; a name and a spec such as {{'run': ..., 'config': ...}}")
+            return
+        self._answer(200, {"trial_ids": ids})
+
+    # -- requests and answers --------------------------------------------------------------------------------------
+
+    def _is_allowed(self) -> bool:
+        scheme, _, given = self.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode()):
+            return True
+        self._refuse(401, "the session's token is needed: Authorization: Bearer TOKEN")
+        return False
+
+    def _parts(self) -> list[str]:
+        return [part for part in urlsplit(self.path).path.split("/") if part]
+
+    def _trial(self, trial_id: str) -> Trial | None:
+        for trial in self.experimenter.trials():
+            if trial.trial_id == trial_id:
+                return trial
+        self._refuse(404, f"there is no trial {trial_id}")
+        return None
+
+    def _body(self) -> dict[str, Any] | None:
+        """Return the body, which is JSON or a form; answer and return None if it is neither."""
+        try:
+            length = int(self.headers.get("Content-Length") or 0)
+        except ValueError:
+            length = -1
+        if not 0 <= length <= _LARGEST_BODY:
+            self._refuse(413, f"a request has a Content-Length of at most {_LARGEST_BODY} bytes")
+            return None
+        text = self.rfile.read(length).decode("utf-8", "replace")
+        try:
+            if "json" in self.headers.get("Content-Type", "") or text.lstrip().startswith("{"):
+                value = json.loads(text or "{}")
+                return value if isinstance(value, dict) else {}
+            form = {key: values[-1] for key, values in parse_qs(text).items()}
+            return {**form, **({"spec": json.loads(form["spec"])} if "spec" in form else {})}
+        except ValueError as error:
+            self._refuse(400, f"the body can't be read: {error}")
+            return None
+
+    def _answer(self, status: int, value: dict[str, Any]) -> None:
+        data = to_json(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _refuse(self, status: int, reason: str) -> None:
+        self.close_connection = True
+        self._answer(status, {"error": reason})
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log quietly, and without headers: one is the token."""
+        _log.debug("tune server: " + format, *args)
+
+
+def describe(trial: Trial) -> dict[str, Any]:
+    """Return what a client learns about a trial."""
+    return {
+        "id": trial.trial_id,
+        "name": str(trial),
+        "trainable_name": trial.trainable_name,
+        "experiment_tag": trial.experiment_tag,
+        "config": trial.config,
+        "status": str(trial.status),
+        "result": trial.last_result,
+        "logdir": trial.logdir,
+        "error_file": trial.error_file,
+    }

@@ -1,0 +1,115 @@
+"""What users set up an experiment with: `TuneConfig`, `RunConfig` and what belongs to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from kernel_tune.trial import Trial
+
+
+@dataclass
+class TuneConfig:
+    """How to search.
+
+    `num_samples` is how many trials there are, or how often a grid is gone through (-1: without an end). `metric` and
+    `mode` ("max" or "min") say what is optimised. `search_alg` and `scheduler` are objects or names. `time_budget_s` is
+    in seconds. `seed` makes everything that is random repeat; with `deterministic` a run with several trials at once
+    also takes their results in the same order each time, at the price of waiting for the slower ones.
+    """
+
+    metric: str | None = None
+    mode: str | None = None
+    search_alg: Any = None
+    scheduler: Any = None
+    num_samples: int = 1
+    max_concurrent_trials: int | None = None
+    time_budget_s: float | timedelta | None = None
+    reuse_actors: bool = False
+    trial_name_creator: Callable[[Trial], str] | None = None
+    trial_dirname_creator: Callable[[Trial], str] | None = None
+    chdir_to_trial_dir: bool = True
+    seed: int | None = None
+    deterministic: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in (None, "min", "max"):
+            raise ValueError(f"mode is {self.mode!r}: it is 'min' or 'max'")
+        if isinstance(self.num_samples, bool) or not isinstance(self.num_samples, int) or self.num_samples < -1:
+            raise ValueError(f"num_samples is {self.num_samples!r}: it is a number of trials, or -1 for no end")
+
+
+@dataclass
+class FailureConfig:
+    """What happens when trials fail: each is tried again `max_failures` times (-1: always); `fail_fast` ends all."""
+
+    max_failures: int = 0
+    fail_fast: bool = False
+
+
+@dataclass
+class CheckpointConfig:
+    """When trials save their state, and which checkpoints are kept.
+
+    The frequency is in iterations, and for classes; functions report checkpoints themselves. `num_to_keep` are kept,
+    the best by `checkpoint_score_attribute` ("max" or "min" by `checkpoint_score_order`), and the newest.
+    """
+
+    num_to_keep: int | None = None
+    checkpoint_score_attribute: str | None = None
+    checkpoint_score_order: str = "max"
+    checkpoint_frequency: int = 0
+    checkpoint_at_end: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_to_keep is not None and self.num_to_keep < 1:
+            raise ValueError(f"num_to_keep is {self.num_to_keep}: it is at least 1, or None to keep all")
+        if self.checkpoint_score_order not in ("max", "min"):
+            raise ValueError(f"checkpoint_score_order is {self.checkpoint_score_order!r}: it is 'max' or 'min'")
+
+
+@dataclass
+class SyncConfig:
+    """Copying an experiment to where it is kept.
+
+    `upload_dir` is any fsspec address. `syncer` is "auto" (by fsspec), None (no copying), a command with `{source}` and
+    `{target}`, or a function of both. `sync_period` is in seconds; copies are also made at the end.
+    """
+
+    upload_dir: str | None = None
+    syncer: Any = "auto"
+    sync_period: float = 300.0
+    sync_on_checkpoint: bool = True
+    sync_artifacts: bool = True
+
+
+@dataclass
+class RunConfig:
+    """Where an experiment's files are, when it ends, and who is told.
+
+    `storage_path` is a directory or an fsspec address, `~/kernel_results` by default; files are in the folder `name` of
+    it. `stop` is a dict of thresholds, a function, a `Stopper` or a list of these. `resume` is "AUTO" to go on with the
+    experiment of that name if there is one, True if there must be one, False (the default) to begin anew.
+    """
+
+    name: str | None = None
+    storage_path: str | None = None
+    failure_config: FailureConfig = field(default_factory=FailureConfig)
+    checkpoint_config: CheckpointConfig = field(default_factory=CheckpointConfig)
+    sync_config: SyncConfig = field(default_factory=SyncConfig)
+    callbacks: Sequence[Any] | None = None
+    progress_reporter: Any = None
+    stop: Any = None
+    verbose: int | None = None
+    log_to_file: Any = False
+    resume: bool | str = False
+    local_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        self.failure_config = self.failure_config or FailureConfig()
+        self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
+        self.sync_config = self.sync_config or SyncConfig()
+        if isinstance(self.failure_config, dict):
+            self.failure_config = FailureConfig(**self.failure_config)

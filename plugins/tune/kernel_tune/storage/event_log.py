@@ -1,0 +1,69 @@
+"""The log of an experiment: everything that came in, one record after the other, so that it can be done again.
+
+A record is its length and checksum (CRC-32), and then bytes made by cloudpickle. Records are only added; one that was
+cut in half by a kill ends the log, and is cut off when the log is opened again.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import cloudpickle
+
+_HEADER = struct.Struct("<II")
+
+
+class EventLog:
+    """The log in a file, for adding. What is after `keep` bytes is cut off."""
+
+    def __init__(self, path: str, keep: int | None = None) -> None:
+        self.path = path
+        self._file = open(path, "ab")  # noqa: SIM115 - closed by `close`
+        if keep is not None:
+            self._file.truncate(keep)
+            self._file.seek(keep)
+        self.size = self._file.tell()
+
+    def add(self, record: Any) -> None:
+        """Add a record. It is the system's at once: only the end of the machine could lose it."""
+        data = dump(record)
+        self._file.write(_HEADER.pack(len(data), zlib.crc32(data)) + data)
+        self._file.flush()
+        self.size += _HEADER.size + len(data)
+
+    def sync(self) -> None:
+        """Have everything on the disk."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read(path: str, offset: int = 0) -> Iterator[tuple[int, Any]]:
+    """Yield each whole record of a log from `offset` on, and where the next begins."""
+    with open(path, "rb") as file:
+        file.seek(offset)
+        while True:
+            header = file.read(_HEADER.size)
+            if len(header) < _HEADER.size:
+                return
+            length, checksum = _HEADER.unpack(header)
+            data = file.read(length)
+            if len(data) < length or zlib.crc32(data) != checksum:
+                return
+            offset += _HEADER.size + length
+            yield offset, pickle.loads(data)
+
+
+def dump(value: Any) -> bytes:
+    """Return a value as bytes; by pickle where it can, as that is quicker."""
+    try:
+        return pickle.dumps(value, protocol=5)
+    except Exception:  # what only cloudpickle can: lambdas, classes of the main program
+        return bytes(cloudpickle.dumps(value, protocol=5))

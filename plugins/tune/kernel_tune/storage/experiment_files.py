@@ -1,0 +1,143 @@
+"""The files of an experiment's directory that say where it stands.
+
+- `experiment.log`: what came in (see `event_log`)
+- `experiment.pkl`: the state of everything that decides, and up to where of the log it is; written anew now and then
+- `experiment_state.json`: the same for people and other programs: trials, configurations, last results
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import cloudpickle
+
+from kernel_tune.errors import TuneError
+from kernel_tune.storage import event_log
+
+LOG_FILE = "experiment.log"
+SNAPSHOT_FILE = "experiment.pkl"
+STATE_FILE = "experiment_state.json"
+SETTINGS_FILE = "tuner.pkl"
+RESULTS_VARIABLE = "TUNE_RESULT_DIR"
+
+
+def results_directory() -> str:
+    """Return where experiments are by default."""
+    return os.path.expanduser(os.environ.get(RESULTS_VARIABLE) or "~/kernel_results")
+
+
+class ExperimentFiles:
+    """Writes and reads them. `directory` is the experiment's."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._log: event_log.EventLog | None = None
+
+    def path(self, name: str) -> str:
+        """Return the path of a file in the experiment's directory."""
+        return os.path.join(self.directory, name)
+
+    @property
+    def exist(self) -> bool:
+        """Whether an experiment was begun here."""
+        return os.path.exists(self.path(SNAPSHOT_FILE)) and os.path.exists(self.path(LOG_FILE))
+
+    def begin(self) -> None:
+        """Begin a new experiment: an earlier one in the same directory is forgotten (its trials' files stay)."""
+        os.makedirs(self.directory, exist_ok=True)
+        for name in (LOG_FILE, SNAPSHOT_FILE, STATE_FILE):
+            if os.path.exists(self.path(name)):
+                os.remove(self.path(name))
+        self._log = event_log.EventLog(self.path(LOG_FILE))
+
+    def go_on(self, offset: int) -> None:
+        """Add to the log of an earlier run from `offset` on."""
+        self._log = event_log.EventLog(self.path(LOG_FILE), offset)
+
+    def add(self, record: Any) -> None:
+        """Add to the log."""
+        assert self._log is not None
+        self._log.add(record)
+
+    @property
+    def log_size(self) -> int:
+        """The length of the log in bytes."""
+        return self._log.size if self._log is not None else 0
+
+    def records(self, offset: int) -> Iterator[tuple[int, Any]]:
+        """Yield the records of the log from `offset` on, and where the next begins."""
+        return event_log.read(self.path(LOG_FILE), offset)
+
+    def write_snapshot(self, state: dict[str, Any]) -> None:
+        """Write the state that belongs to the present end of the log. Raises TuneError if it can't be pickled."""
+        assert self._log is not None
+        self._log.sync()
+        try:
+            data = cloudpickle.dumps({"offset": self._log.size, **state}, protocol=5)
+        except Exception as error:
+            raise TuneError(f"the state of the experiment can't be pickled: {error}") from error
+        write_whole(self.path(SNAPSHOT_FILE), data)
+
+    def read_snapshot(self) -> dict[str, Any]:
+        """Return what `write_snapshot` has written, with the `offset` in the log. Raises TuneError if it can't."""
+        path = self.path(SNAPSHOT_FILE)
+        try:
+            with open(path, "rb") as file:
+                value: dict[str, Any] = pickle.load(file)
+            return value
+        except FileNotFoundError:
+            raise TuneError(f"no experiment to resume is in {self.directory}: {SNAPSHOT_FILE} is not there") from None
+        except Exception as error:
+            raise TuneError(
+                f"{path} can't be read ({type(error).__name__}: {error}): it needs the same modules as the program "
+                "that wrote it"
+            ) from error
+
+    def write_settings(self, settings: dict[str, Any]) -> bool:
+        """Write what a tuner was made with, for `Tuner.restore`; return False if that can't be pickled."""
+        try:
+            write_whole(self.path(SETTINGS_FILE), cloudpickle.dumps(settings, protocol=5))
+        except Exception:  # whatever a user's object raises when it is pickled
+            return False
+        return True
+
+    def read_settings(self) -> dict[str, Any]:
+        """Return what `write_settings` has written, nothing if that could not be or can't be read."""
+        try:
+            with open(self.path(SETTINGS_FILE), "rb") as file:
+                value: dict[str, Any] = pickle.load(file)
+            return value
+        except Exception:  # of another program, or not there
+            return {}
+
+    def write_state(self, state: dict[str, Any]) -> None:
+        """Write the state for people."""
+        text = json.dumps(state, default=str)
+        write_whole(self.path(STATE_FILE), text.encode())
+
+    def close(self) -> None:
+        """Have everything on the disk."""
+        if self._log is not None:
+            self._log.sync()
+            self._log.close()
+            self._log = None
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Write a file at one stroke: after a kill it is the old one or the new one."""
+    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path) or ".")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise

@@ -1,0 +1,163 @@
+"""Copies of an experiment elsewhere: at any fsspec address, by a command, or by a function."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernel_tune.callbacks import Callback
+from kernel_tune.errors import TuneError
+from kernel_tune.storage.experiment_files import LOG_FILE, SNAPSHOT_FILE, results_directory
+from kernel_tune.trial import Trial
+
+_log = logging.getLogger("kernel.tune")
+
+Copy = Callable[[str, str], Any]
+"""Makes `target` hold what `source` does; both are directories, one of them an address."""
+
+
+def is_remote(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is an address such as `s3://bucket/folder`."""
+    return "://" in os.fspath(path)
+
+
+def copy_by_fsspec(source: str, target: str) -> None:
+    """Copy what is new or has changed in size or is younger; one of the two is an address."""
+    import fsspec  # here: experiments that stay here do not need it
+
+    if is_remote(target):
+        filesystem, root = fsspec.core.url_to_fs(target)
+        there = _listing(filesystem, root)
+        for path, relative in _files(source):
+            stat = os.stat(path)
+            known = there.get(relative)
+            if known is None or known[0] != stat.st_size or known[1] is None or known[1] < stat.st_mtime:
+                remote = f"{root.rstrip('/')}/{relative}"
+                filesystem.makedirs(os.path.dirname(remote), exist_ok=True)
+                filesystem.put_file(path, remote)
+        return
+    filesystem, root = fsspec.core.url_to_fs(source)
+    if not filesystem.exists(root):
+        raise TuneError(f"nothing is at {source}")
+    filesystem.invalidate_cache()
+    for remote in filesystem.find(root):
+        path = os.path.join(target, os.path.relpath(remote, root))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        filesystem.get_file(remote, path)
+
+
+def _listing(filesystem: Any, root: str) -> dict[str, tuple[int, float | None]]:
+    filesystem.invalidate_cache()
+    try:
+        found = filesystem.find(root, detail=True)
+    except FileNotFoundError:
+        return {}
+    listing = {}
+    for path, info in found.items():
+        changed = info.get("mtime") or info.get("LastModified") or info.get("last_modified") or info.get("created")
+        if hasattr(changed, "timestamp"):
+            changed = changed.timestamp()
+        listing[os.path.relpath(path, root)] = (int(info.get("size") or 0), changed)
+    return listing
+
+
+def _files(folder: str) -> list[tuple[str, str]]:
+    """Return path and relative path of all files; those that say where an experiment stands come last."""
+    found = []
+    for directory, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if not name.startswith("."):
+                path = os.path.join(directory, name)
+                found.append((path, os.path.relpath(path, folder)))
+    return sorted(found, key=lambda each: (each[1] == SNAPSHOT_FILE, each[1] == LOG_FILE, each[1]))
+
+
+def make_copy(syncer: Any) -> Copy | None:
+    """Return what copies, of what users give: "auto", a command with `{source}` and `{target}`, a function, or None.
+
+    Raises ValueError for a command without the two places.
+    """
+    if syncer in (None, False):
+        return None
+    if syncer in ("auto", True):
+        return copy_by_fsspec
+    if isinstance(syncer, str):
+        if "{source}" not in syncer or "{target}" not in syncer:
+            raise ValueError(f"the sync command {syncer!r} must contain {{source}} and {{target}}")
+        return lambda source, target: _run_command(syncer, source, target)
+    if hasattr(syncer, "sync_up"):
+        return lambda source, target: (
+            syncer.sync_up(source, target) if is_remote(target) else syncer.sync_down(source, target)
+        )
+    if callable(syncer):
+        return syncer  # type: ignore[no-any-return]
+    raise ValueError(
+        f"a syncer is 'auto', a command with {{source}} and {{target}}, a function or None, not {syncer!r}"
+    )
+
+
+def _run_command(template: str, source: str, target: str) -> None:
+    command = template.format(source=shlex.quote(source), target=shlex.quote(target))
+    result = subprocess.run(command, shell=True, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise TuneError(f"the sync command ended with {result.returncode}: {command}\n{result.stderr.strip()}")
+
+
+class SyncCallback(Callback):
+    """Copies an experiment's directory now and then, and at the end, without holding the experiment up.
+
+    A copy that fails is logged and tried again with the next; the last one raises.
+    """
+
+    def __init__(
+        self, source: str, target: str, copy: Copy, period: float = 300.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.source = source
+        self.target = target
+        self._copy = copy
+        self._period = period
+        self._clock = clock
+        self._last = clock()
+        self._thread: threading.Thread | None = None
+
+    def on_step_end(self, iteration: int, trials: Sequence[Trial], **info: Any) -> None:
+        """Begin a copy when it is time, unless one is being made."""
+        if self._clock() - self._last >= self._period and (self._thread is None or not self._thread.is_alive()):
+            self._last = self._clock()
+            self._thread = threading.Thread(target=self._try, name="sync", daemon=True)
+            self._thread.start()
+
+    def _try(self) -> None:
+        try:
+            self._copy(self.source, self.target)
+        except Exception as error:  # the experiment goes on
+            _log.warning("%s could not be copied to %s: %s", self.source, self.target, error)
+
+    def after_end(self) -> None:
+        """Make the last copy, when all files are written."""
+        if self._thread is not None:
+            self._thread.join()
+        self._copy(self.source, self.target)
+
+
+def fetch_experiment(address: str, into: str | None = None) -> str:
+    """Copy an experiment from an address to a local directory; return that."""
+    target = into or os.path.join(results_directory(), address.rstrip("/").rsplit("/", 1)[-1])
+    os.makedirs(target, exist_ok=True)
+    copy_by_fsspec(address, target)
+    return target
+
+
+def exists(address: str) -> bool:
+    """Return whether an experiment that can be resumed is at an address."""
+    import fsspec  # see above
+
+    filesystem, root = fsspec.core.url_to_fs(address)
+    return all(filesystem.exists(f"{root.rstrip('/')}/{name}") for name in (LOG_FILE, SNAPSHOT_FILE))

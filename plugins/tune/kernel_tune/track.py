@@ -1,0 +1,41 @@
+"""The reporting calls of the first releases, as one module: `track.log(score=1)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel_tune.trainable import session as _session
+
+
+def log(**metrics: Any) -> None:
+    """Report every keyword as a metric of the running trial; values of any type."""
+    _session.report(metrics)
+
+
+def trial_dir() -> str | None:
+    """Return the directory of the running trial, None outside of one."""
+    return _session.get_trial_dir()
+
+
+logdir = trial_dir
+
+
+def trial_name() -> str | None:
+    """Return the name of the running trial, None outside of one."""
+    return _session.get_trial_name()
+
+
+def trial_id() -> str | None:
+    """Return the id of the running trial, None outside of one."""
+    return _session.get_trial_id()
+
+
+def init(*args: Any, **kwargs: Any) -> None:
+    """Nothing is to be done: a trial begins by itself."""
+
+
+def shutdown() -> None:
+    """Take the running trial out of the context: what this thread reports from now on goes nowhere."""
+    current = _session.current()
+    if current is not None:
+        _session.leave(current)

@@ -1,0 +1,186 @@
+"""The process of a trial: it carries out orders, and is the only place where a user's trainable runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from typing import Any
+
+import kernel
+from kernel_tune.result import DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION, Result, look_up
+from kernel_tune.storage.checkpoint import Checkpoint, directory_name, pack, publish, unpack
+from kernel_tune.trainable.function import FunctionTrainable, text_of
+from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
+from kernel_tune.trainable.place import Place
+from kernel_tune.trainable.trainable import Trainable
+
+
+class TrialActor:
+    """Runs one trial at a time; where the trainable allows it, one after the other."""
+
+    def __init__(self) -> None:
+        self._trainable: Trainable | None = None
+        self._skip = 0
+        self._node = kernel.get_runtime_context().get_node_id()
+
+    def run(self, order: Order) -> Answer:
+        """Carry out an order. What the user's code raises is in the answer."""
+        answer = Answer()
+        try:
+            if order.setup is not None and not self._become(order.setup):
+                answer.refused = "the trainable did not take another configuration: reset_config() returned False"
+                return answer
+            assert self._trainable is not None
+            if order.setup is not None:
+                self._skip = order.skip
+                answer.process = (order.setup.place.node_ip, os.getpid())
+            if order.restore is not None:
+                self._restore(order.restore)
+            if order.trains:
+                self._train(order, answer)
+            else:
+                self._catch_up(order)
+            if order.save:
+                answer.state = self._save(in_memory=order.save == "memory", order=order)
+        except Exception as error:
+            answer.error = text_of(error)
+        return answer
+
+    def export(self, formats: list[str]) -> dict[str, str]:
+        """Export the model into the trial's directory; return a path for each format."""
+        assert self._trainable is not None
+        return self._trainable.export_model(formats)
+
+    def stop(self) -> None:
+        """Clean up; the process ends with its handle."""
+        if self._trainable is not None:
+            self._trainable.stop()
+
+    # -- becoming a trial ------------------------------------------------------------------------------------------
+
+    def _become(self, setup: Setup) -> bool:
+        place = setup.place
+        Place.set_current(place)
+        if setup.changes_directory:
+            os.environ.setdefault("TUNE_ORIG_WORKING_DIR", os.getcwd())
+            os.chdir(place.directory)
+        if self._trainable is not None:
+            return self._trainable.reset(setup.config, place)
+        trainable = kernel.get(setup.trainable) if isinstance(setup.trainable, kernel.ObjectRef) else setup.trainable
+        self._trainable = trainable(setup.config)
+        self._trainable._tune_place = place
+        if not self._trainable.config:  # of a class whose __init__ does not call ours
+            self._trainable.config = setup.config
+        return True
+
+    def _restore(self, saved: Saved) -> None:
+        trainable = self._trainable
+        assert trainable is not None
+        data = kernel.get(saved.data) if isinstance(saved.data, kernel.ObjectRef) else saved.data
+        path = saved.path
+        if path and data is not None and not os.path.isdir(path):
+            path = os.path.join(trainable.logdir, directory_name(saved.iteration))
+            temporary = tempfile.mkdtemp(prefix=".checkpoint_", dir=trainable.logdir)
+            unpack(data, temporary)
+            publish(temporary, path)
+        if isinstance(trainable, FunctionTrainable):
+            trainable.start_from(Checkpoint(path))
+            trainable.count_from(saved.iteration)
+        elif path:
+            trainable.restore(path)
+        else:
+            trainable.restore_from_object(data)
+
+    # -- training --------------------------------------------------------------------------------------------------
+
+    def _train(self, order: Order, answer: Answer) -> None:
+        """Train until there is something to decide, or the time of a slice is over."""
+        assert self._trainable is not None
+        end = time.monotonic() + order.slice_seconds
+        if isinstance(self._trainable, FunctionTrainable):
+            self._trainable.be_strict(order.strict)
+        while not answer.ended:
+            if not self._do_iteration(order, answer):
+                return
+            if answer.results and (order.strict or time.monotonic() >= end):
+                return
+
+    def _catch_up(self, order: Order) -> None:
+        """Do the iterations whose results are known already, and none more."""
+        while self._skip > 0:
+            answer = Answer()
+            self._do_iteration(order, answer)
+            if answer.ended:
+                return
+
+    def _do_iteration(self, order: Order, answer: Answer) -> bool:
+        """Do one iteration; return False when nothing more is to be had now."""
+        trainable = self._trainable
+        assert trainable is not None
+        directory: str | None = None
+        if isinstance(trainable, FunctionTrainable):
+            if answer.results and not trainable.has_more:
+                return False
+            report = trainable.next_report(order.patience_seconds)
+            if report is None:
+                answer.ended = trainable.is_over
+                return False
+            result, directory = report
+        else:
+            result = trainable.train()
+        if self._skip > 0:
+            self._skip -= 1
+            return True
+        self._take(result, directory, order, answer)
+        return True
+
+    def _take(self, result: Result, directory: str | None, order: Order, answer: Answer) -> None:
+        trainable = self._trainable
+        assert trainable is not None
+        answer.ended = bool(result.get(DONE)) or _is_reached(order.stop, result)
+        result[DONE] = answer.ended
+        iteration = int(result[TRAINING_ITERATION])
+        if directory is not None:
+            answer.saved.append((len(answer.results), self._sent(Saved(iteration, directory), order)))
+        elif not isinstance(trainable, FunctionTrainable) and (
+            result.get(SHOULD_CHECKPOINT)
+            or (order.checkpoint_every and iteration % order.checkpoint_every == 0)
+            or (answer.ended and order.checkpoint_at_end)
+        ):
+            answer.saved.append((len(answer.results), self._save(in_memory=False, order=order)))
+        answer.results.append(result)
+
+    def _save(self, in_memory: bool, order: Order) -> Saved | None:
+        """Save the state. A function saves itself: what it saved last is what there is."""
+        trainable = self._trainable
+        assert trainable is not None
+        if isinstance(trainable, FunctionTrainable):
+            return None
+        if in_memory:
+            return Saved(trainable.iteration, data=trainable.save_to_object())
+        home = trainable.logdir
+        temporary = tempfile.mkdtemp(prefix=".checkpoint_", dir=home)
+        try:
+            trainable.save(temporary)
+            path = publish(temporary, os.path.join(home, directory_name(trainable.iteration)))
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        trainable.checkpoint_is_there(path)
+        return self._sent(Saved(trainable.iteration, path), order)
+
+    def _sent(self, saved: Saved, order: Order) -> Saved:
+        """Return the checkpoint with its files, where the runner is on another machine."""
+        if order.knows_node and order.knows_node != self._node:
+            saved.data = pack(saved.path)
+        return saved
+
+
+def _is_reached(stop: dict[str, float], result: Result) -> bool:
+    for key, threshold in stop.items():
+        value: Any = look_up(result, key)
+        if value is not None and value >= threshold:
+            return True
+    return False

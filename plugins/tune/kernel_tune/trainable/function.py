@@ -1,0 +1,219 @@
+"""Functions as trainables: the function runs on a thread of the trial's process, and reports as it goes."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from kernel_tune.errors import CheckpointError
+from kernel_tune.result import DONE, Result
+from kernel_tune.storage.checkpoint import Checkpoint
+from kernel_tune.trainable import session
+from kernel_tune.trainable.place import Place
+from kernel_tune.trainable.trainable import Trainable
+
+_OUR_FILES = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_GRACE_SECONDS = 5.0
+"""How long a function that was told to stop may take to leave its report."""
+
+
+class StatusReporter:
+    """The second argument of functions of two: `reporter(score=1)` reports, `done=True` ends the trial."""
+
+    def __init__(self, place: Place | None = None) -> None:
+        self._place = place
+
+    def __call__(self, _metric: Any = None, /, **metrics: Any) -> None:
+        """Report metrics. Raises StopIteration when the trial is to stop."""
+        session.report(_metric, **metrics)
+
+    @property
+    def logdir(self) -> str | None:
+        """The trial's directory."""
+        return self._place.directory if self._place else session.get_trial_dir()
+
+    @property
+    def trial_name(self) -> str | None:
+        """The trial's name."""
+        return self._place.trial_name if self._place else session.get_trial_name()
+
+    @property
+    def trial_id(self) -> str | None:
+        """The trial's id."""
+        return self._place.trial_id if self._place else session.get_trial_id()
+
+
+class FunctionTrainable(Trainable):
+    """A trainable whose iterations are the reports of a function. Made by `wrap_function`."""
+
+    function: ClassVar[Callable[..., Any]]
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Nothing is begun before the first iteration: a checkpoint may be given until then."""
+        self._session: session.Session | None = None
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._strict = False
+        self._start: Checkpoint | None = None
+
+    # -- by the runner ---------------------------------------------------------------------------------------------
+
+    def be_strict(self, strict: bool) -> None:
+        """Say whether the function waits after each report until the next one is asked for."""
+        self._strict = strict
+        if self._session is not None:
+            self._session.strict = strict
+
+    def next_report(self, timeout: float) -> session.Report | None:
+        """Return the next report; None when there was none for `timeout` seconds, or the function has ended.
+
+        Raises what the function raised.
+        """
+        self._begin()
+        assert self._session is not None
+        report = self._session.take(timeout)
+        if report is None and self._session.is_over and self._failure is not None:
+            raise self._failure
+        return report
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a report can be had without waiting."""
+        return self._session is not None and self._session.has_more
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the function has ended and all of its reports were read."""
+        return self._session is not None and self._session.is_over and self._failure is None
+
+    def start_from(self, checkpoint: Checkpoint) -> None:
+        """Have the function find this checkpoint when it asks for one."""
+        self._start = checkpoint
+
+    def count_from(self, iteration: int) -> None:
+        """Number the reports from what a checkpoint had."""
+        self._iteration = self._restored_at = iteration
+
+    # -- as a trainable --------------------------------------------------------------------------------------------
+
+    def train(self) -> Result:
+        """Wait for the function's next report and return it; `done` is true in one after its last."""
+        while True:
+            report = self.next_report(timeout=60.0)
+            if report is not None:
+                self._last = report[0]
+                return report[0]
+            if self.is_over:
+                return {**getattr(self, "_last", {}), DONE: True}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Raise: only the function can say what its state is."""
+        raise CheckpointError(
+            f"function {type(self).__name__}() can't be saved from outside: have it report(metrics, checkpoint=...), "
+            "or use a Trainable class"
+        )
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """A function always takes another configuration: it starts again. False if it did not stop in time."""
+        if not self._end():
+            return False
+        self.setup(new_config)
+        return True
+
+    def cleanup(self) -> None:
+        """Have the function leave its next report."""
+        self._end()
+
+    # -- the thread ------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        current = self._session
+        if current is None:
+            current = self._session = session.Session(self._tune_place, self.fill_in, self._start)
+            current.strict = self._strict
+            self._thread = threading.Thread(target=self._run, args=(current,), name="trial", daemon=True)
+            self._thread.start()
+        elif self._strict:
+            current.go_on()
+
+    def _run(self, current: session.Session) -> None:
+        session.enter(current)
+        try:
+            _call(type(self).function, self.config, self._tune_place, current)
+        except StopIteration:
+            pass
+        except BaseException as error:
+            self._failure = _without_our_frames(error)
+        finally:
+            session.leave(current)
+            current.end()
+
+    def _end(self) -> bool:
+        if self._session is None or self._thread is None:
+            return True
+        self._session.stop()
+        self._thread.join(_GRACE_SECONDS)
+        return not self._thread.is_alive()
+
+
+def _call(function: Callable[..., Any], config: dict[str, Any], place: Place, current: session.Session) -> None:
+    parameters = inspect.signature(function).parameters
+    if "checkpoint_dir" in parameters:
+        path = current.checkpoint.path if current.checkpoint is not None else None
+        value = function(config, checkpoint_dir=path)
+    elif _takes_reporter(function):
+        value = function(config, StatusReporter(place))
+    elif parameters:
+        value = function(config)
+    else:
+        value = function()
+    if inspect.isgenerator(value):
+        for item in value:
+            session.report(item)
+    elif isinstance(value, dict):
+        if value:
+            session.report(value)
+    elif value is not None:
+        session.report(value)
+
+
+def _takes_reporter(function: Callable[..., Any]) -> bool:
+    """Whether a function has a second positional parameter without a default, or one named `reporter`."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [each for each in inspect.signature(function).parameters.values() if each.kind in kinds]
+    return len(positional) > 1 and (
+        positional[1].default is inspect.Parameter.empty or positional[1].name in ("reporter", "status_reporter")
+    )
+
+
+def _without_our_frames(error: BaseException) -> BaseException:
+    """Return the error with the traceback beginning in the user's function."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return error.with_traceback(trace or error.__traceback__)
+
+
+def wrap_function(function: Callable[..., Any], name: str | None = None) -> type[FunctionTrainable]:
+    """Return the trainable class of a function of `config`, of `config` and a reporter, or of no argument."""
+    parameters = inspect.signature(function).parameters.values()
+    required = [each for each in parameters if each.default is each.empty and each.kind in (0, 1)]
+    if len(required) > 2:
+        raise TypeError(
+            f"trainable {name or function.__name__}() needs {len(required)} arguments: a trainable is a function of "
+            "config, or of config and a reporter (use tune.with_parameters for others)"
+        )
+    namespace = {"function": staticmethod(function), "__module__": getattr(function, "__module__", __name__)}
+    return type(name or getattr(function, "__name__", type(function).__name__), (FunctionTrainable,), namespace)
+
+
+def text_of(error: BaseException) -> str:
+    """Return the traceback of an error of the user's code, as text; it begins with the user's first line."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OUR_FILES):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()

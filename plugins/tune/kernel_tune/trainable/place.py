@@ -1,0 +1,44 @@
+"""Where a trainable runs, and as which trial."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+
+@dataclass
+class Place:
+    """The trial that a process runs. `logdir` is its directory; "" stands for one that is made when it is needed."""
+
+    trial_id: str | None = None
+    trial_name: str | None = None
+    experiment_name: str | None = None
+    logdir: str = ""
+    resources: Any = None
+    upload_dir: str = ""
+    """Where the experiment's files are copied to, if anywhere."""
+    node_ip: str = "127.0.0.1"
+    hostname: str = field(default_factory=socket.gethostname)
+
+    _current: ClassVar[Place | None] = None
+
+    @property
+    def directory(self) -> str:
+        """The trial's directory, which is there."""
+        if not self.logdir:
+            self.logdir = tempfile.mkdtemp(prefix="kernel_tune_")
+        os.makedirs(self.logdir, exist_ok=True)
+        return self.logdir
+
+    @classmethod
+    def current(cls) -> Place | None:
+        """Return the place of trainables that are being made in this process, None outside of an experiment."""
+        return cls._current
+
+    @classmethod
+    def set_current(cls, place: Place | None) -> None:
+        """Say where trainables are made from now on."""
+        cls._current = place

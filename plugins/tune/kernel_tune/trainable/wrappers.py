@@ -1,0 +1,103 @@
+"""Trainables with more given to them: large objects, resources."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+import kernel
+from kernel_tune.trainable.function import wrap_function
+from kernel_tune.trainable.trainable import Trainable
+
+_pinned: dict[bytes, kernel.ObjectRef] = {}
+
+
+def with_parameters(trainable: Any, **parameters: Any) -> Any:
+    """Return a trainable whose function (or `setup`) gets these as further keyword arguments.
+
+    Each is put into the object store once, and read from there by every trial: for data sets, models.
+    """
+    references = {name: kernel.put(value) for name, value in parameters.items()}
+    if inspect.isclass(trainable) and issubclass(trainable, Trainable):
+        return _class_with(trainable, references)
+    if not callable(trainable):
+        raise TypeError(f"with_parameters() takes a function or a tune.Trainable class, not {trainable!r}")
+    known = inspect.signature(trainable).parameters
+    variable = any(each.kind is each.VAR_KEYWORD for each in known.values())
+    for name in references:
+        if name not in known and not variable:
+            raise TypeError(f"{getattr(trainable, '__name__', trainable)}() has no parameter {name!r} to be given")
+
+    @functools.wraps(trainable)
+    def function(config: dict[str, Any]) -> Any:
+        values = {name: kernel.get(reference) for name, reference in references.items()}
+        return trainable(config, **values)
+
+    function.__signature__ = inspect.signature(lambda config: None)  # type: ignore[attr-defined]
+    function.default_resource_request = getattr(trainable, "default_resource_request", None)  # type: ignore[attr-defined]
+    return function
+
+
+def _class_with(trainable: type[Trainable], references: dict[str, kernel.ObjectRef]) -> type[Trainable]:
+    class WithParameters(trainable):  # type: ignore[misc, valid-type]
+        def setup(self, config: dict[str, Any]) -> None:
+            values = {name: kernel.get(reference) for name, reference in references.items()}
+            super().setup(config, **values)
+
+    WithParameters.__name__ = trainable.__name__
+    WithParameters.__qualname__ = trainable.__qualname__
+    return WithParameters
+
+
+def with_resources(trainable: Any, resources: Any) -> Any:
+    """Return a trainable whose trials need these resources.
+
+    `resources` is a dict such as `{"cpu": 2, "gpu": 0.5}`, a `PlacementGroupFactory`, or a function of the
+    configuration that returns one of these.
+    """
+    base = trainable if inspect.isclass(trainable) and issubclass(trainable, Trainable) else wrap_function(trainable)
+
+    class WithResources(base):  # type: ignore[misc, valid-type]
+        @classmethod
+        def default_resource_request(cls, config: dict[str, Any]) -> Any:
+            return resources(config) if callable(resources) else resources
+
+    WithResources.__name__ = base.__name__
+    WithResources.__qualname__ = base.__qualname__
+    return WithResources
+
+
+def pin_in_object_store(value: Any) -> kernel.ObjectRef:
+    """Put a value into the object store, to stay as long as the program; return its reference, for closures."""
+    reference = kernel.put(value)
+    _pinned[reference.binary()] = reference
+    return reference
+
+
+def get_pinned_object(reference: kernel.ObjectRef) -> Any:
+    """Return the value that `pin_in_object_store` has put; any process."""
+    return kernel.get(reference)
+
+
+def validate_save_restore(trainable: type[Trainable], config: dict[str, Any] | None = None,
+                          num_gpus: float = 0, use_object_store: bool = False) -> bool:  # fmt: skip
+    """Train, save, restore in another process and train on; return True, or raise what goes wrong.
+
+    `use_object_store` goes by way of an object in memory, as pausing a trial does, in place of files.
+    """
+    actor = kernel.remote(trainable).options(num_gpus=num_gpus)
+    first = actor.remote(config or {})
+    before = [kernel.get(first.train.remote()) for _ in range(3)][-1]
+    second = actor.remote(config or {})
+    if use_object_store:
+        kernel.get(second.restore_from_object.remote(first.save_to_object.remote()))
+    else:
+        kernel.get(second.restore.remote(first.save.remote()))
+    after = kernel.get(second.train.remote())
+    for key in ("training_iteration", "experiment_id"):
+        wanted = before[key] + 1 if key == "training_iteration" else before[key]
+        if after[key] != wanted:
+            raise ValueError(f"{trainable.__name__} did not keep {key}: {after[key]!r} after a restore, not {wanted!r}")
+    kernel.get([first.stop.remote(), second.stop.remote()])
+    return True

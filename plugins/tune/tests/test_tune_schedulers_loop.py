@@ -1,0 +1,139 @@
+"""Schedulers under the real trial loop: populations and brackets fill up however little room there is."""
+
+from __future__ import annotations
+
+import pytest
+from kernel_tune import search_space
+from kernel_tune.execution.generation import SearchGenerator, TrialMaker
+from kernel_tune.execution.instructions import Load, Save, Start
+from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.resources import make_request
+from kernel_tune.execution.spec import ExperimentSpec
+from kernel_tune.schedulers import (
+    DistributeResources,
+    HyperBandForBOHB,
+    HyperBandScheduler,
+    MedianStoppingRule,
+    PopulationBasedTraining,
+    PopulationBasedTrainingReplay,
+    ResourceChangingScheduler,
+)
+from kernel_tune.schedulers.pbt_policy import Exploit
+from kernel_tune.searchers import BasicVariantGenerator
+from kernel_tune.trainable.orders import Answer, Saved
+from kernel_tune.trial import Trial
+
+
+class Play:
+    """Carries out what the loop says: a trial reports its `x` at every iteration, and its state is the iteration."""
+
+    def __init__(self, scheduler, cpus, samples, length, searcher=None):
+        spec = ExperimentSpec(
+            "play", "body", "/nowhere", space={"x": search_space.uniform(0, 1)}, num_samples=samples, metric="score",
+            mode="max", is_function=False, resources={"cpu": 1},
+        )  # fmt: skip
+        scheduler.set_search_properties("score", "max")
+        searcher = searcher or BasicVariantGenerator(random_state=1)
+        self.loop = TrialLoop([spec], SearchGenerator(searcher, spec, TrialMaker(5)), scheduler)
+        self.length = length
+        self.iterations, self.seen, self.asked = {}, {}, {}
+        self.carry_out(self.loop.set_capacity({"CPU": cpus}))
+
+    def carry_out(self, instructions):
+        for each in instructions:
+            if isinstance(each, (Start, Load)):
+                self.iterations[each.trial.trial_id] = each.state.iteration if each.state else 0
+            if hasattr(each, "trial"):
+                self.asked[each.trial.trial_id] = each
+        self.loop.validate()
+
+    def step(self):
+        trial = self.loop.find(next(iter(self.loop.outstanding)))
+        name = trial.trial_id
+        if isinstance(self.asked[name], Save):
+            answer = Answer(state=Saved(self.iterations[name], path="there"))
+        else:
+            at = self.iterations[name] = self.iterations[name] + 1
+            self.seen.setdefault(name, []).append(trial.config["x"])
+            result = {"training_iteration": at, "score": trial.config["x"], "done": at >= self.length}
+            answer = Answer(results=[result], ended=at >= self.length)
+        self.carry_out(self.loop.on_answer(name, answer))
+
+    def run(self, steps=5000):
+        while steps and not self.loop.is_finished:
+            assert not self.loop.is_stuck, self.loop.why_stuck()
+            self.step()
+            steps -= 1
+        return self
+
+
+def pbt(**arguments):
+    arguments = {"hyperparam_mutations": {"x": search_space.uniform(0, 1)}, **arguments}
+    return PopulationBasedTraining("training_iteration", perturbation_interval=2, **arguments)
+
+
+@pytest.mark.parametrize("cpus", [1, 3, 20])
+@pytest.mark.parametrize("synch", [False, True])
+def test_a_whole_population_takes_turns(cpus, synch):
+    play = Play(pbt(synch=synch, quantile_fraction=0), cpus, samples=6, length=9)
+    for _ in range(500):
+        if len(play.loop.trials) == 6 and all(trial.results >= 2 for trial in play.loop.trials):
+            break
+        play.step()
+    assert max(trial.results for trial in play.loop.trials) <= 4, "nobody runs ahead while others have not begun"
+    assert all(trial.is_finished for trial in play.run().loop.trials)
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 20])
+def test_brackets_are_filled_before_they_are_halved(cpus):
+    play = Play(HyperBandForBOHB(max_t=9), cpus, samples=9, length=20).run()
+    assert sorted(trial.results for trial in play.loop.trials) == [1] * 6 + [3] * 2 + [9]
+    best = max(play.loop.trials, key=lambda trial: trial.config["x"])
+    assert best.results == 9
+    play = Play(HyperBandScheduler(max_t=9), cpus, samples=30, length=20).run()
+    assert all(trial.is_finished for trial in play.loop.trials)
+
+
+def test_trials_go_on_from_the_states_of_better_ones():
+    play = Play(pbt(seed=2), 4, samples=4, length=20).run()
+    changed = [trial for trial in play.loop.trials if "@perturbed[x=" in trial.experiment_tag]
+    assert changed and all(trial.experiment_tag.count("@") == 1 for trial in changed)
+    assert all(len(set(play.seen[trial.trial_id])) > 1 for trial in changed)
+
+
+def test_a_schedule_is_replayed(tmp_path):
+    path = tmp_path / "pbt_policy_1.txt"
+    lines = [Exploit("1", "0", 3, 3, {"x": 0.1}, {"x": 0.2}), Exploit("2", "1", 5, 5, {"x": 0.2}, {"x": 0.4})]
+    path.write_text("".join(line.line() + "\n" for line in lines))
+    play = Play(PopulationBasedTrainingReplay(path), 1, samples=1, length=7).run()
+    assert list(play.seen.values()) == [[0.1] * 3 + [0.2] * 2 + [0.4] * 2]
+
+
+def test_the_searcher_hears_of_the_budgets():
+    heard = []
+
+    class Listening(BasicVariantGenerator):
+        def on_trial_result(self, trial_id, result):
+            heard.append((result["training_iteration"], result.get("hyperband_info")))
+
+    Play(HyperBandForBOHB(max_t=9), 3, samples=9, length=20, searcher=Listening(random_state=1)).run()
+    budgets = dict(heard)
+    assert budgets[1] == {"budget": 1} and budgets[2] is None and budgets[3] == {"budget": 3}
+
+
+def test_soft_stopped_trials_come_last():
+    rule = MedianStoppingRule("training_iteration", grace_period=2, hard_stop=False)
+    play = Play(rule, 3, samples=8, length=6).run()
+    assert all(trial.results == 6 for trial in play.loop.trials) and rule._out
+
+
+def test_what_is_free_is_divided():
+    play = Play(ResourceChangingScheduler(None, DistributeResources()), 8, samples=2, length=50).run(steps=30)
+    assert [trial.resources.cpu for trial in play.loop.trials] == [4, 4]
+    assert play.run().loop.is_finished
+
+
+def test_resources_may_be_asked_about_for_a_trial_that_is_not_there():
+    loop = Play(pbt(), 3, samples=1, length=5).loop
+    asked = [loop.has_resources_for_trial(Trial("t", resources=make_request({"cpu": cpus}))) for cpus in (2, 3)]
+    assert asked == [True, False], "one of three is in use"

@@ -1,0 +1,215 @@
+"""`Tuner`: results, restoring, budgets, copies elsewhere, the server, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel import tune
+from kernel.tune.searchers import Searcher, TPESearch
+from kernel.tune.server.client import TuneClient
+
+pytestmark = pytest.mark.usefixtures("session")
+
+
+def objective(config: dict[str, Any]) -> None:
+    for step in range(3):
+        tune.report({"score": -((config["x"] - 3) ** 2) - 1 / (1 + step)})
+
+
+def tuner(trainable: Any = objective, *, run: dict[str, Any] | None = None, **config: Any) -> tune.Tuner:
+    config = {"metric": "score", "mode": "max", "num_samples": 4, "seed": 3, "reuse_actors": True, **config}
+    return tune.Tuner(
+        trainable,
+        param_space={"x": tune.uniform(0, 6)},
+        tune_config=tune.TuneConfig(**config),
+        run_config=tune.RunConfig(verbose=0, **(run or {})),
+    )
+
+
+def test_results_of_a_search(results: Path) -> None:
+    grid = tuner(num_samples=12, search_alg=TPESearch(seed=1, n_initial_points=4)).fit()
+    best = grid.get_best_result()
+    assert len(grid) == 12 and grid.num_errors == 0
+    assert best.metrics["score"] == max(result.metrics["score"] for result in grid)
+    assert abs(best.config["x"] - 3) < 1.5
+    assert len(grid.get_dataframe()) == 12
+    assert Path(best.path, "result.json").exists()
+
+
+def test_a_seed_repeats_everything(results: Path) -> None:
+    first, second = (tuner(search_alg="tpe", deterministic=True).fit() for _ in range(2))
+    assert [each.config for each in first] == [each.config for each in second]
+    assert [Path(each.path).name for each in first] == [Path(each.path).name for each in second]
+
+
+def test_failed_trials_are_results_and_can_be_tried_again(results: Path, tmp_path: Path) -> None:
+    switch = tmp_path / "works"
+
+    def fickle(config: dict[str, Any]) -> None:
+        tune.report({"score": 1})
+        if config["x"] > 3 and not switch.exists():
+            raise ValueError("not yet")
+        tune.report({"score": 2})
+
+    grid = tuner(fickle, run={"name": "fickle"}).fit()
+    failed = [result for result in grid if result.error is not None]
+    assert 0 < len(failed) < 4 and all("not yet" in str(result.error) for result in failed)
+    switch.touch()
+    assert tune.Tuner.can_restore(str(results / "fickle"))
+    again = tune.Tuner.restore(str(results / "fickle"), fickle, resume_errored=True).fit()
+    assert again.num_errors == 0 and [each.metrics["score"] for each in again] == [2, 2, 2, 2]
+    for result in again:
+        lines = Path(result.path, "result.json").read_text().splitlines()
+        assert [json.loads(line)["score"] for line in lines] == [1, 2]
+
+
+def test_nothing_to_restore(results: Path) -> None:
+    with pytest.raises(tune.TuneError, match="no experiment to resume is in .*nowhere"):
+        tune.Tuner.restore(str(results / "nowhere"), objective)
+    with pytest.raises(ValueError, match="resume is True, but there is no experiment in .*nowhere"):
+        tuner(run={"name": "nowhere", "resume": True}).fit()
+    with pytest.raises(RuntimeError, match="no results yet"):
+        tuner().get_results()
+
+
+def test_a_time_budget_ends_everything(results: Path) -> None:
+    def forever(config: dict[str, Any]) -> None:
+        while True:
+            tune.report({"score": 1})
+            time.sleep(0.01)
+
+    began = time.monotonic()
+    grid = tuner(forever, num_samples=-1, time_budget_s=0.5, max_concurrent_trials=2).fit()
+    assert len(grid) == 2 and time.monotonic() - began < 30
+
+
+def test_a_copy_is_kept_elsewhere_and_resumed_from(results: Path, tmp_path: Path) -> None:
+    address = f"file://{tmp_path}/elsewhere"
+    grid = tuner(run={"name": "copied", "storage_path": address}).fit()
+    there = tmp_path / "elsewhere" / "copied"
+    for result in grid:
+        copy = there / Path(result.path).name / "result.json"
+        assert copy.read_bytes() == Path(result.path, "result.json").read_bytes()
+    assert tune.Tuner.can_restore(f"{address}/copied") and not tune.Tuner.can_restore(f"{address}/other")
+    (results / "copied").rename(results / "lost")
+    assert [each.config for each in tune.Tuner.restore(f"{address}/copied", objective).fit()] == [
+        each.config for each in grid
+    ]
+
+
+def test_copying_by_a_command(results: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    sync = tune.SyncConfig(upload_dir=str(target), syncer="cp -r {source} {target}")
+    tuner(run={"name": "mine", "sync_config": sync}).fit()
+    assert list(target.rglob("result.json"))
+    with pytest.raises(ValueError, match="must contain {source} and {target}"):
+        tuner(run={"sync_config": tune.SyncConfig(upload_dir=str(target), syncer="cp -r")}).fit()
+
+
+class Serving(tune.Callback):
+    """Does something with the server of an experiment as soon as a trial runs."""
+
+    def __init__(self, act: Any) -> None:
+        self._act = act
+        self.thread: threading.Thread | None = None
+        self.outcome: list[Any] = []
+
+    def setup(self, *args: Any, local_dir: str = "", **info: Any) -> None:
+        self._directory = local_dir
+
+    def on_trial_result(self, *args: Any, **info: Any) -> None:
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._run)
+            self.thread.start()
+
+    def _run(self) -> None:
+        token = Path(self._directory, "server.token").read_text()
+        self.outcome.append(self._act(token))
+
+
+def test_the_server_lists_adds_and_stops_trials(results: Path) -> None:
+    tune.register_trainable("other", objective)
+
+    def patient(config: dict[str, Any]) -> None:
+        while True:
+            tune.report({"score": 1})
+            time.sleep(0.01)
+
+    def act(token: str) -> Any:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen("http://127.0.0.1:14321/trials")
+        assert refused.value.code == 401
+        client = TuneClient("127.0.0.1", 14321, token)
+        first = client.get_all_trials()[0]
+        assert client.get_trial(first["id"])["status"] == "RUNNING"
+        with pytest.raises(tune.TuneError, match="there is no trial nobody"):
+            client.get_trial("nobody")
+        with pytest.raises(tune.TuneError, match="no trial was added: experiment 'bad' has no 'run'"):
+            client.add_trial("bad", {"config": {}})
+        (added,) = client.add_trial("added", {"run": "other", "config": {"x": 3}})
+        client.stop_trial(first["id"])
+        deadline = time.monotonic() + 60
+        while client.get_trial(added)["status"] != "TERMINATED":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        client.stop_experiment()
+        return added
+
+    serving = Serving(act)
+    trials = tune.run(
+        patient, num_samples=2, with_server=True, server_port=14321, callbacks=[serving], verbose=0, return_trials=True
+    )
+    assert serving.thread is not None
+    serving.thread.join()
+    (added,) = serving.outcome
+    by_id = {trial.trial_id: trial for trial in trials}
+    assert by_id[added].last_result["score"] == pytest.approx(-1 / 3) and len(trials) >= 3
+    assert all(str(trial.status) == "TERMINATED" for trial in trials)
+    assert not list(results.rglob("server.token"))
+
+
+def test_a_searcher_that_raises_is_named_and_the_experiment_can_go_on(results: Path, tmp_path: Path) -> None:
+    switch = tmp_path / "mended"
+
+    class Brittle(Searcher):
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            self.made = getattr(self, "made", 0) + 1
+            if self.made > 2 and not switch.exists():
+                raise ZeroDivisionError("of my own")
+            return {"x": self.made}
+
+    def run() -> Any:
+        return tune.run(
+            objective, name="brittle", search_alg=Brittle(), num_samples=4, verbose=0, resume="AUTO",
+            max_concurrent_trials=1, metric="score", mode="max",
+        )  # fmt: skip
+
+    with pytest.raises(tune.TuneError, match="Brittle raised ZeroDivisionError: of my own.*resume") as error:
+        run()
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+    switch.touch()
+    assert [trial.config["x"] for trial in run().trials] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_samples": 0.5}, "num_samples is 0.5"),
+        ({"mode": "best"}, "mode is 'best': it is 'min' or 'max'"),
+        ({"search_alg": "tpee"}, "there is no searcher 'tpee'; did you mean 'tpe'"),
+        ({"scheduler": "ashaa"}, "ashaa"),
+        ({"search_alg": object()}, "search_alg is <object"),
+    ],
+)
+def test_bad_settings_are_refused_at_once(results: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        tuner(**arguments).fit()
