@@ -55,7 +55,7 @@ PAIRS: list[tuple[str, str, int, int]] = [
     ("BOHBSearch", "hpbandster BOHB", 100, 7),
     ("GPSearch", "scikit-optimize GP", 40, 7),
     ("CMAESSearch", "optuna CMA-ES", 200, 31),
-    ("CMAESSearch", "cma", 200, 31),
+    ("CMAESSearch", "cma", 200, 101),
 ]
 
 

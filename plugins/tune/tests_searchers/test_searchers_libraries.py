@@ -53,7 +53,7 @@ LIBRARIES: list[tuple[str, Any, int]] = [
     ("hyperopt", HyperOptSearch, 40),
     ("bayes_opt", BayesOptSearch, 18),
     ("nevergrad", NevergradSearch, 40),
-    ("skopt", SkOptSearch, 16),
+    ("skopt", SkOptSearch, 14),
     ("zoopt", lambda **options: ZOOptSearch(budget=40, **options), 40),
 ]
 
