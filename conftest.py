@@ -9,6 +9,9 @@ import structlog
 
 _MOST_AT_A_TIME = 4
 
+os.environ.setdefault("KERNEL_PRELOAD", "")
+"""Few tests have workers that need numpy, and importing it is a fifth of what a session costs."""
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

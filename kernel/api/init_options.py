@@ -57,7 +57,7 @@ class InitOptions:
 
     def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
         """Return what the agent of a new session in `directory` is told."""
-        from kernel.node.config import PRELOADED, AgentConfig
+        from kernel.node.config import AgentConfig, preloaded
 
         return AgentConfig(
             directory,
@@ -73,7 +73,7 @@ class InitOptions:
             plugin_options=self.plugin_options or {},
             head_services=self.head_services,
             log_level=os.environ.get("KERNEL_LOG_LEVEL", "warning"),
-            preload=(*PRELOADED, *(self.preload or ())),
+            preload=preloaded(os.environ, self.preload or ()),
             **self.memory_settings(),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +10,13 @@ from typing import Any
 from kernel.node.memory_policy import ACTORS, THRESHOLD
 from kernel.transport.credentials import TlsFiles
 
-PRELOADED = ("numpy", "kernel.api.operations", "kernel.api.context")
-"""The modules that every worker needs."""
+def preloaded(environment: Mapping[str, str], given: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the modules that workers start with: what all need, what KERNEL_PRELOAD says (numpy), what was given."""
+    chosen = environment.get("KERNEL_PRELOAD", "numpy").split(",")
+    return tuple(dict.fromkeys(filter(None, (*_NEEDED, *map(str.strip, chosen), *given))))
+
+
+_NEEDED = ("kernel.api.operations", "kernel.api.context")
 
 
 @dataclass(slots=True)
@@ -56,4 +62,4 @@ class AgentConfig:
     metadata_directory: str = ""
     death_seconds: float = 5.0
     head_away_seconds: float = 60.0
-    preload: Sequence[str] = PRELOADED
+    preload: Sequence[str] = field(default_factory=lambda: preloaded(os.environ))

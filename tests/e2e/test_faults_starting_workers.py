@@ -51,6 +51,7 @@ def session_with(site: Path, **modules: str) -> Iterator[RunningSession]:
         (site / f"{name}.py").write_text(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(site))
+        patch.setenv("KERNEL_PRELOAD", ",".join(modules))
         with running_session(num_cpus=1) as session:
             yield session
 

@@ -31,7 +31,7 @@ PLUGINS = (
     "tune",
 )
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
-NAMES = {name.replace("-", "_") for name in PLUGINS} - {"parallel", "tune"}
+NAMES = {name.replace("-", "_") for name in PLUGINS} - {"parallel"}
 """What `kernel plugins list` shows: libraries are mounted, and no plugins."""
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"
