@@ -10,6 +10,7 @@ from typing import Any
 from kernel.node.memory_policy import ACTORS, THRESHOLD
 from kernel.transport.credentials import TlsFiles
 
+
 def preloaded(environment: Mapping[str, str], given: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the modules that workers start with: what all need, what KERNEL_PRELOAD says (numpy), what was given."""
     chosen = environment.get("KERNEL_PRELOAD", "numpy").split(",")
