@@ -78,11 +78,13 @@ def test_a_module_that_breaks_while_it_is_preloaded_costs_no_worker(tmp_path: Pa
         assert "built for another machine" in session.log("agent.err")
 
 
-def test_workers_start_with_the_modules_that_were_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["argument", "environment"])
+def test_workers_start_with_the_modules_that_were_asked_for(tmp_path: Path, by: str) -> None:
     (tmp_path / "heavy_module.py").write_text("import os\nIMPORTED_IN = os.getpid()\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(tmp_path))
-        with running_session(num_cpus=2, preload=["heavy_module"]) as session:
+        patch.setenv("KERNEL_PRELOAD", "heavy_module" if by == "environment" else "")
+        with running_session(num_cpus=1, preload=["heavy_module"] if by == "argument" else None) as session:
 
             @kernel.remote
             def look() -> tuple[bool, int]:
