@@ -42,7 +42,8 @@ def fits(printed: str, shown: str) -> bool:
 
 def run(program: Path, shared: str, root: str, directory: Path) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, as `kernel ray-run` does, in a directory of its own."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KERNEL_", "RAY_"))}
+    ours = ("KERNEL_", "RAY_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours) or "PRELOAD" in name}
     inherited["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     environment = {**environment_of(inherited, wait_milliseconds=False), "KERNEL_TMPDIR": root}
     if SHARED.search(program.read_text(encoding="utf-8")):

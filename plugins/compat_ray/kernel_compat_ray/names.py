@@ -6,6 +6,8 @@ can be imported under its name of Ray.
 
 from __future__ import annotations
 
+from kernel_compat_ray.tune_names import TUNE_MODULES_RENAMED, TUNE_NAMES
+
 HOST = "ray"
 VERSION = "2.60.0"
 """The release of Ray whose names these are; those of older ones are in `RENAMED`."""
@@ -31,6 +33,7 @@ _LOST = (
 )  # fmt: skip
 
 NAMES: dict[str, dict[str, str]] = {
+    **TUNE_NAMES,
     "ray": {
         **dict.fromkeys(_IDS, ".context:Id"),
         "ClientBuilder": ".clients:ClientBuilder",
@@ -291,6 +294,7 @@ NAMES: dict[str, dict[str, str]] = {
 }
 
 MODULES_RENAMED: dict[str, str] = {
+    **TUNE_MODULES_RENAMED,
     "ray.experimental.actor_pool": "ray.util.actor_pool",
     "ray.experimental.api": "ray.experimental",
     "ray.experimental.dynamic_resources": "ray.experimental",
@@ -378,7 +382,6 @@ REFUSED: dict[str, str] = {
 """Names that can be imported, and raise NotSupportedError when they are used."""
 
 MODULES_REFUSED: dict[str, str] = {
-    "ray.air": "its parts are in kernel.train and kernel.tune now",
     "ray.experimental.channel": "there are no channels; actor calls go straight from process to process",
     "ray.experimental.compiled_dag_ref": "compiled graphs give ordinary references",
     "ray.experimental.signal": "use a kernel.parallel Event, or a named actor that others ask",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernel import tune
-from kernel.tune.searchers import Searcher, TPESearch
+from kernel.tune.searchers import ConcurrencyLimiter, Repeater, Searcher, TPESearch
 from kernel.tune.server.client import TuneClient
 
 pytestmark = pytest.mark.usefixtures("session")
@@ -42,6 +42,12 @@ def test_results_of_a_search(results: Path) -> None:
     assert abs(best.config["x"] - 3) < 1.5
     assert len(grid.get_dataframe()) == 12
     assert Path(best.path, "result.json").exists()
+
+
+@pytest.mark.parametrize("wrap", [lambda it: it, lambda it: ConcurrencyLimiter(it, 1), lambda it: Repeater(it, 2)])
+def test_as_many_trials_as_were_asked_for(results: Path, wrap: Any) -> None:
+    grid = tuner(num_samples=4, search_alg=wrap(TPESearch(seed=1)), max_concurrent_trials=2).fit()
+    assert len(grid) == 4
 
 
 def test_a_seed_repeats_everything(results: Path) -> None:

@@ -107,8 +107,7 @@ class SearchGenerator(SearchAlgorithm):
         """Return the next trial, None if there is none just now."""
         if self.is_finished():
             return None
-        count = self.spec.num_samples
-        if not hasattr(self.searcher, "total") and 0 <= count <= self._made:
+        if self._is_enough:
             self._finished = True
             return None
         trial_id = self._maker.new_id()
@@ -133,8 +132,13 @@ class SearchGenerator(SearchAlgorithm):
 
     def is_finished(self) -> bool:
         """Return whether there will be no further trial."""
-        count = self.spec.num_samples
-        return self._finished or (not hasattr(self.searcher, "total") and 0 <= count <= self._made)
+        return self._finished or self._is_enough
+
+    @property
+    def _is_enough(self) -> bool:
+        """Whether there are as many trials as were asked for; a searcher with an end of its own says so itself."""
+        ends_itself = getattr(self.searcher, "total", None) is not None
+        return not ends_itself and 0 <= self.spec.num_samples <= self._made
 
     def on_trial_result(self, trial_id: str, result: Result) -> None:
         """Tell the searcher of its own trials."""
