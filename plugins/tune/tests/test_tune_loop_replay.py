@@ -46,6 +46,6 @@ def test_killed_at_random_moments(name: str, every: int) -> None:
     assert whole.run()
     steps = len(whole.log)
     dice = random.Random(name + str(every))
-    for _ in range(50):
+    for _ in range(20):
         at = dice.randrange(1, steps)
         assert killed_and_resumed(make, at, dice.randrange(at)).outcome() == whole.outcome(), at
