@@ -13,11 +13,13 @@ def needed(module: str, feature: str, install: str) -> Any:
 
     `feature` begins the sentence ("MLflowLoggerCallback"), `install` is what pip is told ("mlflow").
     """
+    top = module.partition(".")[0]
     try:
+        importlib.import_module(top)
         return importlib.import_module(module)
     except Exception as error:  # a library that is there and broken raises whatever it likes
-        missing = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        missing = isinstance(error, ModuleNotFoundError) and error.name == top
         said = "is not installed" if missing else f"fails to import ({type(error).__name__}: {error})"
         raise OptionalDependencyError(
-            f"{feature} needs the library {module.partition('.')[0]!r}, which {said}. Run: pip install {install}"
+            f"{feature} needs the library {top!r}, which {said}. Run: pip install {install}"
         ) from error

@@ -11,7 +11,8 @@ import pytest
 from kernel_tune import search_space as tune
 from kernel_tune import searchers
 from kernel_tune.errors import OptionalDependencyError, SearchSpaceError
-from kernel_tune.searchers.adapters.library import LibrarySearcher, require
+from kernel_tune.optional import needed
+from kernel_tune.searchers.adapters.library import LibrarySearcher
 from kernel_tune.testing.searchers import SearcherConformance
 
 ADAPTERS = {
@@ -81,7 +82,7 @@ def test_failures_and_rewards_are_told() -> None:
 @pytest.mark.parametrize("module", sorted(ADAPTERS))
 def test_a_missing_library_says_what_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(OptionalDependencyError, match=r'is not installed: pip install "[a-z-]+", or use one of'):
+    with pytest.raises(OptionalDependencyError, match=r"is not installed\. Run: pip install [a-z-]+"):
         getattr(searchers, ADAPTERS[module])(space={"x": tune.uniform(0, 1)})
 
 
@@ -89,7 +90,7 @@ def test_a_broken_library_shows_its_own_error(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "broken_library.py").write_text("import a_module_that_nobody_has\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(
-        OptionalDependencyError, match=r"broken_library fails to import \(ModuleNotFoundError: "
+        OptionalDependencyError, match=r"'broken_library', which fails to import \(ModuleNotFoundError: "
     ) as caught:
-        require("broken_library", "broken-library")
+        needed("broken_library", "SomeSearch", "broken-library")
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)

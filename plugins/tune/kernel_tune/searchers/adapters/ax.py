@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel_tune.errors import SearchSpaceError
+from kernel_tune.optional import needed
 from kernel_tune.result import Result, look_up
 from kernel_tune.search_space.domains import Float, Integer
 from kernel_tune.search_space.flat import Parameter
-from kernel_tune.searchers.adapters.library import LibrarySearcher, require
+from kernel_tune.searchers.adapters.library import LibrarySearcher
 from kernel_tune.searchers.metrics import finite_number
 
 
@@ -29,7 +30,7 @@ class AxSearch(LibrarySearcher):
                  ax_client: Any = None, seed: int | None = None, evaluated_rewards: Sequence[float] | None = None,
                  use_early_stopped_trials: bool | None = None, max_concurrent: int | None = None,
                  **ax_kwargs: Any) -> None:  # fmt: skip
-        self._library = require("ax.service.ax_client", "ax-platform")
+        self._library = needed("ax.service.ax_client", "AxSearch", "ax-platform")
         if isinstance(space, self._library.AxClient):
             space, ax_client = None, space
         if ax_client is not None and (space is not None or parameter_constraints or outcome_constraints):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.searchers.adapters.library import LibrarySearcher, require
+from kernel_tune.optional import needed
+from kernel_tune.searchers.adapters.library import LibrarySearcher
 from kernel_tune.searchers.base import FINISHED
 
 
@@ -27,7 +28,7 @@ class BayesOptSearch(LibrarySearcher):
                  skip_duplicate: bool = True, analysis: Any = None, repeat_float_precision: int = 5,
                  seed: int | None = None, evaluated_rewards: Sequence[float] | None = None,
                  **deprecated: Any) -> None:  # fmt: skip
-        self._library = require("bayes_opt", "bayesian-optimization")
+        self._library = needed("bayes_opt", "BayesOptSearch", "bayesian-optimization")
         seed = random_state if seed is None else seed
         super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed, **deprecated)
         self._utility = {"kind": "ucb", "kappa": 2.576, "xi": 0.0, **(utility_kwargs or {})}

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kernel_tune.optional import needed
 from kernel_tune.search_space.domains import Float, Integer, Normal
 from kernel_tune.search_space.flat import Parameter
-from kernel_tune.searchers.adapters.library import LibrarySearcher, require
+from kernel_tune.searchers.adapters.library import LibrarySearcher
 
 
 class HyperOptSearch(LibrarySearcher):
@@ -24,7 +25,7 @@ class HyperOptSearch(LibrarySearcher):
                  points_to_evaluate: Sequence[dict[str, Any]] | None = None, n_initial_points: int = 20,
                  random_state_seed: int | None = None, gamma: float = 0.25, seed: int | None = None,
                  evaluated_rewards: Sequence[float] | None = None, **deprecated: Any) -> None:  # fmt: skip
-        self._library = require("hyperopt", "hyperopt")
+        self._library = needed("hyperopt", "HyperOptSearch", "hyperopt")
         seed = random_state_seed if seed is None else seed
         super().__init__(space, metric, mode, points_to_evaluate, evaluated_rewards, seed, **deprecated)
         self._initial = n_initial_points

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from kernel_tune.errors import OptionalDependencyError, SearchSpaceError
+from kernel_tune.errors import SearchSpaceError
 from kernel_tune.result import Result, look_up
 from kernel_tune.search_space.flat import FlatSpace, Parameter
 from kernel_tune.search_space.paths import has_choices
@@ -19,20 +18,6 @@ from kernel_tune.searchers.metrics import finite_number
 
 Values = dict[str, Any]
 """What a library chose, by the names of parameters: numbers, and of categories which one it is."""
-
-
-def require(module: str, install: str) -> Any:
-    """Return a library. Raises OptionalDependencyError if it is not there, or fails to import."""
-    top = module.partition(".")[0]
-    try:
-        importlib.import_module(top)
-        return importlib.import_module(module)
-    except Exception as error:
-        missing = isinstance(error, ModuleNotFoundError) and error.name == top
-        what = "is not installed" if missing else f"fails to import ({type(error).__name__}: {error})"
-        raise OptionalDependencyError(
-            f'{top} {what}: pip install "{install}", or use one of kernel.tune\'s own searchers, which need nothing'
-        ) from error
 
 
 class LibrarySearcher(Searcher):

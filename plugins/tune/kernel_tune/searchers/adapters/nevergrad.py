@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kernel_tune.searchers.adapters.library import LibrarySearcher, require
+from kernel_tune.optional import needed
+from kernel_tune.searchers.adapters.library import LibrarySearcher
 
 
 class NevergradSearch(LibrarySearcher):
@@ -23,7 +24,7 @@ class NevergradSearch(LibrarySearcher):
                  points_to_evaluate: Sequence[dict[str, Any]] | None = None,
                  parameter_names: Sequence[str] | None = None, seed: int | None = None,
                  evaluated_rewards: Sequence[float] | None = None, **deprecated: Any) -> None:  # fmt: skip
-        self._library = require("nevergrad", "nevergrad")
+        self._library = needed("nevergrad", "NevergradSearch", "nevergrad")
         if isinstance(optimizer_kwargs, (list, tuple)):
             parameter_names, optimizer_kwargs = optimizer_kwargs, None
         if isinstance(space, (list, tuple)):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_tune.optional import needed
 from kernel_tune.result import Result, look_up
 from kernel_tune.search_space.domains import Float, Integer, Normal
 from kernel_tune.search_space.flat import ALWAYS, Parameter
-from kernel_tune.searchers.adapters.library import LibrarySearcher, require
+from kernel_tune.searchers.adapters.library import LibrarySearcher
 from kernel_tune.searchers.metrics import finite_number
 
 
@@ -25,7 +26,7 @@ class OptunaSearch(LibrarySearcher):
                  mode: str | Sequence[str] | None = None, points_to_evaluate: Sequence[dict[str, Any]] | None = None,
                  sampler: Any = None, study_name: str | None = None, storage: Any = None, seed: int | None = None,
                  evaluated_rewards: Sequence[Any] | None = None, **deprecated: Any) -> None:  # fmt: skip
-        self._library = require("optuna", "optuna")
+        self._library = needed("optuna", "OptunaSearch", "optuna")
         names = [] if metric is None or isinstance(metric, str) else list(metric)
         super().__init__(
             space, None if names else metric, None if names else mode,  # type: ignore[arg-type]

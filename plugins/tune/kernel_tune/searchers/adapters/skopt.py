@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel_tune.errors import SearchSpaceError
+from kernel_tune.optional import needed
 from kernel_tune.search_space.domains import Float, Integer
 from kernel_tune.search_space.flat import Parameter
-from kernel_tune.searchers.adapters.library import LibrarySearcher, Values, require
+from kernel_tune.searchers.adapters.library import LibrarySearcher, Values
 
 
 class SkOptSearch(LibrarySearcher):
@@ -24,7 +25,7 @@ class SkOptSearch(LibrarySearcher):
                  points_to_evaluate: Sequence[Any] | None = None, evaluated_rewards: Sequence[float] | None = None,
                  convert_to_python: bool = True, parameter_names: Sequence[str] | None = None,
                  seed: int | None = None, **deprecated: Any) -> None:  # fmt: skip
-        self._library = require("skopt", "scikit-optimize")
+        self._library = needed("skopt", "SkOptSearch", "scikit-optimize")
         space = list(parameter_names) if parameter_names is not None else space
         if optimizer is not None and not isinstance(space, (list, tuple)):
             raise SearchSpaceError(

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel_tune.errors import SearchSpaceError
+from kernel_tune.optional import needed
 from kernel_tune.search_space.randomness import global_randomness_from
-from kernel_tune.searchers.adapters.library import LibrarySearcher, require
+from kernel_tune.searchers.adapters.library import LibrarySearcher
 
 
 class ZOOptSearch(LibrarySearcher):
@@ -24,7 +25,7 @@ class ZOOptSearch(LibrarySearcher):
                  points_to_evaluate: Sequence[dict[str, Any]] | None = None, parallel_num: int = 1,
                  space: dict[str, Any] | None = None, seed: int | None = None,
                  evaluated_rewards: Sequence[float] | None = None, **options: Any) -> None:  # fmt: skip
-        self._library = require("zoopt", "zoopt")
+        self._library = needed("zoopt", "ZOOptSearch", "zoopt")
         if budget is None:
             raise SearchSpaceError("ZOOptSearch needs a budget: the number of trials it may try")
         if algo.lower() not in ("asracos", "sracos"):

@@ -1,1 +1,0 @@
-"""Callbacks for other libraries: they report to a trial as those libraries train."""
