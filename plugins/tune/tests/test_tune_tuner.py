@@ -121,6 +121,47 @@ def test_copying_by_a_command(results: Path, tmp_path: Path) -> None:
         tuner(run={"sync_config": tune.SyncConfig(upload_dir=str(target), syncer="cp -r")}).fit()
 
 
+class Durable(tune.DurableTrainable):
+    """Copies its checkpoints itself."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.count = 0
+
+    def step(self) -> dict[str, Any]:
+        self.count += 1
+        return {"score": self.count}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {"count": self.count}
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.count = checkpoint["count"]
+
+
+def test_durable_trainables_copy_their_checkpoints_themselves(results: Path, tmp_path: Path) -> None:
+    address = f"file://{tmp_path}/elsewhere"
+    (trial,) = tune.run(
+        Durable, name="durable", upload_dir=address, sync_to_cloud=False, checkpoint_freq=2, verbose=0,
+        stop={"training_iteration": 4}, return_trials=True,
+    )  # fmt: skip
+    there = tmp_path / "elsewhere" / "durable" / str(trial)
+    assert sorted(path.name for path in there.iterdir()) == ["checkpoint_000002", "checkpoint_000004"]
+    assert [path.name for path in there.parent.iterdir()] == [str(trial)]  # nobody else copies
+    again = Durable(f"{address}/durable", {})
+    again._tune_place.trial_name = str(trial)
+    again.restore(str(tmp_path / "fetched" / "checkpoint_000004"))
+    assert again.count == 4 and again.iteration == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"log_to_file": True}, "log_to_file is not there yet"), ({"sync_to_driver": "rsync"}, "sync_to_driver can't be")],
+)
+def test_arguments_that_would_do_nothing_are_refused(results: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(tune.TuneError, match=message):
+        tune.run(objective, verbose=0, **arguments)
+
+
 class Serving(tune.Callback):
     """Does something with the server of an experiment as soon as a trial runs."""
 

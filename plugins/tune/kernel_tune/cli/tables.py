@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernel_tune.errors import TuneError
-from kernel_tune.result import flatten
 
 Row = dict[str, Any]
 
@@ -124,8 +123,3 @@ def write(rows: Sequence[Row], columns: Sequence[str], path: str) -> None:
             writer.writerows(chosen)
     else:
         raise TuneError(f"{path} has the ending {ending}: tables are written as .csv or .pkl")
-
-
-def flat(row: Row) -> Row:
-    """Return a row with nested values as columns of their own."""
-    return flatten(row)

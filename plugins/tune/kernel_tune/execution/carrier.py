@@ -140,7 +140,7 @@ class Carrier:
 
     def _setup(self, trial: Trial) -> Setup:
         spec = self.loop.progress_of(trial).spec
-        place = Place(trial.trial_id, str(trial), spec.name, trial.logdir, trial.resources)
+        place = Place(trial.trial_id, str(trial), spec.name, trial.logdir, trial.resources, spec.upload_dir)
         trainable = self.processes.trainables[trial.trainable_name]
         return Setup(trainable, place, trial.config, self._options.changes_directory)
 

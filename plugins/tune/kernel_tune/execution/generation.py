@@ -75,7 +75,7 @@ class TrialMaker:
 class SearchGenerator(SearchAlgorithm):
     """Makes the trials of one experiment of what a searcher proposes."""
 
-    def __init__(self, searcher: Searcher, spec: ExperimentSpec, maker: TrialMaker, points: Sequence[Any] = ()) -> None:
+    def __init__(self, searcher: Searcher, spec: ExperimentSpec, maker: TrialMaker) -> None:
         self.searcher = searcher
         self.spec = spec
         self._maker = maker

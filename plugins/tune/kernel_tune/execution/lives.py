@@ -38,8 +38,6 @@ class TrialLives:
         self.outstanding: dict[str, None] = {}
         """The trials whose process was asked something, in the order in which they were."""
         self.is_stopping = False
-        self.failure = ""
-        """Why everything stops, where a trial that failed is the reason."""
         self._live: dict[str, Trial] = {}
         self._running = 0
         self._pending = 0
@@ -236,9 +234,8 @@ class TrialLives:
         trial.error_message = message
         limit = progress.spec.max_failures
         self._give_copies(progress)
-        if progress.spec.fail_fast:
-            self.failure = self.failure or f"trial {trial} failed:\n{message}"
-        elif (limit < 0 or trial.failures <= limit) and not progress.stop_asked:
+        may_run_again = limit < 0 or trial.failures <= limit
+        if may_run_again and not (progress.spec.fail_fast or progress.stop_asked):
             self._leave(trial, progress, Status.PENDING)
             self._instructions.append(Stop(trial, failed=True))
             self._instructions.append(Notify("trial_recover", trial))

@@ -181,10 +181,10 @@ def _copies(plan: RunPlan, specs: Sequence[ExperimentSpec]) -> list[SyncCallback
     """Return what copies the experiments elsewhere, where that was asked for; fetch one that is to be resumed."""
     copy = make_copy(plan.syncer)
     copies = []
-    for experiment, spec in zip(plan.experiments, specs, strict=True):
-        if not experiment.upload_dir or copy is None:
+    for spec in specs:
+        if not spec.upload_dir or copy is None:
             continue
-        target = f"{experiment.upload_dir.rstrip('/')}/{spec.name}"
+        target = spec.upload_dir
         if str(plan.resume).upper() == "REMOTE":
             os.makedirs(spec.local_dir, exist_ok=True)
             copy(target, spec.local_dir)
@@ -248,6 +248,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
         fail_fast=plan.fail_fast,
         export_formats=list(plan.export_formats or ()),
         restore_path=os.path.expanduser(plan.restore) if plan.restore else "",
+        upload_dir=f"{plan.upload_dir.rstrip('/')}/{name}" if plan.upload_dir else "",
         metric=run.metric,
         mode=run.mode,
         trial_name_creator=plan.trial_name_creator,

@@ -32,7 +32,6 @@ class Process:
     kind: str
     """The name of the trainable that it was made for."""
     group: Any = None
-    fresh: bool = True
 
 
 Arrival = tuple[str, int, "Answer | None", str]
@@ -84,7 +83,6 @@ class Processes:
         process = self._of_trial[trial_id]
         if order.restore is not None and self._many_nodes:
             order.restore = self._portable(order.restore)
-        process.fresh = False
         try:
             reference = process.actor.run.remote(order)
         except KernelError as error:  # of a process that is known to be dead

@@ -53,8 +53,7 @@ def run(
             "trial_executor can't be given: trials run as actors of kernel; what it was for is done by a scheduler "
             "(what runs when) or by resources_per_trial (where)"
         )
-    if keep_checkpoints_num is not None and not checkpoint_score_attr:
-        checkpoint_score_attr = None  # the newest are the best
+    refuse_what_is_not_there(log_to_file, sync_to_driver)
     policy = CheckpointPolicy(checkpoint_freq, checkpoint_at_end, keep_checkpoints_num, checkpoint_score_attr)
     if checkpoint_config is not None:
         policy = policy_of(checkpoint_config)
@@ -97,7 +96,7 @@ def run(
             snapshot_seconds=global_checkpoint_period,
         ),
     )
-    syncer = sync_to_cloud if sync_to_cloud is not None else getattr(sync_config, "syncer", "auto")
+    syncer = sync_to_cloud if sync_to_cloud is not None else sync_config if sync_config is not None else "auto"
     outcome = execute(listeners(plan, loggers, callbacks, progress_reporter, verbose, syncer))
     check_failures(outcome, raise_on_failed_trial)
     return outcome.trials if return_trials else analysis_of(outcome, metric, mode)
@@ -133,6 +132,20 @@ def run_experiments(
         trials += outcome.trials
         check_failures(outcome, raise_on_failed_trial)
     return trials
+
+
+def refuse_what_is_not_there(log_to_file: Any, sync_to_driver: Any) -> None:
+    """Raise TuneError for arguments that would have no effect, with what there is in their place."""
+    if log_to_file:
+        raise TuneError(
+            "log_to_file is not there yet: what trials print is shown by the driver (log_to_driver), and is in the "
+            "session's logs (kernel logs)"
+        )
+    if sync_to_driver not in (None, True, False):
+        raise TuneError(
+            "sync_to_driver can't be a command or a function: results and checkpoints come to the driver through the "
+            "object store; to copy them further, give sync_to_cloud with upload_dir"
+        )
 
 
 def policy_of(config: Any) -> CheckpointPolicy:

@@ -45,6 +45,8 @@ class ExperimentSpec:
     fail_fast: bool = False
     export_formats: list[str] = field(default_factory=list)
     restore_path: str = ""
+    upload_dir: str = ""
+    """Where the experiment is copied to, for trainables that copy their checkpoints themselves."""
     metric: str | None = None
     mode: str | None = None
     trial_name_creator: Callable[[Trial], str] | None = None

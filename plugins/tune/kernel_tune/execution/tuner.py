@@ -9,7 +9,7 @@ from kernel_tune.errors import TuneError
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import grid_of, listeners
 from kernel_tune.execution.plan import ExperimentPlan, RunPlan, execute, seconds_of
-from kernel_tune.execution.run import policy_of
+from kernel_tune.execution.run import policy_of, refuse_what_is_not_there
 from kernel_tune.settings import RunConfig, TuneConfig
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.storage.sync import fetch_experiment, is_remote
@@ -94,6 +94,7 @@ class Tuner:
 
     def _plan(self) -> RunPlan:
         tune, run = self._tune, self._run
+        refuse_what_is_not_there(run.log_to_file, None)
         local_dir, upload_dir = run.storage_path or run.local_dir, run.sync_config.upload_dir
         if local_dir is not None and is_remote(local_dir):
             local_dir, upload_dir = None, local_dir
