@@ -31,6 +31,15 @@ class LeaseRecord:
     taken: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """What a worker does, or did until it was given back as broken: whose lease it serves, and on which node."""
+
+    lease: LeaseId
+    holder: Caller | None
+    node: NodeId
+
+
 class LeaseDesk:
     """Between the processes that want workers, the scheduler, and the nodes that have them.
 
@@ -54,8 +63,8 @@ class LeaseDesk:
         self._inside: dict[GroupId, set[LeaseId]] = {}
         """Placement group to the leases in it, also those that wait."""
         self._dissolving: set[GroupId] = set()
-        self._holders: dict[ProcessId, tuple[LeaseId, Caller | None]] = {}
-        """Worker to the lease that it serves (or was given back from, as broken), and to who holds that."""
+        self._serving: dict[ProcessId, _Service] = {}
+        """Kept until the end of the worker is known: the holder of its lease waits to hear of that."""
         self._clock = clock
         self._find_worker = find_worker
         self._drop_worker = drop_worker
@@ -145,7 +154,7 @@ class LeaseDesk:
         if request.id not in self.leases:
             self._remember(LeaseRecord(request, None, grant, grants, worker or None))
             if worker:
-                self._holders[worker] = (request.id, None)
+                self._serving[worker] = _Service(request.id, None, grant.node)
             if request.group is None:
                 self.handle(contract.LeaseHeld(request, grant, blocked))
             else:  # its group may have bundles on nodes that have not come back yet
@@ -166,7 +175,7 @@ class LeaseDesk:
             if not record.request.for_actor:
                 record.holder = callers.get(record.request.requester)
             if record.worker is not None:
-                self._holders[record.worker] = (id, record.holder)
+                self._serving[record.worker] = _Service(id, record.holder, record.grant.node)
             if record.holder is None and id not in of_actors:
                 self.release(id, broken=True)
 
@@ -186,20 +195,21 @@ class LeaseDesk:
     def served(self, id: LeaseId, grant: int, worker: ProcessId) -> LeaseRecord | None:
         """A node found the worker of a grant; return its lease, None as `granted` does."""
         record = self.granted(id, grant)
-        if record is not None:
+        if record is not None and record.grant is not None:
             record.worker = worker
-            self._holders[worker] = (id, record.holder)
+            self._serving[worker] = _Service(id, record.holder, record.grant.node)
         return record
 
     def worker_died(self, worker: ProcessId, cause: str, fault: int = op.DIED) -> None:
         """A worker ended, and its lease with it: tell who holds that."""
-        lease, holder = self._holders.pop(worker, (None, None))
-        record = self.leases.get(lease) if lease is not None else None
-        if holder is not None and not holder.closed:
+        service = self._serving.pop(worker, None)
+        if service is None:
+            return
+        record = self.leases.get(service.lease)
+        if service.holder is not None and not service.holder.closed:
             fault = op.TAKEN if record is not None and record.taken and fault != op.LOST else fault
-            holder.send((op.PROCESS_DIED, worker, cause, fault))
-        if lease is not None:
-            self.release(lease, broken=True)
+            service.holder.send((op.PROCESS_DIED, worker, cause, fault))
+        self.release(service.lease, broken=True)
 
     def cancel(self, id: LeaseId) -> None:
         """A waiting request is withdrawn."""
@@ -220,7 +230,7 @@ class LeaseDesk:
             return
         self._drop_worker(id, record, broken)
         if record.worker is not None and not broken:
-            self._holders.pop(record.worker, None)
+            self._serving.pop(record.worker, None)
         if record.grant is None:
             self.handle(contract.LeaseCancelled(id))
         else:
@@ -260,21 +270,19 @@ class LeaseDesk:
             self.release(id, broken=True)
 
     def remove_node(self, node: NodeId) -> list[ProcessId]:
-        """A node is gone; return the workers that had leases there. Who had not got one yet is served elsewhere."""
+        """A node is gone; return the workers that served there. Who had not got one yet is served elsewhere."""
         lost = {id: record for id, record in self.leases.items() if record.grant and record.grant.node == node}
-        workers = []
         for id, record in lost.items():
             if record.worker is None:
                 record.grant = None
-                continue
-            self._forget(id)
-            workers.append(record.worker)
+            else:
+                self._forget(id)
         self.handle(contract.NodeRemoved(node))
         for id, record in lost.items():
             if record.worker is None and id in self.leases:
                 self.handle(contract.LeaseRequested(record.request))
             self._dissolve_if_empty(record.request.group)
-        return workers
+        return [worker for worker, service in self._serving.items() if service.node == node]
 
     # -- placement groups ------------------------------------------------------------------------------------------
 

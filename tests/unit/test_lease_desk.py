@@ -1,4 +1,4 @@
-"""Between the processes that want workers and the scheduler: what happens when the scheduler fails."""
+"""Between the processes that want workers and the scheduler: what happens when schedulers, workers and nodes fail."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from kernel.control.lease_desk import LeaseDesk, LeaseRecord
 from kernel.local.scheduler import LocalScheduler
+from kernel.runtime import operations as op
 from kernel_spec.ids import JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import amounts
 from kernel_spec.scheduling import Event, Instruction, LeaseRequest, LeaseRequested, Tick
@@ -49,10 +50,10 @@ class Desk:
     def _kill(self, worker: ProcessId, reason: str) -> None:
         self.killed.append((worker, reason))
 
-    def request(self, id: bytes, name: str) -> None:
+    def request(self, id: bytes, name: str, holder: Any = None) -> None:
         wanted = amounts({"CPU": 1.0})
         request = LeaseRequest(LeaseId(id), JobId(b"job"), ProcessId(b"driver"), wanted, name, origin=NodeId(b"node"))
-        self.desk.request(request, None)
+        self.desk.request(request, holder)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +76,32 @@ def test_a_scheduler_that_raises_ends_the_session_by_name_and_is_asked_no_more(f
     desk.desk.release(LeaseId(b"a"), broken=False)
     assert desk.dropped == [b"a"], "what is granted can still be given back"
     assert (desk.scheduler.events, len(desk.ended)) == (asked, 1)
+
+
+class Holder:
+    """A process that holds leases."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        self.told.append(message)
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+def test_who_gave_a_broken_worker_back_is_told_of_its_end_though_only_its_node_can_be_seen_to_be_gone(
+    given_back: bool,
+) -> None:
+    desk, holder, worker = Desk(), Holder(), ProcessId(b"worker")
+    desk.request(b"a", "fine", holder)
+    desk.desk.served(LeaseId(b"a"), 1, worker)
+    if given_back:  # the worker died, and then its node before it could say so
+        desk.desk.release(LeaseId(b"a"), broken=True)
+    assert desk.desk.remove_node(NodeId(b"node")) == [worker]
+    desk.desk.worker_died(worker, "silence", op.LOST)
+    assert holder.told == [(op.PROCESS_DIED, worker, "silence", op.LOST)]
+    desk.desk.worker_died(worker, "silence", op.LOST)
+    assert len(holder.told) == 1
+    assert desk.desk.remove_node(NodeId(b"other")) == []
