@@ -63,7 +63,7 @@ class Process:
         self.closing = False
         self.ended: str | None = None
         """Why nothing can be submitted or waited for any more."""
-        self._why_agent_ends = "its node agent died"
+        self._why_agent_ends = ""
         self.handlers: dict[int, Handler] = {op.HELLO: self._hello, op.REPLY: self._reply, op.REPLY_ERROR: self._reply}
         self.handlers[op.REPLY_PICKLED] = self._reply
         self.methods: dict[str, Callable[..., Any]] = {}
@@ -335,6 +335,7 @@ class Process:
     def _on_close(self, connection: Connection, reason: str) -> None:
         with self.lock:
             if connection is self.agent and not self.closing:
+                self._why_agent_ends = self._why_agent_ends or f"its node agent died ({reason})"
                 reason = str(self.session_ended())
             self._dirty.discard(connection)
             self._connections.discard(connection)
@@ -381,7 +382,7 @@ class Process:
     def session_ended(self) -> SessionEndedError:
         """Return the error that says why this session is over."""
         return SessionEndedError(
-            f"the session has ended, and its objects with it: {self._why_agent_ends}; "
+            f"the session has ended, and its objects with it: {self._why_agent_ends or 'its node agent died'}; "
             "call kernel.shutdown() and kernel.init() to begin another"
         )
 

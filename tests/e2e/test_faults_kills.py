@@ -355,7 +355,7 @@ def test_a_killed_agent_ends_the_session_and_another_can_begin(delay: float) -> 
             kill(agents_of()[0])
 
         threading.Timer(delay, strike).start()
-        with pytest.raises(SessionEndedError, match=r"init\(\)"):
+        with pytest.raises(SessionEndedError, match=r"its node agent died \(.+\); .*init\(\)"):
             kernel.get(refs, timeout=30)
         assert time.monotonic() - killed[0] < 1
         for use in (
