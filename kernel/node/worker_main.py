@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import sys
@@ -34,6 +35,7 @@ _variables: dict[str, tuple[str, ...]] = {}
 
 def prepare(session: dict[str, Any]) -> dict[str, Any]:
     """Import and make, once in the template, what every worker of the session uses."""
+    importlib.import_module("kernel.runtime.value_pickler")  # for functions and classes that come by value
     manager = PluginManager.from_catalog(session["catalog"])
     return {
         "store": manager.choose("object_store"),
