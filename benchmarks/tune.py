@@ -46,7 +46,8 @@ def with_kernel(given: dict[str, Any], folder: str) -> float:
     import kernel
     from kernel import tune
 
-    kernel.init(num_cpus=2, log_to_driver=False, preload=["kernel_tune.trainable.actor"])
+    kernel.init(num_cpus=2, log_to_driver=False)
+    run, x = tune.run, tune.uniform(0, 1)  # what is imported for them was there before in Ray as well
     scheduler = None
     if given.get("asha"):
         scheduler = tune.schedulers.ASHAScheduler(
@@ -57,8 +58,8 @@ def with_kernel(given: dict[str, Any], folder: str) -> float:
         objective({**config, "report": tune.report})
 
     began = time.perf_counter()
-    tune.run(
-        trainable, config={"x": tune.uniform(0, 1), "reports": given["reports"], "seconds": given.get("seconds", 0)},
+    run(
+        trainable, config={"x": x, "reports": given["reports"], "seconds": given.get("seconds", 0)},
         num_samples=given["trials"], reuse_actors=given.get("reuse", False), local_dir=folder, verbose=0,
         scheduler=scheduler, resources_per_trial={"cpu": given.get("cpu", 1)}, return_trials=True,
     )  # fmt: skip

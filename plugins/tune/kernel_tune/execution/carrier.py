@@ -107,8 +107,8 @@ class Carrier:
                 os.truncate(self._files.path(name), lines.get(name, 0))
 
     def carry_out(self, instructions: Sequence[Instruction]) -> None:
-        """Do what the loop says, in order."""
-        for instruction in instructions:
+        """Do what the loop says: first what keeps processes busy, then tell of it and tidy up; each in order."""
+        for instruction in sorted(instructions, key=_is_for_others):
             if isinstance(instruction, Continue):
                 self._ask(instruction.trial, self._order(instruction.trial))
             elif isinstance(instruction, Notify):
@@ -141,8 +141,7 @@ class Carrier:
     def _setup(self, trial: Trial) -> Setup:
         spec = self.loop.progress_of(trial).spec
         place = Place(trial.trial_id, str(trial), spec.name, trial.logdir, trial.resources, spec.upload_dir)
-        trainable = self.processes.trainables[trial.trainable_name]
-        return Setup(trainable, place, trial.config, self._options.changes_directory)
+        return Setup(place, trial.config, self._options.changes_directory)
 
     def _start(self, start: Start, **changes: Any) -> None:
         trial = start.trial
@@ -199,3 +198,7 @@ class Carrier:
         trial.error_file = os.path.join(trial.logdir, "error.txt")
         with open(trial.error_file, "a", encoding="utf-8") as file:
             file.write(f"Failure number {trial.failures}\n{trial.error_message}\n")
+
+
+def _is_for_others(instruction: Instruction) -> bool:
+    return isinstance(instruction, Notify | Delete | Write)

@@ -32,6 +32,8 @@ class Process:
     kind: str
     """The name of the trainable that it was made for."""
     group: Any = None
+    is_clean: bool = False
+    """Whether there is nothing to clean up in it."""
 
 
 Arrival = tuple[str, int, "Answer | None", str]
@@ -84,7 +86,8 @@ class Processes:
         if order.restore is not None and self._many_nodes:
             order.restore = self._portable(order.restore)
         try:
-            reference = process.actor.run.remote(order)
+            trainable = self.trainables[trial.trainable_name] if order.setup is not None else None
+            reference = process.actor.run.remote(order, trainable)
         except KernelError as error:  # of a process that is known to be dead
             self.arrivals.put((trial_id, number, None, str(error)))
             return number
@@ -108,7 +111,7 @@ class Processes:
         if keep and self._reuse:
             self._idle.append(process)
         else:
-            self._end(process, gently)
+            self._end(process, gently and not process.is_clean)
 
     def export(self, trial: Trial, formats: list[str]) -> dict[str, str]:
         """Have the process of a trial export its model, and wait for that; return a path for each format."""
@@ -191,6 +194,7 @@ class Processes:
 
     def receive(self, trial: Trial, answer: Answer) -> None:
         """Put files from another machine where the trial's files are, and large states into the store."""
+        self._of_trial[trial.trial_id].is_clean = answer.is_clean
         for saved in [saved for _, saved in answer.saved] + ([answer.state] if answer.state is not None else []):
             if saved.path and saved.data is not None:
                 path = os.path.join(trial.logdir, os.path.basename(saved.path))

@@ -16,6 +16,9 @@ from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
 from kernel_tune.trainable.place import Place
 from kernel_tune.trainable.trainable import Trainable
 
+LINGER_SECONDS = 0.005
+"""How long an answer with results waits for another one, or for the end: many a function ends after its last report."""
+
 
 class TrialActor:
     """Runs one trial at a time; where the trainable allows it, one after the other."""
@@ -25,11 +28,11 @@ class TrialActor:
         self._skip = 0
         self._node = kernel.get_runtime_context().get_node_id()
 
-    def run(self, order: Order) -> Answer:
-        """Carry out an order. What the user's code raises is in the answer."""
+    def run(self, order: Order, trainable: type[Trainable] | None = None) -> Answer:
+        """Carry out an order, for a trial of `trainable`. What the user's code raises is in the answer."""
         answer = Answer()
         try:
-            if order.setup is not None and not self._become(order.setup):
+            if order.setup is not None and not self._become(order.setup, trainable):
                 answer.refused = "the trainable did not take another configuration: reset_config() returned False"
                 return answer
             assert self._trainable is not None
@@ -46,6 +49,7 @@ class TrialActor:
                 answer.state = self._save(in_memory=order.save == "memory", order=order)
         except Exception as error:
             answer.error = text_of(error)
+        answer.is_clean = isinstance(self._trainable, FunctionTrainable) and self._trainable.is_over
         return answer
 
     def export(self, formats: list[str]) -> dict[str, str]:
@@ -60,7 +64,7 @@ class TrialActor:
 
     # -- becoming a trial ------------------------------------------------------------------------------------------
 
-    def _become(self, setup: Setup) -> bool:
+    def _become(self, setup: Setup, trainable: type[Trainable] | None) -> bool:
         place = setup.place
         Place.set_current(place)
         if setup.changes_directory:
@@ -68,7 +72,7 @@ class TrialActor:
             os.chdir(place.directory)
         if self._trainable is not None:
             return self._trainable.reset(setup.config, place)
-        trainable = kernel.get(setup.trainable) if isinstance(setup.trainable, kernel.ObjectRef) else setup.trainable
+        assert trainable is not None
         self._trainable = trainable(setup.config)
         self._trainable._tune_place = place
         if not self._trainable.config:  # of a class whose __init__ does not call ours
@@ -99,12 +103,16 @@ class TrialActor:
         """Train until there is something to decide, or the time of a slice is over."""
         assert self._trainable is not None
         end = time.monotonic() + order.slice_seconds
+        is_function = isinstance(self._trainable, FunctionTrainable)
         if isinstance(self._trainable, FunctionTrainable):
             self._trainable.be_strict(order.strict)
         while not answer.ended:
             if not self._do_iteration(order, answer):
                 return
-            if answer.results and (order.strict or time.monotonic() >= end):
+            now = time.monotonic()
+            if is_function and len(answer.results) == 1:
+                end = max(end, now + LINGER_SECONDS)
+            if answer.results and (order.strict or now >= end):
                 return
 
     def _catch_up(self, order: Order) -> None:
@@ -121,9 +129,7 @@ class TrialActor:
         assert trainable is not None
         directory: str | None = None
         if isinstance(trainable, FunctionTrainable):
-            if answer.results and not trainable.has_more:
-                return False
-            report = trainable.next_report(order.patience_seconds)
+            report = trainable.next_report(LINGER_SECONDS if answer.results else order.patience_seconds)
             if report is None:
                 answer.ended = trainable.is_over
                 return False

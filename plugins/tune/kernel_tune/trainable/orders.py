@@ -11,9 +11,8 @@ from kernel_tune.trainable.place import Place
 
 @dataclass
 class Setup:
-    """Become this trial. `trainable` is a reference to the class."""
+    """Become this trial."""
 
-    trainable: Any
     place: Place
     config: dict[str, Any]
     changes_directory: bool = True
@@ -74,5 +73,7 @@ class Answer:
     """What `Order.save` asked for."""
     refused: str = ""
     """Why an order could not be carried out, where that is no failure of the trial: it can't become another trial."""
+    is_clean: bool = False
+    """Nothing of the trainable is left: its process may be ended without asking it."""
     process: tuple[str, int] = ("", 0)
     """Address and id."""
