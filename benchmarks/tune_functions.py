@@ -190,7 +190,7 @@ FUNCTIONS = [
         continuous=False,
     ),
     Function("noisy bowl 3", _box(3, -1, 1), bowl, noise=0.1),
-    Function("svm on digits", {"C": tune.loguniform(1e-3, 1e3), "gamma": tune.loguniform(1e-5, 10)}, svm, most_seeds=7),
+    Function("svm on digits", {"C": tune.loguniform(1e-3, 1e3), "gamma": tune.loguniform(1e-5, 10)}, svm, most_seeds=20),
     Function(
         "boosting on digits",
         {
@@ -201,6 +201,6 @@ FUNCTIONS = [
         },
         boosting,
         continuous=False,
-        most_seeds=3,
+        most_seeds=20,
     ),
 ]
