@@ -379,6 +379,12 @@ class Process:
     def _agent_ends(self, connection: Connection, message: Message) -> None:
         self._why_agent_ends = message[1]
 
+    def lose_agent(self, reason: str) -> None:
+        """The agent is known to be gone, though nothing has come of its connection yet."""
+        with self.lock:
+            if self.agent is not None:
+                self.agent.close(reason)
+
     def session_ended(self) -> SessionEndedError:
         """Return the error that says why this session is over."""
         return SessionEndedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 from collections import deque
@@ -18,7 +19,7 @@ from kernel.runtime.requests import Request
 from kernel.runtime.value_forms import Stored
 from kernel.transport.connection import Connection, Message
 from kernel.transport.descriptors import fetch_descriptors
-from kernel_spec.errors import GetTimeoutError, KernelError, ProtocolError
+from kernel_spec.errors import GetTimeoutError, KernelError, ObjectStoreError, ProtocolError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.serialization import Buffer
 
@@ -164,12 +165,26 @@ class StoreAccess:
         except (KernelError, TimeoutError) as error:
             return f"the node agent could not say why: {error}"
 
+    def _why_no_store(self, error: OSError | ProtocolError) -> KernelError:
+        """Return what it means that the agent has not passed the store's descriptors on: most often, that it died."""
+        if isinstance(error, TimeoutError):
+            return ObjectStoreError(
+                f"the node agent at {self._process.agent_address} lives, but did not pass the object store on: it is "
+                "stopped or overloaded (`kernel status` says more); try again"
+            )
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            return ObjectStoreError(
+                f"the object store can't be opened: {error.strerror}; close files, or raise the limit (`ulimit -n`)"
+            )
+        self._process.lose_agent(str(error))
+        return self._process.session_ended()
+
     def _attach(self) -> StoreClient:
         identity = self._process.identity
         try:
             descriptors, data = fetch_descriptors(self._process.agent_address, identity.token)
         except (OSError, ProtocolError) as error:
-            raise self._process.session_ended() from error
+            raise self._why_no_store(error) from error
         options: dict[str, Any] = pickle.loads(data)
         if isinstance(options, KernelError):
             raise options

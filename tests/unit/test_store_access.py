@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 from collections.abc import Iterator
 from functools import partial
@@ -40,6 +41,9 @@ class Agent:
                 self._process.reactor.call_later(0, partial(self.say, op.REPLY, message[1], REASON))
             else:
                 self.told.append(message)
+
+    def close(self, reason: str) -> None:
+        self.closed = True
 
     def say(self, *message: Any) -> None:
         with self._process.lock:
@@ -173,6 +177,26 @@ def test_a_long_wait_says_what_it_waits_for(process: Process, agent: Agent, acce
     assert len(logs) < 4, "warnings come ever rarer"
 
 
-def test_a_store_whose_agent_is_gone_is_the_end_of_the_session(process: Process) -> None:
+def test_a_store_whose_agent_is_gone_is_the_end_of_the_session(process: Process, agent: Agent) -> None:
     with pytest.raises(SessionEndedError, match=r"the session has ended.*call kernel.shutdown"):
         StoreAccess(process, Memory).view(OBJECT, HERE, OWNER)  # type: ignore[arg-type]
+    assert agent.closed, "so that a worker does not tell of what it could not do, as if that had failed"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (TimeoutError("timed out"), "lives, but did not pass the object store on: it is stopped or overloaded"),
+        (OSError(errno.EMFILE, "Too many open files"), "can't be opened: Too many open files; close files, or raise"),
+    ],
+)
+def test_a_store_that_can_not_be_opened_just_now_does_not_end_the_session(
+    process: Process, agent: Agent, monkeypatch: pytest.MonkeyPatch, error: OSError, message: str
+) -> None:
+    def fail(address: str, token: bytes) -> Any:
+        raise error
+
+    monkeypatch.setattr(store_access, "fetch_descriptors", fail)
+    with pytest.raises(ObjectStoreError, match=message):
+        StoreAccess(process, Memory).view(OBJECT, HERE, OWNER)  # type: ignore[arg-type]
+    assert not agent.closed
