@@ -190,7 +190,9 @@ FUNCTIONS = [
         continuous=False,
     ),
     Function("noisy bowl 3", _box(3, -1, 1), bowl, noise=0.1),
-    Function("svm on digits", {"C": tune.loguniform(1e-3, 1e3), "gamma": tune.loguniform(1e-5, 10)}, svm, most_seeds=20),
+    Function(
+        "svm on digits", {"C": tune.loguniform(1e-3, 1e3), "gamma": tune.loguniform(1e-5, 10)}, svm, most_seeds=20
+    ),
     Function(
         "boosting on digits",
         {

@@ -16,6 +16,7 @@ from kernel.runtime.objects import Entry
 from kernel.runtime.process import Peer, Process
 from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.tasks import TaskTable
+from kernel.transport.addresses import gateway_of
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import ActorDiedError, ActorUnavailableError
 from kernel_spec.ids import ActorId, ProcessId
@@ -35,7 +36,7 @@ _NOBODY = ProcessId(b"")
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """One actor, as its caller sees it. `name` is what errors call it.
+    """One actor, as its caller sees it. `name` is what errors call it, `place` where its process was last.
 
     `entry` is the object whose references are the actor's handles, if they are counted; `owned`: by this process.
     It is kept, and with it the actor, until the calls made here have ended, though the last handle is gone
@@ -47,6 +48,7 @@ class Channel:
     name: str = "actor"
     state: str = PENDING
     worker: ProcessId = _NOBODY
+    place: str = ""
     connection: Any = None
     attempt: int = 0
     cause: str = ""
@@ -247,6 +249,7 @@ class ActorCaller:
             return  # it died at once: the agent will say so
         channel.state = ALIVE
         channel.worker = worker
+        channel.place = gateway_of(address) or self._process.identity.gateway
         channel.attempt = attempt
         channel.connection = peer
         self._by_worker[worker] = channel
@@ -279,6 +282,7 @@ class ActorCaller:
         channel.in_flight.clear()
         again = []
         for task in tasks:
+            self._table.ownership.clear_away(task.all_entries(), channel.place)
             if final:
                 self._table.running.pop(task.id, None)
                 self._fail_dead(channel, task)

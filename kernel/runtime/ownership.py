@@ -164,6 +164,10 @@ class Ownership:
         """Have the stores of `places` forget an object, soon."""
         self._deletions.add(id, places)
 
+    def clear_away(self, results: Iterable[Entry], place: str) -> None:
+        """A process at `place` has died that may have stored results: let go of them, unless they come to be there."""
+        self._deletions.clear_away(results, place)
+
     def keep_at(self, id: ObjectId, place: str) -> None:
         """Have the store of `place` keep its copy: the one that it was made from may be gone."""
         self._store.keep_at(place, id)

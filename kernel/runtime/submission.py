@@ -28,10 +28,14 @@ _HOUSEKEEPING_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """What a lost worker held, in the order in which it would have run; `unsent` are the ids of what never left."""
+    """What a lost worker held, in the order in which it would have run; `unsent` are the ids of what never left.
+
+    `place` is where it was.
+    """
 
     tasks: list[Task]
     unsent: set[bytes]
+    place: str
 
 
 class TaskSubmitter:
@@ -302,7 +306,7 @@ class TaskSubmitter:
             return
         tasks = lease.pool.lost(lease)
         unsent = {message[1] for message in lease.connection.outbox if message[0] == op.TASK}
-        lost = _Lost(tasks, unsent)
+        lost = _Lost(tasks, unsent, lease.place)
         self._leases.pop(lease.id, None)
         self._process.tell_agent((op.RETURN_LEASE, lease.id, True, lease.worker))
         self._touched.add(lease.pool)
@@ -326,6 +330,8 @@ class TaskSubmitter:
             # If it is dead only the first may have begun; the others behind it lose no retry, but go one at a time from
             # now on. If it was only lost from sight it may run on, and all the others as well.
             self._estimates.pop(task.definition.id, None)  # type: ignore[union-attr]
+            if task.id not in lost.unsent:
+                self._table.ownership.clear_away(task.all_entries(), lost.place)
             begun = task.id not in lost.unsent and (position == 0 or fault == op.LOST)
             if begun and fault in memory_faults.FAULTS:
                 self._memory_retries.recover(task, cause, fault)

@@ -667,3 +667,34 @@ def test_a_stopped_template_delays_new_workers_and_nothing_else(session: Running
         call = late.add.remote()
         assert kernel.wait([call], timeout=0.3)[0] == []
     assert kernel.get(call, timeout=20) == 1
+
+
+def large_then_small(once: Path) -> np.ndarray | int:
+    """Return a large result and die when it is stored but not told of; after that a small one."""
+    if once.exists():
+        return 1
+    once.touch()
+    runner = sys.modules["kernel.runtime.call_runner"].CallRunner
+    runner._send_results = lambda *told: os._exit(9)
+    return np.ones(100_000)
+
+
+@kernel.remote(max_restarts=1, max_task_retries=1)
+class LargeThenSmall:
+    def make(self, once: Path) -> np.ndarray | int:
+        return large_then_small(once)
+
+
+@pytest.mark.parametrize("as_actor", [False, True])
+def test_what_was_stored_but_not_told_of_does_not_stay(session: RunningSession, tmp_path: Path, as_actor: bool) -> None:
+    if as_actor:
+        actor = LargeThenSmall.remote()
+        ref = actor.make.remote(tmp_path / "once")
+    else:
+        ref = kernel.remote(max_retries=1)(large_then_small).remote(tmp_path / "once")
+    assert kernel.get(ref, timeout=30) == 1
+
+    def stored() -> list[object]:
+        return [row[0] for row in get_runtime().query("memory")["stored"]]
+
+    wait_until(lambda: not stored(), 10, "the end of what is stored")
