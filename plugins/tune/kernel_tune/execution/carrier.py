@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import kernel
-from kernel_tune.callbacks import Callback
 from kernel_tune.execution.instructions import (
     Continue,
     Delete,
@@ -22,11 +21,13 @@ from kernel_tune.execution.instructions import (
     Stop,
     Write,
 )
+from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Processes
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.trainable.orders import Order, Saved, Setup
+from kernel_tune.pickling import check
 from kernel_tune.trainable.place import Place
 from kernel_tune.trial import Trial
 
@@ -49,7 +50,7 @@ class Carrier:
         loop: TrialLoop,
         files: ExperimentFiles,
         trainables: dict[str, Any],
-        callbacks: Sequence[Callback],
+        listeners: Listeners,
         options: RunOptions,
         is_strict: bool,
     ) -> None:
@@ -60,17 +61,17 @@ class Carrier:
         self.lines: dict[str, int] = {}
         """How long the files are that lines are appended to, in bytes."""
         self._files = files
-        self._callbacks = callbacks
+        self._listeners = listeners
         self._options = options
         self._many_nodes = len([node for node in kernel.nodes() if node.get("Alive", True)]) > 1
         self._node = kernel.get_runtime_context().get_node_id() if self._many_nodes else ""
         self._asked: dict[str, Asked] = {}
-        references = {name: kernel.put(trainable) for name, trainable in trainables.items()}
+        references = {name: check(kernel.put, trainable, name) for name, trainable in trainables.items()}
         self.processes = Processes(references, options.reuse_actors, self._many_nodes)
 
     def add_trainable(self, name: str, trainable: Any) -> None:
         """Take another trainable that trials may be of."""
-        self.processes.trainables.setdefault(name, kernel.put(trainable))
+        self.processes.trainables.setdefault(name, check(kernel.put, trainable, name))
 
     def question_of(self, trial_id: str, number: int) -> Asked | None:
         """Return what a trial was asked with this number, if that is what it was asked last."""
@@ -142,7 +143,8 @@ class Carrier:
         spec = self.loop.progress_of(trial).spec
         place = Place(trial.trial_id, str(trial), spec.name, trial.logdir, trial.resources, spec.upload_dir)
         trainable = self.processes.trainables[trial.trainable_name]
-        return Setup(trainable, place, trial.config, self._options.changes_directory)
+        options = self._options
+        return Setup(trainable, place, trial.config, options.changes_directory, options.printed)
 
     def _start(self, start: Start, **changes: Any) -> None:
         trial = start.trial
@@ -184,15 +186,13 @@ class Carrier:
         trial = notify.trial
         if notify.event in ("trial_error", "trial_recover"):
             self._write_error(trial)
-        for callback in self._callbacks:
-            if again and not callback.hears_again:
-                continue
-            if notify.event == "trial_result":
-                callback.on_trial_results(self.steps, self.loop.trials, trial, notify.results)
-            elif notify.event == "checkpoint":
-                callback.on_checkpoint(self.steps, self.loop.trials, trial, notify.checkpoint)
-            else:
-                getattr(callback, f"on_{notify.event}")(self.steps, self.loop.trials, trial)
+        where = (self.steps, self.loop.trials, trial)
+        if notify.event == "trial_result":
+            self._listeners.tell("on_trial_results", *where, notify.results, again=again)
+        elif notify.event == "checkpoint":
+            self._listeners.tell("on_checkpoint", *where, notify.checkpoint, again=again)
+        else:
+            self._listeners.tell(f"on_{notify.event}", *where, again=again)
 
     def _write_error(self, trial: Trial) -> None:
         os.makedirs(trial.logdir, exist_ok=True)

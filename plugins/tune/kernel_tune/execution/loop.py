@@ -172,6 +172,8 @@ class TrialLoop(TrialLives):
         progress = self._progress[trial.trial_id]
         if trial.status is Status.PENDING:
             self._pending -= 1
+        else:
+            self.algorithm.on_unpause(trial.trial_id)
         trial.status = Status.RUNNING
         self._running += 1
         self.room.take(progress.demand)

@@ -19,7 +19,9 @@ from kernel_tune.errors import TuneError
 from kernel_tune.execution.carrier import Carrier
 from kernel_tune.execution.instructions import Instruction, Notify
 from kernel_tune.execution.interrupts import Interrupts
+from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.metrics import MetricWatch, wanted_metrics
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Arrival
 from kernel_tune.execution.records import describe, for_log
@@ -27,7 +29,7 @@ from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import Searcher
-from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper
+from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper, name_of
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.trainable.orders import Answer
 from kernel_tune.trial import Status, Trial
@@ -63,22 +65,25 @@ class Runner:
         self.interrupted = False
         self.commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._stoppers = stoppers
-        self._callbacks = list(callbacks)
+        self._listeners = Listeners(callbacks, files.directory)
         self._report = report
         self._clock = clock
         is_strict = self.options.deterministic or self._must_decide()
-        self._carrier = Carrier(loop, files, trainables, self._callbacks, self.options, is_strict)
+        self._carrier = Carrier(loop, files, trainables, self._listeners, self.options, is_strict)
         self._processes = self._carrier.processes
         self._early: dict[str, Arrival] = {}
         """Answers that came before their turn, by trial."""
         self._is_broken = False
-        """Whether the search algorithm or the scheduler has raised: what they know now can't be trusted."""
+        """Whether something has raised in the midst of a decision: where the experiment stands now can't be trusted."""
+        metric = next(iter(loop.specs.values())).metric
+        self._watch = MetricWatch(wanted_metrics(metric, loop.algorithm))
         self._began = clock()
         self._used_seconds = 0.0
         """How long earlier runs of this experiment took."""
         self._snapshot_at = 0.0
         self._snapshot_size = -1
         self._capacity_at = float("-inf")
+        self._has_warned = False
 
     def _must_decide(self) -> bool:
         """Return whether each result has to be decided about before its trial goes on."""
@@ -107,45 +112,55 @@ class Runner:
             self._carrier.bring_back(self._trial(trial_id))
 
     def run(self) -> None:
-        """Run until every trial has ended. Raises what a callback raises; a Ctrl-C ends it early, with all saved."""
+        """Run until every trial has ended. A Ctrl-C ends it early, with all saved; a second one at once.
+
+        Raises TuneError for a searcher, scheduler or callback that raises, and when the log can't be written;
+        KeyboardInterrupt after two Ctrl-C. Everything is kept then so that the experiment can be resumed.
+        """
         with Interrupts() as interrupts:
             try:
                 self._refresh_capacity()
                 while not self.loop.is_finished:
                     self._step(interrupts)
-                    if interrupts.count and not self.interrupted:
+                    if interrupts.count:
                         self.interrupted = True
                         _log.warning("interrupted: the experiment is being saved; press Ctrl-C again to stop at once")
                         break
                 if self.interrupted:
                     self._save_running(interrupts)
-            finally:
-                self._processes.end_all(gently=not self.interrupted)
-                self._finish(interrupts)
+            except BaseException as error:
+                self._processes.end_all(gently=isinstance(error, TuneError))
+                self._finish(interrupts, error)
+                raise
+            self._processes.end_all(gently=not self.interrupted)
+            self._finish(interrupts)
 
-    def _finish(self, interrupts: Interrupts) -> None:
+    def _finish(self, interrupts: Interrupts, error: BaseException | None = None) -> None:
+        """Write everything down, also after an `error`, which is raised by the caller. Raises what a callback raises."""
         if interrupts.count < 2:
             self._processes.wait_for_ends(_END_SECONDS)
-        for callback in self._callbacks:
-            callback.on_experiment_end(self.loop.trials)
-        self._write_snapshot()
-        self.files.close()
+        raised = self._listeners.tell_all("on_experiment_end", self.loop.trials)
+        try:
+            self._write_snapshot()
+            self.files.close()
+        except (OSError, TuneError) as late:
+            _log.error("the end of the experiment could not be written down: %s. It can be resumed all the same", late)
         self._report(self.loop, self.used_seconds, True)
+        if raised is not None and error is None:
+            raise raised
 
     def _step(self, interrupts: Interrupts) -> None:
         """Wait for answers, and take all that are there."""
         self._carrier.steps += 1
         step = self._carrier.steps
-        for callback in self._callbacks:
-            callback.on_step_begin(step, self.loop.trials)
+        self._listeners.tell("on_step_begin", step, self.loop.trials)
         self._check_stuck()
         for arrival in self._arrivals(interrupts):
             self._arrived(*arrival)
         while not self.commands.empty():
             self.commands.get()()
         self._look_around()
-        for callback in self._callbacks:
-            callback.on_step_end(step, self.loop.trials)
+        self._listeners.tell("on_step_end", step, self.loop.trials)
         self._report(self.loop, self.used_seconds, False)
 
     def _arrivals(self, interrupts: Interrupts) -> Iterator[Arrival]:
@@ -182,8 +197,11 @@ class Runner:
             self._carrier.ask_again(trial)
             return
         self._processes.receive(trial, answer)
+        self._is_broken = True  # a stopper may remember what is not in the log yet
         verdicts, stop_all = self._judge(trial, answer)
         self._hear("answer", trial_id, answer, verdicts, stop_all)
+        for warning in self._watch.look(trial, answer.results):
+            _log.warning("%s", warning)
 
     def _judge(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
         """Return after which results a stop criterion ends the trial, and whether all are to end."""
@@ -191,28 +209,39 @@ class Runner:
         stopper = self._stoppers.get(spec.name)
         if stopper is None:  # of trials that were added
             stopper = self._stoppers[spec.name] = make_stopper(spec.stop)
-        verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
-        return verdicts, bool(answer.results) and bool(stopper.stop_all())
+        try:
+            verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
+            return verdicts, bool(answer.results) and bool(stopper.stop_all())
+        except Exception as error:
+            raise self._mishap("a stop criterion,", name_of(stopper), error) from error
 
     def _hear(self, event: str, *arguments: Any) -> None:
-        """Write an event down, tell the loop, and do what it says."""
+        """Write an event down, tell the loop, and do what it says. What can't be decided about was never heard."""
+        self._is_broken = True
+        size = self.files.log_size
         self.files.add((event, *for_log(arguments)))
-        self._carrier.carry_out(self._tell(event, *arguments))
+        try:
+            instructions = self._tell(event, *arguments)
+        except BaseException:
+            self.files.cut_log(size)
+            raise
+        self._carrier.carry_out(instructions)
+        self._is_broken = False
 
     def _tell(self, event: str, *arguments: Any) -> list[Instruction]:
-        self._is_broken = True
         try:
-            instructions = self._tell_loop(event, *arguments)
+            return self._tell_loop(event, *arguments)
         except TuneError:
             raise
         except Exception as error:
-            raise TuneError(
-                f"{_who_raised(error)} raised {type(error).__name__}: {error}. The experiment in "
-                f"{self.files.directory} is kept as it was before: when that is mended, resume it (resume='AUTO', or "
-                "Tuner.restore)"
-            ) from error
-        self._is_broken = False
-        return instructions
+            raise self._mishap("", _who_raised(error), error) from error
+
+    def _mishap(self, kind: str, name: str, error: Exception) -> TuneError:
+        return TuneError(
+            f"{f'{kind} {name}'.strip()} raised {type(error).__name__}: {error}. The experiment in "
+            f"{self.files.directory} is kept as it was before: when that is mended, resume it (resume='AUTO', or "
+            "Tuner.restore)"
+        )
 
     def _tell_loop(self, event: str, *arguments: Any) -> list[Instruction]:
         loop = self.loop
@@ -319,9 +348,11 @@ class Runner:
                 continue
             trial = self._trial(trial_id)
             self._processes.receive(trial, answer)
+            self._is_broken = True
             arguments = (trial_id, answer, *self._judge(trial, answer))
             self.files.add(("answer", *for_log(arguments)))
             self._carrier.write_down(self._tell("answer", *arguments), again=False)
+            self._is_broken = False
 
     def _trial(self, trial_id: str) -> Trial:
         trial = self.loop.find(trial_id)
@@ -335,23 +366,33 @@ class Runner:
         if self.files.log_size == self._snapshot_size or self._is_broken:
             return
         began = self._clock()
-        for callback in self._callbacks:
-            callback.flush()
+        self._listeners.tell("flush")
         state = {
             "loop": self.loop,
             "stoppers": self._stoppers,
             "lines": self._carrier.lines,
             "used_seconds": self.used_seconds,
-            "callbacks": [callback.get_state() for callback in self._callbacks],
+            "callbacks": self._listeners.states(),
         }
         try:
             self.files.write_snapshot(state)
-        except TuneError as error:
-            _log.warning("the experiment resumes from its beginning only: %s", error)
-        self.files.write_state(describe(self.loop, self.used_seconds))
+            self.files.write_state(describe(self.loop, self.used_seconds))
+        except (OSError, TuneError) as error:
+            self._warn_of_snapshot(error)
         took = self._clock() - began
         self._snapshot_size = self.files.log_size
         self._snapshot_at = self._clock() + max(0.0, took * 20 - self.options.snapshot_seconds)
+
+    def _warn_of_snapshot(self, error: Exception) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        _log.warning(
+            "where the experiment stands could not be written to %s, so that after a kill it begins at what was written "
+            "last: %s",
+            self.files.directory,
+            error,
+        )
 
     def _restore_snapshot(self) -> int:
         state = self.files.read_snapshot()
@@ -362,9 +403,7 @@ class Runner:
         self._carrier.loop = self.loop
         self._carrier.is_strict = self.options.deterministic or self._must_decide()
         self._carrier.cut_lines(state["lines"])
-        for callback, saved in zip(self._callbacks, state["callbacks"], strict=False):
-            if saved is not None:
-                callback.set_state(saved)
+        self._listeners.set_states(state["callbacks"])
         return int(state["offset"])
 
     def _replay(self, record: tuple[Any, ...]) -> None:

@@ -14,6 +14,7 @@ from kernel_tune.storage.checkpoint import Checkpoint, directory_name, pack, pub
 from kernel_tune.trainable.function import FunctionTrainable, text_of
 from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
 from kernel_tune.trainable.place import Place
+from kernel_tune.trainable.printed import PrintedFiles
 from kernel_tune.trainable.trainable import Trainable
 
 
@@ -23,6 +24,7 @@ class TrialActor:
     def __init__(self) -> None:
         self._trainable: Trainable | None = None
         self._skip = 0
+        self._printed = PrintedFiles()
         self._node = kernel.get_runtime_context().get_node_id()
 
     def run(self, order: Order) -> Answer:
@@ -46,6 +48,7 @@ class TrialActor:
                 answer.state = self._save(in_memory=order.save == "memory", order=order)
         except Exception as error:
             answer.error = text_of(error)
+            self._printed.add_error(answer.error)
         return answer
 
     def export(self, formats: list[str]) -> dict[str, str]:
@@ -57,12 +60,14 @@ class TrialActor:
         """Clean up; the process ends with its handle."""
         if self._trainable is not None:
             self._trainable.stop()
+        self._printed.close()
 
     # -- becoming a trial ------------------------------------------------------------------------------------------
 
     def _become(self, setup: Setup) -> bool:
         place = setup.place
         Place.set_current(place)
+        self._printed.switch(place.directory, setup.printed)
         if setup.changes_directory:
             os.environ.setdefault("TUNE_ORIG_WORKING_DIR", os.getcwd())
             os.chdir(place.directory)
