@@ -2,9 +2,10 @@
 
 python -m benchmarks.tune_kills [--kills 50] [--only WORD] [--seed N]
 
-Each experiment is small and seeded, and runs in a process of its own: once to its end, and then again and again with
-SIGKILL at random moments and a resume after each, until there were so many kills. Each that was killed must end with
-the trials, statuses, configurations, results, files and checkpoints of the one that was not.
+Each experiment is small and seeded, and its driver is a process of its own in a session that stays: once to its end,
+and then again and again with SIGKILL at random moments and a resume after each, until there were so many kills. Each
+that was killed must end with the trials, statuses, configurations, results, files and checkpoints of the one that was
+not.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import kernel
+import kernel_tune.execution.run  # noqa: F401 - in this process, for all that are forked from it
+from kernel import tune
+from kernel.testing.cluster import Cluster
+from kernel.tune import schedulers, searchers
 
 STEP_SECONDS = 0.004
 LONGEST = 300.0
@@ -34,8 +41,6 @@ SCHEDULERS = ("fifo", "asha", "hyperband", "hb_bohb", "median", "pbt", "pbt in s
 
 def searcher_of(name: str) -> Any:
     """Return a searcher by its name here."""
-    from kernel.tune import searchers
-
     if name == "repeater":
         return searchers.Repeater(searchers.TPESearch(seed=1), repeat=2)
     if name == "limiter":
@@ -45,9 +50,6 @@ def searcher_of(name: str) -> Any:
 
 def scheduler_of(name: str, policy: str) -> Any:
     """Return a scheduler by its name here; `policy` is the file that is replayed."""
-    from kernel import tune
-    from kernel.tune import schedulers
-
     population: dict[str, Any] = {"time_attr": "training_iteration", "perturbation_interval": 3, "seed": 4}
     mutations = {"hyperparam_mutations": {"x": tune.uniform(0, 1)}}
     makers: dict[str, Callable[[], Any]] = {
@@ -67,10 +69,9 @@ def scheduler_of(name: str, policy: str) -> Any:
     return makers[name]()
 
 
-def experiment(kind: str, name: str, folder: str) -> None:
-    """Run or resume the experiment in a folder."""
-    import kernel
-    from kernel import tune
+def experiment(session: str, kind: str, name: str, folder: str) -> None:
+    """Run or resume the experiment in a folder, in the session that is there."""
+    kernel.init(address=session, log_to_driver=False)
 
     class Walk(tune.Trainable):
         def setup(self, config: dict[str, Any]) -> None:
@@ -88,9 +89,9 @@ def experiment(kind: str, name: str, folder: str) -> None:
             self.place = checkpoint["place"]
 
         def reset_config(self, new_config: dict[str, Any]) -> bool:
+            self.place = 0.0
             return True
 
-    kernel.init(num_cpus=3, log_to_driver=False, preload=["kernel_tune.trainable.actor"])
     space: dict[str, Any] = {"x": tune.uniform(0, 1), "y": tune.choice([1, 2, 3])}
     if name == "grid":
         space = {"x": tune.grid_search([0.1, 0.4, 0.7, 1.0]), "y": tune.grid_search([1, 2])}
@@ -118,18 +119,23 @@ def outcome(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {path.name: path.read_text() for path in sorted(home.glob("pbt_*.txt"))}
     for trial in state["trials"]:
         place = Path(trial["logdir"])
-        lines = [json.loads(line) for line in (place / "result.json").read_text().splitlines()]
+        lines = [json.loads(line) for line in lines_of(place / "result.json")]
         found[trial["trial_id"]] = {
             "status": trial["status"],
             "config": trial["config"],
             "tag": trial["experiment_tag"],
             "results": [(line["training_iteration"], line["score"], line["done"], line["config"]) for line in lines],
-            "rows": len((place / "progress.csv").read_text().splitlines()),
+            "rows": len(lines_of(place / "progress.csv")),
             "checkpoints": [os.path.basename(path) for path in trial["checkpoints"]],
             "directories": sorted(path.name for path in place.iterdir() if path.is_dir()),
         }
     found["left over"] = sorted(path.name for path in home.iterdir() if path.name.startswith("."))
     return found
+
+
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a file, none if it is not there."""
+    return path.read_text().splitlines() if path.exists() else []
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> str:
@@ -139,7 +145,9 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> str:
         if left == right:
             continue
         if isinstance(left, dict) and isinstance(right, dict):
-            return next(f"{key}: {name} {left[name]} became {right[name]}" for name in left if left[name] != right[name])
+            return next(
+                f"{key}: {name} {left[name]} became {right[name]}" for name in left if left[name] != right[name]
+            )
         return f"{key}: {left} became {right}"
     return ""
 
@@ -147,21 +155,49 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> str:
 # -- running and killing -----------------------------------------------------------------------------------------------
 
 
-def start(kind: str, name: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Start the experiment in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.tune_kills", "--child", kind, name, str(folder)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE)
+class Program:
+    """A program that runs the experiment: a fork of this process, in which everything is imported already."""
 
+    def __init__(self, session: str, kind: str, name: str, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._errors = folder / "errors.txt"
+        self._code: int | None = None
+        self.pid = os.fork()
+        if self.pid:
+            return
+        code = 1
+        try:
+            with open(self._errors, "w") as errors:
+                os.dup2(errors.fileno(), 2)
+            experiment(session, kind, name, str(folder))
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
 
-def finish(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of a process. Raises RuntimeError with what it said if it failed, or did not end."""
-    try:
-        _, errors = process.communicate(timeout=LONGEST)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise RuntimeError(f"did not end within {LONGEST:.0f} seconds") from None
-    if process.returncode:
-        raise RuntimeError(errors.decode(errors="replace").strip()[-1500:])
+    def poll(self) -> int | None:
+        """Return the exit code, None if it runs."""
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
+
+    def kill(self) -> None:
+        """Kill it, at once."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def finish(self) -> None:
+        """Wait for its end. Raises RuntimeError with what it said if it failed, or did not end."""
+        deadline = time.monotonic() + LONGEST
+        while self.poll() is None:
+            if time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"did not end within {LONGEST:.0f} seconds: {self._errors.read_text()[-800:]}")
+            time.sleep(0.005)
+        if self._code:
+            raise RuntimeError(self._errors.read_text().strip()[-1500:])
 
 
 def log_size(folder: Path) -> int:
@@ -172,7 +208,9 @@ def log_size(folder: Path) -> int:
         return 0
 
 
-def killed_run(kind: str, name: str, folder: Path, kills: int, size: int, dice: random.Random) -> tuple[int, int]:
+def killed_run(
+    start: Callable[[Path], Program], folder: Path, kills: int, size: int, dice: random.Random
+) -> tuple[int, int]:
     """Run an experiment that is killed up to `kills` times; return how often it was, and how often it resumed.
 
     A kill comes a random time after the log has begun to grow: mostly as trials run, now and then as it resumes.
@@ -180,26 +218,23 @@ def killed_run(kind: str, name: str, folder: Path, kills: int, size: int, dice: 
     done = resumes = 0
     while True:
         before = log_size(folder)
-        process = start(kind, name, folder)
+        process = start(folder)
         resumes += before > 0
         if done == kills:
-            finish(process)
+            process.finish()
             return done, resumes
         if not wait_for_moment(process, folder, before, size, dice):
-            finish(process)
+            process.finish()
             return done, resumes
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.kill()
         done += 1
 
 
-def wait_for_moment(
-    process: subprocess.Popen[bytes], folder: Path, before: int, size: int, dice: random.Random
-) -> bool:
+def wait_for_moment(process: Program, folder: Path, before: int, size: int, dice: random.Random) -> bool:
     """Wait for a moment to kill; False if the process has ended before it."""
     at_start = dice.random() < 0.15
     wanted = 0 if at_start else before + dice.uniform(0.02, 0.5) * size
-    deadline = time.monotonic() + (dice.uniform(0.2, 1.5) if at_start else LONGEST)
+    deadline = time.monotonic() + (dice.uniform(0.0, 0.5) if at_start else LONGEST)
     while time.monotonic() < deadline and (at_start or log_size(folder) < wanted):
         if process.poll() is not None:
             return False
@@ -208,21 +243,25 @@ def wait_for_moment(
     return process.poll() is None
 
 
-def judge(kind: str, name: str, kills: int, seed: int, folder: Path) -> tuple[int, int, int, str]:
+def judge(session: str, kind: str, name: str, kills: int, seed: int, folder: Path) -> tuple[int, int, int, str]:
     """Return of one searcher or scheduler: kills, resumes, runs, and what differed."""
     dice = random.Random(f"{seed} {kind} {name}")
     whole = folder / "whole"
     if name == "pbt_replay":
-        finish(start(kind, "pbt", folder / "recorded"))
+        Program(session, kind, "pbt", folder / "recorded").finish()
         policy = next(path for path in sorted((folder / "recorded" / "walk").glob("pbt_policy_*.txt")))
         (folder / "policy.txt").write_bytes(policy.read_bytes())
-    finish(start(kind, name, whole))
+
+    def start(target: Path) -> Program:
+        return Program(session, kind, name, target)
+
+    start(whole).finish()
     expected = outcome(whole)
     done = resumes = runs = 0
     while done < kills:
         runs += 1
         target = folder / f"killed {runs}"
-        more, again = killed_run(kind, name, target, kills - done, log_size(whole), dice)
+        more, again = killed_run(start, target, kills - done, log_size(whole), dice)
         done, resumes = done + more, resumes + again
         found = differences(expected, outcome(target))
         if found:
@@ -232,9 +271,6 @@ def judge(kind: str, name: str, kills: int, seed: int, folder: Path) -> tuple[in
 
 def main() -> int:
     """Kill, compare, and print a table."""
-    if sys.argv[1:2] == ["--child"]:
-        experiment(*sys.argv[2:5])
-        return 0
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=50, metavar="N", help="how many for each (default: 50)")
     parser.add_argument("--only", default="", metavar="WORD", help="only names with this word")
@@ -244,17 +280,17 @@ def main() -> int:
     names = [("searcher", name) for name in SEARCHERS] + [("scheduler", name) for name in SCHEDULERS]
     print("| | name | kills | resumes | runs | equal |\n|---|---|---|---|---|---|", flush=True)
     bad = 0
-    for kind, name in names:
-        if options.only not in f"{kind} {name}":
-            continue
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = Path(options.keep or temporary) / f"{kind} {name}"
+    with Cluster(num_cpus=3, preload=["kernel_tune.trainable.actor"]) as cluster, tempfile.TemporaryDirectory() as home:
+        for kind, name in names:
+            if options.only not in f"{kind} {name}":
+                continue
+            folder = Path(options.keep or home) / f"{kind} {name}"
             try:
-                kills, resumes, runs, found = judge(kind, name, options.kills, options.seed, folder)
+                found = judge(cluster.head.directory, kind, name, options.kills, options.seed, folder)
             except RuntimeError as error:
-                kills, resumes, runs, found = 0, 0, 0, str(error)
-        bad += bool(found)
-        print(f"| {kind} | {name} | {kills} | {resumes} | {runs} | {found or 'yes'} |", flush=True)
+                found = (0, 0, 0, str(error))
+            bad += bool(found[3])
+            print(f"| {kind} | {name} | {found[0]} | {found[1]} | {found[2]} | {found[3] or 'yes'} |", flush=True)
     return 1 if bad else 0
 
 

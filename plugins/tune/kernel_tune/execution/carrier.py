@@ -27,7 +27,7 @@ from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Processes
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.trainable.orders import Order, Saved, Setup
-from kernel_tune.pickling import check
+from kernel_tune.pickling import put
 from kernel_tune.trainable.place import Place
 from kernel_tune.trial import Trial
 
@@ -66,12 +66,14 @@ class Carrier:
         self._many_nodes = len([node for node in kernel.nodes() if node.get("Alive", True)]) > 1
         self._node = kernel.get_runtime_context().get_node_id() if self._many_nodes else ""
         self._asked: dict[str, Asked] = {}
-        references = {name: check(kernel.put, trainable, name) for name, trainable in trainables.items()}
+        self._dropped: dict[str, None] = {}
+        """The checkpoints that are kept no longer, and are still to be deleted."""
+        references = {name: _sent(trainable, name) for name, trainable in trainables.items()}
         self.processes = Processes(references, options.reuse_actors, self._many_nodes)
 
     def add_trainable(self, name: str, trainable: Any) -> None:
         """Take another trainable that trials may be of."""
-        self.processes.trainables.setdefault(name, check(kernel.put, trainable, name))
+        self.processes.trainables.setdefault(name, _sent(trainable, name))
 
     def question_of(self, trial_id: str, number: int) -> Asked | None:
         """Return what a trial was asked with this number, if that is what it was asked last."""
@@ -99,6 +101,16 @@ class Carrier:
                 self.notify(instruction, again)
             elif isinstance(instruction, Write):
                 self._write(instruction)
+            elif isinstance(instruction, Delete):
+                self._dropped[instruction.saved.path] = None
+
+    def delete_dropped(self) -> None:
+        """Delete what was to be deleted in what was only written down, unless it was written again later."""
+        used = self.loop.paths_in_use()
+        for path in self._dropped:
+            if path not in used:
+                shutil.rmtree(path, ignore_errors=True)
+        self._dropped.clear()
 
     def cut_lines(self, lines: dict[str, int]) -> None:
         """Cut off the lines that were written after the state that is resumed, and go on from there."""
@@ -199,3 +211,8 @@ class Carrier:
         trial.error_file = os.path.join(trial.logdir, "error.txt")
         with open(trial.error_file, "a", encoding="utf-8") as file:
             file.write(f"Failure number {trial.failures}\n{trial.error_message}\n")
+
+
+def _sent(trainable: Any, name: str) -> kernel.ObjectRef:
+    hint = f"If it is data, give it by tune.with_parameters({name}, ...), as something that can be pickled."
+    return put(trainable, f"trainable {name}", name, hint)

@@ -236,6 +236,20 @@ class TrialLoop(TrialLives):
             kept = progress.book.newest
             progress.state, progress.state_results = (kept.saved, kept.results) if kept else (progress.first_state, 0)
 
+    def paths_in_use(self) -> set[str]:
+        """Return the checkpoints on disk that are kept, or that a trial goes on from."""
+        used = set()
+        for trial in self.trials:
+            progress = self._progress[trial.trial_id]
+            states = [kept.saved for kept in progress.book.kept]
+            states += [each for each in (progress.state, progress.first_state) if each is not None]
+            if progress.donor is not None:
+                states.append(progress.donor.saved)
+            if progress.replacement is not None:
+                states.append(progress.replacement.state)
+            used |= {saved.path for saved in states if saved.path}
+        return used
+
     # -- questions -------------------------------------------------------------------------------------------------
 
     def find(self, trial_id: str) -> Trial | None:

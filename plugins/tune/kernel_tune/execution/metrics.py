@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel_tune.result import DEFAULT_METRIC, Result, look_up, own_keys
+from kernel_tune.searchers.base import Searcher
 from kernel_tune.trial import Trial
 
 
@@ -29,14 +30,15 @@ class MetricWatch:
         return found
 
 
-def wanted_metrics(metric: str | None, algorithm: Any) -> list[tuple[str, str]]:
+def wanted_metrics(metric: str | Sequence[str] | None, algorithm: Any) -> list[tuple[str, str]]:
     """Return the metrics that results should have, each with who goes by it."""
     searcher = getattr(algorithm, "searcher", algorithm)
     of_searcher = getattr(searcher, "metric", None)
     names = [of_searcher] if isinstance(of_searcher, str) else list(of_searcher or ())
-    found = {str(name): type(searcher).__name__ for name in names}
-    if metric:
-        found.setdefault(metric, "the comparison of trials")
+    learns = getattr(type(searcher), "on_trial_complete", None) is not Searcher.on_trial_complete
+    found = {str(name): type(searcher).__name__ for name in names if learns}
+    for name in [metric] if isinstance(metric, str) else metric or ():
+        found.setdefault(str(name), "the search for the best trial")
     return list(found.items())
 
 
@@ -53,13 +55,13 @@ def _text(kind: str, trial: Trial, metric: str, who: str, result: Result) -> str
     iteration = result.get("training_iteration")
     if kind == "NaN":
         return (
-            f"trial {trial} reported NaN as {metric!r} in iteration {iteration}: {who} takes that as worse than every "
-            "number. Further ones are not warned of"
+            f"trial {trial} reported NaN as {metric!r} in iteration {iteration}, which counts as worse than every number. "
+            "Further ones are not warned of"
         )
     value = look_up(result, metric)
-    what = f"reported no {metric!r}" if value is None else f"reported {value!r} as {metric!r}, which is not a number"
+    what = f"no {metric!r}" if value is None else f"{value!r}, which is not a number, as {metric!r}"
     return (
-        f"trial {trial} {what} in iteration {iteration}, and {who} goes by it. It reported: {own_keys(result)}. Such "
-        f"results count for nothing: report {metric!r} with every result, or give another metric. Further ones are not "
-        "warned of"
+        f"trial {trial} reported {what} in iteration {iteration}, and {who} goes by it. It reported: {own_keys(result)}. "
+        f"Such results count for nothing: report {metric!r} with every result, or give another metric. Further ones are "
+        "not warned of"
     )

@@ -107,6 +107,7 @@ class Runner:
         for end, record in self.files.records(offset):  # noqa: B007 - needed after the last one
             self._replay(record)
         self.files.go_on(end)
+        self._carrier.delete_dropped()
         self.loop.forget_states_in_memory()
         for trial_id in list(self.loop.outstanding):
             self._carrier.bring_back(self._trial(trial_id))
@@ -188,7 +189,7 @@ class Runner:
         trial = self._trial(trial_id)
         if answer is None:
             self._processes.end(trial, gently=False)
-            self._hear("failure", trial_id, error)
+            self._hear("failure", trial_id, f"the process of trial {trial} gave no answer: {error}")
             return
         if answer.refused:
             self._carrier.start_anew(trial, asked)
@@ -202,6 +203,8 @@ class Runner:
         self._hear("answer", trial_id, answer, verdicts, stop_all)
         for warning in self._watch.look(trial, answer.results):
             _log.warning("%s", warning)
+        if trial.is_finished and not trial.results and not trial.failures:
+            _log.warning("trial %s has ended without a result: its trainable reported nothing", trial)
 
     def _judge(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
         """Return after which results a stop criterion ends the trial, and whether all are to end."""
@@ -353,6 +356,7 @@ class Runner:
             self.files.add(("answer", *for_log(arguments)))
             self._carrier.write_down(self._tell("answer", *arguments), again=False)
             self._is_broken = False
+        self._carrier.delete_dropped()
 
     def _trial(self, trial_id: str) -> Trial:
         trial = self.loop.find(trial_id)
@@ -387,11 +391,9 @@ class Runner:
         if self._has_warned:
             return
         self._has_warned = True
+        what = "it resumes from what was written before" if self.files.exist else "it can't be resumed after a kill"
         _log.warning(
-            "where the experiment stands could not be written to %s, so that after a kill it begins at what was written "
-            "last: %s",
-            self.files.directory,
-            error,
+            "the state of experiment %s can't be written down, so that %s: %s", self.files.directory, what, error
         )
 
     def _restore_snapshot(self) -> int:

@@ -15,6 +15,8 @@ from kernel_tune.errors import CheckpointError
 
 METADATA_FILE = ".metadata.json"
 _DICTIONARY_FILE = "dict_checkpoint.pkl"
+_UNFINISHED = ".checkpoint_"
+_OLD = ".old_"
 
 
 class Checkpoint:
@@ -132,13 +134,31 @@ def publish(directory: str, path: str) -> str:
     """
     _write_through(directory)
     if os.path.isdir(path):
-        old = tempfile.mkdtemp(prefix=".old_", dir=os.path.dirname(path))
-        os.rename(path, os.path.join(old, "checkpoint"))
+        old = tempfile.mkdtemp(prefix=_OLD, dir=os.path.dirname(path))
+        os.rename(path, os.path.join(old, os.path.basename(path)))
         os.rename(directory, path)
         shutil.rmtree(old, ignore_errors=True)
     else:
         os.rename(directory, path)
     return path
+
+
+def unfinished_directory(home: str) -> str:
+    """Make and return a directory for a checkpoint that is being written, in the trial's."""
+    return tempfile.mkdtemp(prefix=_UNFINISHED, dir=home)
+
+
+def clear_unfinished(home: str) -> None:
+    """Delete what a killed process was writing when it died. A checkpoint that it was about to replace is put back."""
+    for name in os.listdir(home):
+        path = os.path.join(home, name)
+        if name.startswith(_OLD):
+            with contextlib.suppress(OSError):
+                for old in os.listdir(path):
+                    if not os.path.exists(os.path.join(home, old)):
+                        os.rename(os.path.join(path, old), os.path.join(home, old))
+        if name.startswith((_OLD, _UNFINISHED)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _write_through(directory: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import cloudpickle
 
 from kernel_tune.errors import TuneError
-from kernel_tune.pickling import find
+from kernel_tune.pickling import why_not
 from kernel_tune.storage import event_log
 
 LOG_FILE = "experiment.log"
@@ -88,7 +88,7 @@ class ExperimentFiles:
         try:
             data = cloudpickle.dumps({"offset": self._log.size, **state}, protocol=5)
         except Exception as error:
-            raise TuneError(f"it can't be pickled{_blame(state)}: {error}") from error
+            raise TuneError(f"it can't be pickled: {why_not(state, 'state') or error}") from error
         self._log.sync()
         write_whole(self.path(SNAPSHOT_FILE), data)
 
@@ -135,13 +135,6 @@ class ExperimentFiles:
             log, self._log = self._log, None
             log.sync()
             log.close()
-
-
-def _blame(state: dict[str, Any]) -> str:
-    """Say what of a state can't be pickled."""
-    found = find(state)
-    path, value = (found[0], found[1]) if found else ([], None)
-    return f" because of {' / '.join(path)}, a {type(value).__qualname__}" if path else ""
 
 
 def write_whole(path: str, data: bytes) -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import time
 from typing import Any
 
 import kernel
 from kernel_tune.result import DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION, Result, look_up
-from kernel_tune.storage.checkpoint import Checkpoint, directory_name, pack, publish, unpack
+from kernel_tune.storage.checkpoint import (
+    Checkpoint,
+    clear_unfinished,
+    directory_name,
+    pack,
+    publish,
+    unfinished_directory,
+    unpack,
+)
 from kernel_tune.trainable.function import FunctionTrainable, text_of
 from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
 from kernel_tune.trainable.place import Place
@@ -67,6 +74,7 @@ class TrialActor:
     def _become(self, setup: Setup) -> bool:
         place = setup.place
         Place.set_current(place)
+        clear_unfinished(place.directory)
         self._printed.switch(place.directory, setup.printed)
         if setup.changes_directory:
             os.environ.setdefault("TUNE_ORIG_WORKING_DIR", os.getcwd())
@@ -87,7 +95,7 @@ class TrialActor:
         path = saved.path
         if path and data is not None and not os.path.isdir(path):
             path = os.path.join(trainable.logdir, directory_name(saved.iteration))
-            temporary = tempfile.mkdtemp(prefix=".checkpoint_", dir=trainable.logdir)
+            temporary = unfinished_directory(trainable.logdir)
             unpack(data, temporary)
             publish(temporary, path)
         if isinstance(trainable, FunctionTrainable):
@@ -166,7 +174,7 @@ class TrialActor:
         if in_memory:
             return Saved(trainable.iteration, data=trainable.save_to_object())
         home = trainable.logdir
-        temporary = tempfile.mkdtemp(prefix=".checkpoint_", dir=home)
+        temporary = unfinished_directory(home)
         try:
             trainable.save(temporary)
             path = publish(temporary, os.path.join(home, directory_name(trainable.iteration)))
