@@ -23,8 +23,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import kernel
 import kernel_tune.execution.run  # noqa: F401 - in this process, for all that are forked from it
+
+import kernel
 from kernel import tune
 from kernel.testing.cluster import Cluster
 from kernel.tune import schedulers, searchers

@@ -25,9 +25,9 @@ from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Processes
+from kernel_tune.pickling import put
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.trainable.orders import Order, Saved, Setup
-from kernel_tune.pickling import put
 from kernel_tune.trainable.place import Place
 from kernel_tune.trial import Trial
 

@@ -57,6 +57,7 @@ class Listeners:
             raise
         except Exception as error:
             raise TuneError(
-                f"callback {type(callback).__name__} raised {type(error).__name__} in {method}(): {error}. The experiment "
-                f"in {self._directory} is kept: when that is mended, resume it (resume='AUTO', or Tuner.restore)"
+                f"callback {type(callback).__name__} raised {type(error).__name__} in {method}(): {error}. The "
+                f"experiment in {self._directory} is kept: when that is mended, resume it (resume='AUTO', or "
+                "Tuner.restore)"
             ) from error

@@ -55,13 +55,13 @@ def _text(kind: str, trial: Trial, metric: str, who: str, result: Result) -> str
     iteration = result.get("training_iteration")
     if kind == "NaN":
         return (
-            f"trial {trial} reported NaN as {metric!r} in iteration {iteration}, which counts as worse than every number. "
-            "Further ones are not warned of"
+            f"trial {trial} reported NaN as {metric!r} in iteration {iteration}, which counts as worse than every "
+            "number. Further ones are not warned of"
         )
     value = look_up(result, metric)
     what = f"no {metric!r}" if value is None else f"{value!r}, which is not a number, as {metric!r}"
     return (
-        f"trial {trial} reported {what} in iteration {iteration}, and {who} goes by it. It reported: {own_keys(result)}. "
-        f"Such results count for nothing: report {metric!r} with every result, or give another metric. Further ones are "
-        "not warned of"
+        f"trial {trial} reported {what} in iteration {iteration}, and {who} goes by it. It reported: "
+        f"{own_keys(result)}. Such results count for nothing: report {metric!r} with every result, or give another "
+        "metric. Further ones are not warned of"
     )

@@ -18,6 +18,7 @@ from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.carrier import Carrier
 from kernel_tune.execution.instructions import Instruction, Notify
+from kernel_tune.execution.events import mishap, tell
 from kernel_tune.execution.interrupts import Interrupts
 from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
@@ -27,8 +28,6 @@ from kernel_tune.execution.processes import Arrival
 from kernel_tune.execution.records import describe, for_log
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.schedulers.base import TrialScheduler
-from kernel_tune.searchers.algorithm import SearchAlgorithm
-from kernel_tune.searchers.base import Searcher
 from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper, name_of
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.trainable.orders import Answer
@@ -137,7 +136,7 @@ class Runner:
             self._finish(interrupts)
 
     def _finish(self, interrupts: Interrupts, error: BaseException | None = None) -> None:
-        """Write everything down, also after an `error`, which is raised by the caller. Raises what a callback raises."""
+        """Write everything down, also after an `error`, which the caller raises. Raises what a callback raises."""
         if interrupts.count < 2:
             self._processes.wait_for_ends(_END_SECONDS)
         raised = self._listeners.tell_all("on_experiment_end", self.loop.trials)
@@ -216,7 +215,7 @@ class Runner:
             verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
             return verdicts, bool(answer.results) and bool(stopper.stop_all())
         except Exception as error:
-            raise self._mishap("a stop criterion,", name_of(stopper), error) from error
+            raise mishap(f"the stop criterion {name_of(stopper)}", error, self.files.directory) from error
 
     def _hear(self, event: str, *arguments: Any) -> None:
         """Write an event down, tell the loop, and do what it says. What can't be decided about was never heard."""
@@ -232,37 +231,7 @@ class Runner:
         self._is_broken = False
 
     def _tell(self, event: str, *arguments: Any) -> list[Instruction]:
-        try:
-            return self._tell_loop(event, *arguments)
-        except TuneError:
-            raise
-        except Exception as error:
-            raise self._mishap("", _who_raised(error), error) from error
-
-    def _mishap(self, kind: str, name: str, error: Exception) -> TuneError:
-        return TuneError(
-            f"{f'{kind} {name}'.strip()} raised {type(error).__name__}: {error}. The experiment in "
-            f"{self.files.directory} is kept as it was before: when that is mended, resume it (resume='AUTO', or "
-            "Tuner.restore)"
-        )
-
-    def _tell_loop(self, event: str, *arguments: Any) -> list[Instruction]:
-        loop = self.loop
-        if event == "answer":
-            return loop.on_answer(*arguments)
-        if event == "failure":
-            return loop.on_failure(*arguments)
-        if event == "capacity":
-            return loop.set_capacity(*arguments)
-        if event == "stop":
-            return loop.stop_trial(*arguments) or []
-        if event == "stop_all":
-            return loop.stop_all()
-        if event == "add":
-            return loop.add_trial(*arguments)
-        if event == "retry":
-            return loop.retry(*arguments)
-        raise TuneError(f"the experiment's log has an event {event!r} that nobody knows: it is of a later version")
+        return tell(self.loop, self.files.directory, event, *arguments)
 
     def retry_failed(self, anew: bool) -> None:
         """After `resume`: have the trials that failed run again."""
@@ -423,15 +392,3 @@ class Runner:
                 "searcher did not make the same ones again; give it the seed that it had"
             ) from error
         self._carrier.write_down(instructions, again=True)
-
-
-def _who_raised(error: Exception) -> str:
-    """Return the name of the searcher, search algorithm or scheduler whose code has raised."""
-    name = "the trial loop"
-    trace = error.__traceback__
-    while trace is not None:
-        owner = trace.tb_frame.f_locals.get("self")
-        if isinstance(owner, (Searcher, TrialScheduler, SearchAlgorithm)):
-            name = type(owner).__name__
-        trace = trace.tb_next
-    return name
