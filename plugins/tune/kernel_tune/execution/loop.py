@@ -19,6 +19,7 @@ from kernel_tune.execution.instructions import (
 )
 from kernel_tune.execution.lives import TrialLives
 from kernel_tune.execution.progress import Copy, Progress
+from kernel_tune.execution.renewal import renew
 from kernel_tune.execution.resources import Demand, make_request, total
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.trainable.orders import Answer, Saved
@@ -221,11 +222,13 @@ class TrialLoop(TrialLives):
     # -- after a kill ----------------------------------------------------------------------------------------------
 
     def adopt(self, fresh: TrialLoop) -> None:
-        """Take from a loop that was made anew what is not written down: what trainables are and need."""
+        """Take from a loop that was made anew what is not written down: what trainables are and need, and all code."""
         for name, spec in self.specs.items():
             known = fresh.specs.get(name)
             if known is not None:
                 spec.trainable, spec.resources = known.trainable, known.resources
+        renew(self.algorithm, fresh.algorithm)
+        renew(self.scheduler, fresh.scheduler)
 
     def forget_states_in_memory(self) -> None:
         """The states that were in memory are gone: trials go on from what they have on disk, or from the beginning."""

@@ -17,8 +17,8 @@ import kernel
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.carrier import Carrier
-from kernel_tune.execution.instructions import Instruction, Notify
 from kernel_tune.execution.events import mishap, tell
+from kernel_tune.execution.instructions import Instruction, Notify
 from kernel_tune.execution.interrupts import Interrupts
 from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
@@ -26,6 +26,7 @@ from kernel_tune.execution.metrics import MetricWatch, wanted_metrics
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Arrival
 from kernel_tune.execution.records import describe, for_log
+from kernel_tune.execution.renewal import renew
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper, name_of
@@ -369,6 +370,9 @@ class Runner:
         state = self.files.read_snapshot()
         old, self.loop = self.loop, state["loop"]
         self.loop.adopt(old)
+        for name, stopper in state["stoppers"].items():
+            if name in self._stoppers:
+                renew(stopper, self._stoppers[name])
         self._stoppers = state["stoppers"]
         self._used_seconds = state["used_seconds"]
         self._carrier.loop = self.loop

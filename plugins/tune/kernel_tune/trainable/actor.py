@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from typing import Any
 
@@ -11,6 +10,7 @@ import kernel
 from kernel_tune.result import DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION, Result, look_up
 from kernel_tune.storage.checkpoint import (
     Checkpoint,
+    being_written,
     clear_unfinished,
     directory_name,
     pack,
@@ -174,13 +174,9 @@ class TrialActor:
         if in_memory:
             return Saved(trainable.iteration, data=trainable.save_to_object())
         home = trainable.logdir
-        temporary = unfinished_directory(home)
-        try:
+        with being_written(home, trainable.iteration) as temporary:
             trainable.save(temporary)
             path = publish(temporary, os.path.join(home, directory_name(trainable.iteration)))
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
         trainable.checkpoint_is_there(path)
         return self._sent(Saved(trainable.iteration, path), order)
 
