@@ -52,7 +52,7 @@ def ask_and_tell(name: str, function: Function, seed: int, budget: int) -> float
 # A searcher of tune's, its reference, how many configurations each may try, with how many seeds.
 PAIRS: list[tuple[str, str, int, int]] = [
     ("TPESearch", "optuna TPE", 100, 20),
-    ("BOHBSearch", "hpbandster BOHB", 100, 20),
+    ("BOHBSearch", "hpbandster BOHB", 100, 7),
     ("GPSearch", "scikit-optimize GP", 40, 20),
     ("CMAESSearch", "optuna CMA-ES", 200, 31),
     ("CMAESSearch", "cma", 200, 101),

@@ -70,3 +70,11 @@ def look_up(result: dict[str, Any], key: str) -> Any:
             return None
         value = value[part]
     return value
+
+
+def own_keys(result: Result) -> str:
+    """Return the names of what a trial reported itself, for messages: flat, sorted, at most 20 of them."""
+    flat = flatten({name: value for name, value in result.items() if name not in AUTO_KEYS})
+    own = sorted(name for name in flat if not name.startswith("config/"))
+    more = f" and {len(own) - 20} more" if len(own) > 20 else ""
+    return (", ".join(own[:20]) or "nothing of its own") + more

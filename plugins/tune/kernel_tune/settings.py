@@ -90,8 +90,10 @@ class RunConfig:
     """Where an experiment's files are, when it ends, and who is told.
 
     `storage_path` is a directory or an fsspec address, `~/kernel_results` by default; files are in the folder `name` of
-    it. `stop` is a dict of thresholds, a function, a `Stopper` or a list of these. `resume` is "AUTO" to go on with the
-    experiment of that name if there is one, True if there must be one, False (the default) to begin anew.
+    it. `stop` is a dict of thresholds, a function, a `Stopper` or a list of these. With `log_to_file` what trials print
+    is in files of their directories as well: True for `stdout` and `stderr`, a name, or two names. `resume` is "AUTO"
+    to go on with the experiment of that name if there is one, True if there must be one, False (the default) to begin
+    anew.
     """
 
     name: str | None = None

@@ -228,6 +228,12 @@ class CombinedStopper(Stopper):
         return any([stopper.stop_all() for stopper in self._stoppers])
 
 
+def name_of(stopper: Stopper) -> str:
+    """Return what a stopper is called in messages: the function that was given, or its class."""
+    function = getattr(stopper, "_function", None)
+    return getattr(function, "__qualname__", type(stopper).__name__)
+
+
 def make_stopper(stop: Any) -> Stopper:
     """Return the stopper for what people give as `stop`.
 

@@ -155,7 +155,7 @@ def test_durable_trainables_copy_their_checkpoints_themselves(results: Path, tmp
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"log_to_file": True}, "log_to_file is not there yet"), ({"sync_to_driver": "rsync"}, "sync_to_driver can't be")],
+    [({"log_to_file": 3}, "log_to_file is 3: it is True"), ({"sync_to_driver": "rsync"}, "sync_to_driver can't be")],
 )
 def test_arguments_that_would_do_nothing_are_refused(results: Path, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(tune.TuneError, match=message):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import kernel
-from kernel_tune.callbacks import Callback
 from kernel_tune.execution.instructions import (
     Continue,
     Delete,
@@ -22,15 +22,20 @@ from kernel_tune.execution.instructions import (
     Stop,
     Write,
 )
+from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Processes
+from kernel_tune.pickling import put
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.trainable.orders import Order, Saved, Setup
 from kernel_tune.trainable.place import Place
 from kernel_tune.trial import Trial
 
 _log = logging.getLogger("kernel.tune")
+
+MOST_UNTOLD = 200
+"""How much others may not have been told yet while processes wait for their next orders."""
 
 
 @dataclass
@@ -49,7 +54,7 @@ class Carrier:
         loop: TrialLoop,
         files: ExperimentFiles,
         trainables: dict[str, Any],
-        callbacks: Sequence[Callback],
+        listeners: Listeners,
         options: RunOptions,
         is_strict: bool,
     ) -> None:
@@ -60,17 +65,20 @@ class Carrier:
         self.lines: dict[str, int] = {}
         """How long the files are that lines are appended to, in bytes."""
         self._files = files
-        self._callbacks = callbacks
+        self._listeners = listeners
         self._options = options
         self._many_nodes = len([node for node in kernel.nodes() if node.get("Alive", True)]) > 1
         self._node = kernel.get_runtime_context().get_node_id() if self._many_nodes else ""
         self._asked: dict[str, Asked] = {}
-        references = {name: kernel.put(trainable) for name, trainable in trainables.items()}
+        self._untold: deque[Notify | Delete | Write] = deque()
+        self._dropped: dict[str, None] = {}
+        """The checkpoints that are kept no longer, and are still to be deleted."""
+        references = {name: _sent(trainable, name) for name, trainable in trainables.items()}
         self.processes = Processes(references, options.reuse_actors, self._many_nodes)
 
     def add_trainable(self, name: str, trainable: Any) -> None:
         """Take another trainable that trials may be of."""
-        self.processes.trainables.setdefault(name, kernel.put(trainable))
+        self.processes.trainables.setdefault(name, _sent(trainable, name))
 
     def question_of(self, trial_id: str, number: int) -> Asked | None:
         """Return what a trial was asked with this number, if that is what it was asked last."""
@@ -98,6 +106,16 @@ class Carrier:
                 self.notify(instruction, again)
             elif isinstance(instruction, Write):
                 self._write(instruction)
+            elif isinstance(instruction, Delete):
+                self._dropped[instruction.saved.path] = None
+
+    def delete_dropped(self) -> None:
+        """Delete what was to be deleted in what was only written down, unless it was written again later."""
+        used = self.loop.paths_in_use()
+        for path in self._dropped:
+            if path not in used:
+                shutil.rmtree(path, ignore_errors=True)
+        self._dropped.clear()
 
     def cut_lines(self, lines: dict[str, int]) -> None:
         """Cut off the lines that were written after the state that is resumed, and go on from there."""
@@ -107,12 +125,10 @@ class Carrier:
                 os.truncate(self._files.path(name), lines.get(name, 0))
 
     def carry_out(self, instructions: Sequence[Instruction]) -> None:
-        """Do what the loop says: first what keeps processes busy, then tell of it and tidy up; each in order."""
-        for instruction in sorted(instructions, key=_is_for_others):
+        """Do, in order, what the loop says and keeps processes busy. The rest waits until `tell_others`."""
+        for instruction in instructions:
             if isinstance(instruction, Continue):
                 self._ask(instruction.trial, self._order(instruction.trial))
-            elif isinstance(instruction, Notify):
-                self.notify(instruction)
             elif isinstance(instruction, Start):
                 self._start(instruction)
             elif isinstance(instruction, Save):
@@ -121,10 +137,25 @@ class Carrier:
                 self._load(instruction.trial, instruction.state)
             elif isinstance(instruction, Stop):
                 self._stop(instruction)
+            else:
+                self._untold.append(instruction)
+
+    def tell_others(self, is_urged: Callable[[], bool] = lambda: False) -> bool:
+        """Tell callbacks what was done, in order, and tidy up; return whether all was told.
+
+        As soon as `is_urged()` there is something better to do, and what is left waits, unless that is a lot.
+        """
+        while self._untold:
+            instruction = self._untold.popleft()
+            if isinstance(instruction, Notify):
+                self.notify(instruction)
             elif isinstance(instruction, Delete):
                 shutil.rmtree(instruction.saved.path, ignore_errors=True)
             else:
                 self._write(instruction)
+            if len(self._untold) < MOST_UNTOLD and is_urged():
+                break
+        return not self._untold
 
     def _order(self, trial: Trial, **changes: Any) -> Order:
         spec = self.loop.progress_of(trial).spec
@@ -141,7 +172,8 @@ class Carrier:
     def _setup(self, trial: Trial) -> Setup:
         spec = self.loop.progress_of(trial).spec
         place = Place(trial.trial_id, str(trial), spec.name, trial.logdir, trial.resources, spec.upload_dir)
-        return Setup(place, trial.config, self._options.changes_directory)
+        options = self._options
+        return Setup(place, trial.config, options.changes_directory, options.printed)
 
     def _start(self, start: Start, **changes: Any) -> None:
         trial = start.trial
@@ -183,15 +215,13 @@ class Carrier:
         trial = notify.trial
         if notify.event in ("trial_error", "trial_recover"):
             self._write_error(trial)
-        for callback in self._callbacks:
-            if again and not callback.hears_again:
-                continue
-            if notify.event == "trial_result":
-                callback.on_trial_results(self.steps, self.loop.trials, trial, notify.results)
-            elif notify.event == "checkpoint":
-                callback.on_checkpoint(self.steps, self.loop.trials, trial, notify.checkpoint)
-            else:
-                getattr(callback, f"on_{notify.event}")(self.steps, self.loop.trials, trial)
+        where = (self.steps, self.loop.trials, trial)
+        if notify.event == "trial_result":
+            self._listeners.tell("on_trial_results", *where, notify.results, again=again)
+        elif notify.event == "checkpoint":
+            self._listeners.tell("on_checkpoint", *where, notify.checkpoint, again=again)
+        else:
+            self._listeners.tell(f"on_{notify.event}", *where, again=again)
 
     def _write_error(self, trial: Trial) -> None:
         os.makedirs(trial.logdir, exist_ok=True)
@@ -200,5 +230,6 @@ class Carrier:
             file.write(f"Failure number {trial.failures}\n{trial.error_message}\n")
 
 
-def _is_for_others(instruction: Instruction) -> bool:
-    return isinstance(instruction, Notify | Delete | Write)
+def _sent(trainable: Any, name: str) -> kernel.ObjectRef:
+    hint = f"If it is data, give it by tune.with_parameters({name}, ...), as something that can be pickled."
+    return put(trainable, f"trainable {name}", name, hint)

@@ -151,6 +151,16 @@ class SearchGenerator(SearchAlgorithm):
             self._own.discard(trial_id)
             self.searcher.on_trial_complete(trial_id, result, error)
 
+    def on_pause(self, trial_id: str) -> None:
+        """Tell the searcher of its own trials."""
+        if trial_id in self._own:
+            self.searcher.on_pause(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """Tell the searcher of its own trials."""
+        if trial_id in self._own:
+            self.searcher.on_unpause(trial_id)
+
 
 class Several(SearchAlgorithm):
     """The trials of several experiments: `concurrent`, one of each in turn, or one experiment after the other."""
@@ -188,6 +198,16 @@ class Several(SearchAlgorithm):
         """A trial has ended."""
         for part in self._parts:
             part.on_trial_complete(trial_id, result, error)
+
+    def on_pause(self, trial_id: str) -> None:
+        """A scheduler has paused a trial."""
+        for part in self._parts:
+            part.on_pause(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """A paused trial runs again."""
+        for part in self._parts:
+            part.on_unpause(trial_id)
 
     @property
     def total_samples(self) -> int | None:

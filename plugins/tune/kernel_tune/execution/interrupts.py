@@ -1,4 +1,4 @@
-"""Ctrl-C while an experiment runs: counted, and not raised at whatever line happens to run."""
+"""Ctrl-C while an experiment runs: the first is counted, and not raised at whatever line happens to run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 
 
 class Interrupts:
-    """While entered, `count` says how often SIGINT came. In other threads than the main one it stays 0."""
+    """While entered, `count` says how often SIGINT came; the second and later ones raise KeyboardInterrupt.
+
+    In other threads than the main one it stays 0.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -22,6 +25,8 @@ class Interrupts:
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
+        if self.count > 1:
+            raise KeyboardInterrupt
 
     def __exit__(self, *error: object) -> None:
         if self._before is not None:

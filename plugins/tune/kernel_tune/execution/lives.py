@@ -12,7 +12,7 @@ from kernel_tune.execution.instructions import Continue, Delete, Instruction, Lo
 from kernel_tune.execution.progress import Copy, Progress, Replacement
 from kernel_tune.execution.resources import Room
 from kernel_tune.execution.spec import ExperimentSpec
-from kernel_tune.result import EXPERIMENT_TAG, Result
+from kernel_tune.result import DONE, EXPERIMENT_TAG, Result
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.trainable.orders import Answer, Saved
@@ -81,7 +81,7 @@ class TrialLives:
             self._finish(trial, progress)
         elif answer.ended or progress.stop_asked:
             self._end(trial, progress, has_saved=False)
-        elif decision == TrialScheduler.NOOP and not (progress.pause_asked or progress.copies or progress.replacement):
+        elif decision == TrialScheduler.NOOP and not progress.is_asked:
             return
         else:
             self._go_on(trial, progress)
@@ -93,6 +93,8 @@ class TrialLives:
             self._deciding = trial
             decision = self.scheduler.on_trial_result(self, trial, result)
             self._deciding = None
+        if ends or decision == TrialScheduler.STOP:
+            result[DONE] = True
         self.algorithm.on_trial_result(trial.trial_id, result)  # after the scheduler, which may note the budget for it
         trial.last_result = result
         trial.results += 1
@@ -146,7 +148,7 @@ class TrialLives:
             self._go_on(trial, progress)
 
     def _ask(self, trial: Trial, progress: Progress, what: str, instruction: Instruction) -> None:
-        progress.waits_for = what
+        progress.waits_for, progress.goes_on = what, False
         progress.saves_to = instruction.where if isinstance(instruction, Save) else ""
         self.outstanding[trial.trial_id] = None
         self._instructions.append(instruction)
@@ -160,6 +162,8 @@ class TrialLives:
         if trial.extra.pop("resumes", False):
             trial.status = Status.PENDING
             self._pending += 1
+        else:
+            self.algorithm.on_pause(trial.trial_id)
 
     def _saved(self, trial: Trial, progress: Progress, state: Saved | None) -> None:
         if state is not None:
@@ -188,6 +192,7 @@ class TrialLives:
                 donor.users += 1
             progress.replacement = Replacement(copy, giver.state, donor)
         if trial.status is Status.RUNNING:
+            progress.goes_on = True
             self._go_on_if_idle(trial)
         else:
             self._replace(trial, progress)
@@ -223,6 +228,7 @@ class TrialLives:
     def _finish(self, trial: Trial, progress: Progress) -> None:
         self._give_copies(progress)
         self._leave(trial, progress, Status.TERMINATED)
+        _mark_done(trial)
         self._instructions.append(Stop(trial, list(progress.spec.export_formats)))
         self._instructions.append(Notify("trial_complete", trial))
         result = trial.last_result
@@ -262,6 +268,7 @@ class TrialLives:
         trial.status = Status.TERMINATED
         self._live.pop(trial.trial_id, None)
         self._leave_donor(progress)
+        _mark_done(trial)
         self._instructions.append(Notify("trial_complete", trial))
         self.algorithm.on_trial_complete(trial.trial_id, trial.last_result or None, error=False)
         self.scheduler.on_trial_remove(self, trial)
@@ -284,3 +291,9 @@ class TrialLives:
         elif trial.is_finished:
             self._live.pop(trial.trial_id, None)
             self._leave_donor(progress)
+
+
+def _mark_done(trial: Trial) -> None:
+    """The last result of a trial that has ended well says so, also where nobody knew when it was reported."""
+    if trial.last_result and not trial.last_result.get(DONE):
+        trial.last_result = {**trial.last_result, DONE: True}

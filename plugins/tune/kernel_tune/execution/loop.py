@@ -19,6 +19,7 @@ from kernel_tune.execution.instructions import (
 )
 from kernel_tune.execution.lives import TrialLives
 from kernel_tune.execution.progress import Copy, Progress
+from kernel_tune.execution.renewal import renew
 from kernel_tune.execution.resources import Demand, make_request, total
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.trainable.orders import Answer, Saved
@@ -172,6 +173,8 @@ class TrialLoop(TrialLives):
         progress = self._progress[trial.trial_id]
         if trial.status is Status.PENDING:
             self._pending -= 1
+        else:
+            self.algorithm.on_unpause(trial.trial_id)
         trial.status = Status.RUNNING
         self._running += 1
         self.room.take(progress.demand)
@@ -219,11 +222,13 @@ class TrialLoop(TrialLives):
     # -- after a kill ----------------------------------------------------------------------------------------------
 
     def adopt(self, fresh: TrialLoop) -> None:
-        """Take from a loop that was made anew what is not written down: what trainables are and need."""
+        """Take from a loop that was made anew what is not written down: what trainables are and need, and all code."""
         for name, spec in self.specs.items():
             known = fresh.specs.get(name)
             if known is not None:
                 spec.trainable, spec.resources = known.trainable, known.resources
+        renew(self.algorithm, fresh.algorithm)
+        renew(self.scheduler, fresh.scheduler)
 
     def forget_states_in_memory(self) -> None:
         """The states that were in memory are gone: trials go on from what they have on disk, or from the beginning."""
@@ -233,6 +238,20 @@ class TrialLoop(TrialLives):
                 continue
             kept = progress.book.newest
             progress.state, progress.state_results = (kept.saved, kept.results) if kept else (progress.first_state, 0)
+
+    def paths_in_use(self) -> set[str]:
+        """Return the checkpoints on disk that are kept, or that a trial goes on from."""
+        used = set()
+        for trial in self.trials:
+            progress = self._progress[trial.trial_id]
+            states = [kept.saved for kept in progress.book.kept]
+            states += [each for each in (progress.state, progress.first_state) if each is not None]
+            if progress.donor is not None:
+                states.append(progress.donor.saved)
+            if progress.replacement is not None:
+                states.append(progress.replacement.state)
+            used |= {saved.path for saved in states if saved.path}
+        return used
 
     # -- questions -------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ class RunOptions:
     deterministic: bool = False
     """Take answers in the order of the questions, so that a seeded run is the same every time."""
     changes_directory: bool = True
+    printed: tuple[str, str] = ("", "")
+    """The files in trials' directories that what they print goes to as well: stdout, stderr."""
     queue_trials: bool = True
     """Wait for machines where all that there are have no room for a trial."""
     time_budget_seconds: float | None = None

@@ -52,3 +52,10 @@ class Progress:
     """What it is to go on from, as soon as what its process was asked is done."""
     copies: list[Copy] = field(default_factory=list)
     """Which trials are to go on from its state, as soon as it has saved."""
+    goes_on: bool = False
+    """Whether it is to go on though the scheduler said NOOP: what it was to copy was there, or there was nothing."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether something was asked for that is still to be done."""
+        return bool(self.pause_asked or self.copies or self.replacement or self.goes_on)

@@ -15,6 +15,7 @@ from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import analysis_of, listeners
 from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute, seconds_of
 from kernel_tune.execution.spec import CheckpointPolicy
+from kernel_tune.trainable.printed import names_of
 from kernel_tune.trial import Status, Trial
 
 _log = logging.getLogger("kernel.tune")
@@ -43,7 +44,8 @@ def run(
     the search space, `num_samples` how many trials are drawn from it, or how often a grid is gone through. `stop` is a
     dict of thresholds, a function `(trial_id, result)`, or a `Stopper`. `resources_per_trial` is a dict such as
     `{"cpu": 2}`. Files are in `local_dir`/`name`, copied to `upload_dir` if that is given. `checkpoint_freq` is in
-    iterations, `global_checkpoint_period` and `time_budget_s` in seconds. `verbose` is 0 (silent) to 3.
+    iterations, `global_checkpoint_period` and `time_budget_s` in seconds. `verbose` is 0 (silent) to 3. `log_to_file`
+    has what trials print in files of their directories as well: True for `stdout` and `stderr`, a name, or two.
 
     Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without
     an experiment to resume.
@@ -53,7 +55,7 @@ def run(
             "trial_executor can't be given: trials run as actors of kernel; what it was for is done by a scheduler "
             "(what runs when) or by resources_per_trial (where)"
         )
-    refuse_what_is_not_there(log_to_file, sync_to_driver)
+    refuse_what_is_not_there(sync_to_driver)
     policy = CheckpointPolicy(checkpoint_freq, checkpoint_at_end, keep_checkpoints_num, checkpoint_score_attr)
     if checkpoint_config is not None:
         policy = policy_of(checkpoint_config)
@@ -91,6 +93,7 @@ def run(
             reuse_actors=reuse_actors,
             deterministic=deterministic,
             changes_directory=chdir_to_trial_dir,
+            printed=names_of(log_to_file),
             queue_trials=queue_trials,
             time_budget_seconds=seconds_of(time_budget_s),
             snapshot_seconds=global_checkpoint_period,
@@ -134,13 +137,8 @@ def run_experiments(
     return trials
 
 
-def refuse_what_is_not_there(log_to_file: Any, sync_to_driver: Any) -> None:
+def refuse_what_is_not_there(sync_to_driver: Any) -> None:
     """Raise TuneError for arguments that would have no effect, with what there is in their place."""
-    if log_to_file:
-        raise TuneError(
-            "log_to_file is not there yet: what trials print is shown by the driver (log_to_driver), and is in the "
-            "session's logs (kernel logs)"
-        )
     if sync_to_driver not in (None, True, False):
         raise TuneError(
             "sync_to_driver can't be a command or a function: results and checkpoints come to the driver through the "

@@ -17,17 +17,19 @@ import kernel
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.carrier import Carrier
+from kernel_tune.execution.events import mishap, tell
 from kernel_tune.execution.instructions import Instruction, Notify
 from kernel_tune.execution.interrupts import Interrupts
+from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.metrics import MetricWatch, wanted_metrics
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Arrival
 from kernel_tune.execution.records import describe, for_log
+from kernel_tune.execution.renewal import renew
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.schedulers.base import TrialScheduler
-from kernel_tune.searchers.algorithm import SearchAlgorithm
-from kernel_tune.searchers.base import Searcher
-from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper
+from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper, name_of
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.trainable.orders import Answer
 from kernel_tune.trial import Status, Trial
@@ -63,22 +65,25 @@ class Runner:
         self.interrupted = False
         self.commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._stoppers = stoppers
-        self._callbacks = list(callbacks)
+        self._listeners = Listeners(callbacks, files.directory)
         self._report = report
         self._clock = clock
         is_strict = self.options.deterministic or self._must_decide()
-        self._carrier = Carrier(loop, files, trainables, self._callbacks, self.options, is_strict)
+        self._carrier = Carrier(loop, files, trainables, self._listeners, self.options, is_strict)
         self._processes = self._carrier.processes
         self._early: dict[str, Arrival] = {}
         """Answers that came before their turn, by trial."""
         self._is_broken = False
-        """Whether the search algorithm or the scheduler has raised: what they know now can't be trusted."""
+        """Whether something has raised in the midst of a decision: where the experiment stands now can't be trusted."""
+        metric = next(iter(loop.specs.values())).metric
+        self._watch = MetricWatch(wanted_metrics(metric, loop.algorithm))
         self._began = clock()
         self._used_seconds = 0.0
         """How long earlier runs of this experiment took."""
         self._snapshot_at = 0.0
         self._snapshot_size = -1
         self._capacity_at = float("-inf")
+        self._has_warned = False
 
     def _must_decide(self) -> bool:
         """Return whether each result has to be decided about before its trial goes on."""
@@ -102,50 +107,63 @@ class Runner:
         for end, record in self.files.records(offset):  # noqa: B007 - needed after the last one
             self._replay(record)
         self.files.go_on(end)
+        self._carrier.delete_dropped()
         self.loop.forget_states_in_memory()
         for trial_id in list(self.loop.outstanding):
             self._carrier.bring_back(self._trial(trial_id))
 
     def run(self) -> None:
-        """Run until every trial has ended. Raises what a callback raises; a Ctrl-C ends it early, with all saved."""
+        """Run until every trial has ended. A Ctrl-C ends it early, with all saved; a second one at once.
+
+        Raises TuneError for a searcher, scheduler or callback that raises, and when the log can't be written;
+        KeyboardInterrupt after two Ctrl-C. Everything is kept then so that the experiment can be resumed.
+        """
         with Interrupts() as interrupts:
             try:
                 self._refresh_capacity()
                 while not self.loop.is_finished:
                     self._step(interrupts)
-                    if interrupts.count and not self.interrupted:
+                    if interrupts.count:
                         self.interrupted = True
                         _log.warning("interrupted: the experiment is being saved; press Ctrl-C again to stop at once")
                         break
+                self._tell_others(at_once=True)
                 if self.interrupted:
                     self._save_running(interrupts)
-            finally:
-                self._processes.end_all(gently=not self.interrupted)
-                self._finish(interrupts)
+            except BaseException as error:
+                self._processes.end_all(gently=isinstance(error, TuneError))
+                self._finish(interrupts, error)
+                raise
+            self._processes.end_all(gently=not self.interrupted)
+            self._finish(interrupts)
 
-    def _finish(self, interrupts: Interrupts) -> None:
+    def _finish(self, interrupts: Interrupts, error: BaseException | None = None) -> None:
+        """Write everything down, also after an `error`, which the caller raises. Raises what a callback raises."""
         if interrupts.count < 2:
             self._processes.wait_for_ends(_END_SECONDS)
-        for callback in self._callbacks:
-            callback.on_experiment_end(self.loop.trials)
-        self._write_snapshot()
-        self.files.close()
+        raised = self._listeners.tell_all("on_experiment_end", self.loop.trials)
+        try:
+            self._write_snapshot()
+            self.files.close()
+        except (OSError, TuneError) as late:
+            _log.error("the end of the experiment could not be written down: %s. It can be resumed all the same", late)
         self._report(self.loop, self.used_seconds, True)
+        if raised is not None and error is None:
+            raise raised
 
     def _step(self, interrupts: Interrupts) -> None:
         """Wait for answers, and take all that are there."""
         self._carrier.steps += 1
         step = self._carrier.steps
-        for callback in self._callbacks:
-            callback.on_step_begin(step, self.loop.trials)
+        self._listeners.tell("on_step_begin", step, self.loop.trials)
         self._check_stuck()
         for arrival in self._arrivals(interrupts):
             self._arrived(*arrival)
         while not self.commands.empty():
             self.commands.get()()
+        self._tell_others()
         self._look_around()
-        for callback in self._callbacks:
-            callback.on_step_end(step, self.loop.trials)
+        self._listeners.tell("on_step_end", step, self.loop.trials)
         self._report(self.loop, self.used_seconds, False)
 
     def _arrivals(self, interrupts: Interrupts) -> Iterator[Arrival]:
@@ -173,7 +191,7 @@ class Runner:
         trial = self._trial(trial_id)
         if answer is None:
             self._processes.end(trial, gently=False)
-            self._hear("failure", trial_id, error)
+            self._hear("failure", trial_id, f"the process of trial {trial} gave no answer: {error}")
             return
         if answer.refused:
             self._carrier.start_anew(trial, asked)
@@ -182,8 +200,13 @@ class Runner:
             self._carrier.ask_again(trial)
             return
         self._processes.receive(trial, answer)
+        self._is_broken = True  # a stopper may remember what is not in the log yet
         verdicts, stop_all = self._judge(trial, answer)
         self._hear("answer", trial_id, answer, verdicts, stop_all)
+        for warning in self._watch.look(trial, answer.results):
+            _log.warning("%s", warning)
+        if trial.is_finished and not trial.results and not trial.failures:
+            _log.warning("trial %s has ended without a result: its trainable reported nothing", trial)
 
     def _judge(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
         """Return after which results a stop criterion ends the trial, and whether all are to end."""
@@ -191,46 +214,32 @@ class Runner:
         stopper = self._stoppers.get(spec.name)
         if stopper is None:  # of trials that were added
             stopper = self._stoppers[spec.name] = make_stopper(spec.stop)
-        verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
-        return verdicts, bool(answer.results) and bool(stopper.stop_all())
+        try:
+            verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
+            return verdicts, bool(answer.results) and bool(stopper.stop_all())
+        except Exception as error:
+            raise mishap(f"the stop criterion {name_of(stopper)}", error, self.files.directory) from error
 
     def _hear(self, event: str, *arguments: Any) -> None:
-        """Write an event down, tell the loop, and do what it says."""
+        """Write an event down, tell the loop, and do what it says. What can't be decided about was never heard."""
+        self._is_broken = True
+        size = self.files.log_size
         self.files.add((event, *for_log(arguments)))
-        self._carrier.carry_out(self._tell(event, *arguments))
+        try:
+            instructions = self._tell(event, *arguments)
+        except BaseException:
+            self.files.cut_log(size)
+            raise
+        self._carrier.carry_out(instructions)
+
+    def _tell_others(self, at_once: bool = False) -> None:
+        """Have callbacks hear what has happened; unless `at_once`, answers that come meanwhile go first."""
+        arrivals = self._processes.arrivals
+        self._is_broken = True
+        self._is_broken = not self._carrier.tell_others(lambda: not at_once and not arrivals.empty())
 
     def _tell(self, event: str, *arguments: Any) -> list[Instruction]:
-        self._is_broken = True
-        try:
-            instructions = self._tell_loop(event, *arguments)
-        except TuneError:
-            raise
-        except Exception as error:
-            raise TuneError(
-                f"{_who_raised(error)} raised {type(error).__name__}: {error}. The experiment in "
-                f"{self.files.directory} is kept as it was before: when that is mended, resume it (resume='AUTO', or "
-                "Tuner.restore)"
-            ) from error
-        self._is_broken = False
-        return instructions
-
-    def _tell_loop(self, event: str, *arguments: Any) -> list[Instruction]:
-        loop = self.loop
-        if event == "answer":
-            return loop.on_answer(*arguments)
-        if event == "failure":
-            return loop.on_failure(*arguments)
-        if event == "capacity":
-            return loop.set_capacity(*arguments)
-        if event == "stop":
-            return loop.stop_trial(*arguments) or []
-        if event == "stop_all":
-            return loop.stop_all()
-        if event == "add":
-            return loop.add_trial(*arguments)
-        if event == "retry":
-            return loop.retry(*arguments)
-        raise TuneError(f"the experiment's log has an event {event!r} that nobody knows: it is of a later version")
+        return tell(self.loop, self.files.directory, event, *arguments)
 
     def retry_failed(self, anew: bool) -> None:
         """After `resume`: have the trials that failed run again."""
@@ -280,6 +289,7 @@ class Runner:
         if budget is not None and not self.loop.is_stopping and self.used_seconds > budget:
             self._hear("stop_all")
         if now - self._snapshot_at > self.options.snapshot_seconds:
+            self._tell_others(at_once=True)
             self._write_snapshot()
 
     @property
@@ -319,9 +329,12 @@ class Runner:
                 continue
             trial = self._trial(trial_id)
             self._processes.receive(trial, answer)
+            self._is_broken = True
             arguments = (trial_id, answer, *self._judge(trial, answer))
             self.files.add(("answer", *for_log(arguments)))
             self._carrier.write_down(self._tell("answer", *arguments), again=False)
+            self._is_broken = False
+        self._carrier.delete_dropped()
 
     def _trial(self, trial_id: str) -> Trial:
         trial = self.loop.find(trial_id)
@@ -335,36 +348,45 @@ class Runner:
         if self.files.log_size == self._snapshot_size or self._is_broken:
             return
         began = self._clock()
-        for callback in self._callbacks:
-            callback.flush()
+        self._listeners.tell("flush")
         state = {
             "loop": self.loop,
             "stoppers": self._stoppers,
             "lines": self._carrier.lines,
             "used_seconds": self.used_seconds,
-            "callbacks": [callback.get_state() for callback in self._callbacks],
+            "callbacks": self._listeners.states(),
         }
         try:
             self.files.write_snapshot(state)
-        except TuneError as error:
-            _log.warning("the experiment resumes from its beginning only: %s", error)
-        self.files.write_state(describe(self.loop, self.used_seconds))
+            self.files.write_state(describe(self.loop, self.used_seconds))
+        except (OSError, TuneError) as error:
+            self._warn_of_snapshot(error)
         took = self._clock() - began
         self._snapshot_size = self.files.log_size
         self._snapshot_at = self._clock() + max(0.0, took * 20 - self.options.snapshot_seconds)
+
+    def _warn_of_snapshot(self, error: Exception) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        what = "it resumes from what was written before" if self.files.exist else "it can't be resumed after a kill"
+        _log.warning(
+            "the state of experiment %s can't be written down, so that %s: %s", self.files.directory, what, error
+        )
 
     def _restore_snapshot(self) -> int:
         state = self.files.read_snapshot()
         old, self.loop = self.loop, state["loop"]
         self.loop.adopt(old)
+        for name, stopper in state["stoppers"].items():
+            if name in self._stoppers:
+                renew(stopper, self._stoppers[name])
         self._stoppers = state["stoppers"]
         self._used_seconds = state["used_seconds"]
         self._carrier.loop = self.loop
         self._carrier.is_strict = self.options.deterministic or self._must_decide()
         self._carrier.cut_lines(state["lines"])
-        for callback, saved in zip(self._callbacks, state["callbacks"], strict=False):
-            if saved is not None:
-                callback.set_state(saved)
+        self._listeners.set_states(state["callbacks"])
         return int(state["offset"])
 
     def _replay(self, record: tuple[Any, ...]) -> None:
@@ -382,15 +404,3 @@ class Runner:
                 "searcher did not make the same ones again; give it the seed that it had"
             ) from error
         self._carrier.write_down(instructions, again=True)
-
-
-def _who_raised(error: Exception) -> str:
-    """Return the name of the searcher, search algorithm or scheduler whose code has raised."""
-    name = "the trial loop"
-    trace = error.__traceback__
-    while trace is not None:
-        owner = trace.tb_frame.f_locals.get("self")
-        if isinstance(owner, (Searcher, TrialScheduler, SearchAlgorithm)):
-            name = type(owner).__name__
-        trace = trace.tb_next
-    return name

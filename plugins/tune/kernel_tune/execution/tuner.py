@@ -9,10 +9,11 @@ from kernel_tune.errors import TuneError
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import grid_of, listeners
 from kernel_tune.execution.plan import ExperimentPlan, RunPlan, execute, seconds_of
-from kernel_tune.execution.run import policy_of, refuse_what_is_not_there
+from kernel_tune.execution.run import policy_of
 from kernel_tune.settings import RunConfig, TuneConfig
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.storage.sync import fetch_experiment, is_remote
+from kernel_tune.trainable.printed import names_of
 
 
 class Tuner:
@@ -94,7 +95,6 @@ class Tuner:
 
     def _plan(self) -> RunPlan:
         tune, run = self._tune, self._run
-        refuse_what_is_not_there(run.log_to_file, None)
         local_dir, upload_dir = run.storage_path or run.local_dir, run.sync_config.upload_dir
         if local_dir is not None and is_remote(local_dir):
             local_dir, upload_dir = None, local_dir
@@ -126,6 +126,7 @@ class Tuner:
                 reuse_actors=tune.reuse_actors,
                 deterministic=tune.deterministic,
                 changes_directory=tune.chdir_to_trial_dir,
+                printed=names_of(run.log_to_file),
                 time_budget_seconds=seconds_of(tune.time_budget_s),
             ),
         )

@@ -40,6 +40,8 @@ class CSVLoggerCallback(TrialFileLogger[CSVFile]):
     The columns are those of the first result. Of a column that comes later a warning tells once; `result.json` has it.
     """
 
+    says_done = True
+
     def __init__(self) -> None:
         super().__init__()
         self._lines = _Lines()

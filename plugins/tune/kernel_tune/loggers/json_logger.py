@@ -26,6 +26,8 @@ class JsonLoggerCallback(TrialFileLogger[TrialFile]):
     pickled as its text.
     """
 
+    says_done = True
+
     def __init__(self) -> None:
         super().__init__()
         self._written: dict[Trial, str] = {}

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from kernel_tune.loggers.base import LoggerCallback
 from kernel_tune.loggers.files import AppendedFiles, cut
-from kernel_tune.result import Result
+from kernel_tune.result import DONE, Result
 from kernel_tune.trial import Trial
 
 
@@ -18,6 +18,8 @@ class TrialFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self.records = 0
+        self.is_done = False
+        """Whether the last record says that the trial has ended."""
 
 
 FileT = TypeVar("FileT", bound=TrialFile)
@@ -32,6 +34,8 @@ class TrialFileLogger(LoggerCallback, Generic[FileT]):
     """
 
     hears_again = True
+    says_done = False
+    """Whether records say `done`: the last one of a trial is then written again where that was not known before."""
 
     def __init__(self) -> None:
         self._files = AppendedFiles()
@@ -71,10 +75,15 @@ class TrialFileLogger(LoggerCallback, Generic[FileT]):
             file = self._begin(trial)
         self._files.append(file.path, self.encode(trial, file, results))
         file.records += len(results)
+        file.is_done = bool(results[-1].get(DONE))
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+        if trial.results and trial not in self._trials:  # it waited since an earlier run
+            self._begin(trial)
         file = self._trials.pop(trial, None)
         if file is not None:
+            if self.says_done and not failed and file.records and not file.is_done and trial.last_result.get(DONE):
+                self._write_last_again(trial, file)
             last = self.end(trial, file, failed)
             if last:
                 self._files.append(file.path, last)
@@ -86,6 +95,13 @@ class TrialFileLogger(LoggerCallback, Generic[FileT]):
 
     def on_experiment_end(self, trials: Sequence[Trial], **info: Any) -> None:
         self._files.close_all()
+
+    def _write_last_again(self, trial: Trial, file: FileT) -> None:
+        """Have the last record say that it is the last: of a function nobody knew that before it had returned."""
+        self._files.close(file.path)
+        _, size = self.end_of(file, file.records - 1)
+        cut(file.path, size)
+        self._files.append(file.path, self.encode(trial, file, (trial.last_result,)))
 
     def _begin(self, trial: Trial) -> FileT:
         file = self.file_of(trial)

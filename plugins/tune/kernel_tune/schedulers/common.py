@@ -12,13 +12,12 @@ from typing import Any, ClassVar
 
 from kernel_tune.arguments import ArgumentError, check_mode, older_names
 from kernel_tune.errors import MetricError
-from kernel_tune.result import AUTO_KEYS, TRAINING_ITERATION, Result, flatten, look_up
+from kernel_tune.result import TRAINING_ITERATION, Result, look_up, own_keys
 from kernel_tune.schedulers.base import Controller, TrialScheduler
 from kernel_tune.trial import Status, Trial
 
 WORST = -math.inf
 """The score of a result whose metric is NaN."""
-_MOST_KEYS_SHOWN = 20
 
 
 class ComparingScheduler(TrialScheduler):
@@ -88,15 +87,11 @@ class ComparingScheduler(TrialScheduler):
 
     def missing(self, trial: Trial, result: Result, key: str, argument: str) -> MetricError:
         """Return the error that says which key of which trial is missing, and which there are."""
-        flat = flatten({name: value for name, value in result.items() if name not in AUTO_KEYS})
-        own = sorted(name for name in flat if not name.startswith("config/"))
-        shown = ", ".join(own[:_MOST_KEYS_SHOWN]) or "nothing of its own"
-        more = f" and {len(own) - _MOST_KEYS_SHOWN} more" if len(own) > _MOST_KEYS_SHOWN else ""
         value = look_up(result, key)
         what = f"reported no {key!r}" if value is None else f"reported {value!r} as {key!r}, which is not a number"
         return MetricError(
             f"trial {trial} {what}, and {type(self).__name__} decides by it ({argument}={key!r}). "
-            f"It reported: {shown}{more}. Report {key!r} with every result, or give another {argument}."
+            f"It reported: {own_keys(result)}. Report {key!r} with every result, or give another {argument}."
         )
 
     def get_state(self) -> dict[str, Any]:

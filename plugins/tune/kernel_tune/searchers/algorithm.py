@@ -42,6 +42,12 @@ class SearchAlgorithm:
     def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
         """A trial has ended, with its last result if it had one."""
 
+    def on_pause(self, trial_id: str) -> None:
+        """A scheduler has paused a trial."""
+
+    def on_unpause(self, trial_id: str) -> None:
+        """A paused trial runs again."""
+
     def is_finished(self) -> bool:
         """Return whether there will be no further trial."""
         return bool(getattr(self, "_finished", False))

@@ -67,6 +67,12 @@ class Searcher:
     def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
         """A trial has ended, with its last result if it had one, or with an error. The metric may be missing or NaN."""
 
+    def on_pause(self, trial_id: str) -> None:
+        """A scheduler has paused a trial: it waits, and does not count as running until `on_unpause`."""
+
+    def on_unpause(self, trial_id: str) -> None:
+        """A paused trial runs again."""
+
     def add_evaluated_point(
         self, parameters: dict[str, Any], value: float, error: bool = False, pruned: bool = False,
         intermediate_values: list[float] | None = None,

@@ -11,7 +11,7 @@ from kernel_tune.searchers.wrapped import WrappedSearcher
 
 
 class ConcurrencyLimiter(WrappedSearcher):
-    """Suggests nothing while `max_concurrent` trials run.
+    """Suggests nothing while `max_concurrent` trials run; those that a scheduler has paused do not count.
 
     With `batch` the searcher hears of the results when all that run have ended, in the order in which they
     ended: it then proposes the next ones together. A searcher that limits itself is told the number, and left
@@ -26,10 +26,11 @@ class ConcurrencyLimiter(WrappedSearcher):
         self.batch = batch
         self._limits = not searcher.set_max_concurrency(max_concurrent)
         self._live: dict[str, None] = {}
+        self._paused: dict[str, None] = {}
         self._ended: dict[str, tuple[Result | None, bool]] = {}
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        running = len(self._live) + len(self._ended)
+        running = len(self._live) - len(self._paused) + len(self._ended)
         if self._limits and running >= self.max_concurrent:
             return None
         config = self.searcher.suggest(trial_id)
@@ -41,12 +42,22 @@ class ConcurrencyLimiter(WrappedSearcher):
         if trial_id not in self._live:
             return
         del self._live[trial_id]
+        self._paused.pop(trial_id, None)
         if not (self.batch and self._limits):
             self.searcher.on_trial_complete(trial_id, result, error)
             return
         self._ended[trial_id] = (result, error)
         if not self._live:
             self._tell()
+
+    def on_pause(self, trial_id: str) -> None:
+        if trial_id in self._live:
+            self._paused[trial_id] = None
+        super().on_pause(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        self._paused.pop(trial_id, None)
+        super().on_unpause(trial_id)
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         self.max_concurrent = max_concurrent

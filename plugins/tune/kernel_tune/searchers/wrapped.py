@@ -48,14 +48,10 @@ class WrappedSearcher(Searcher):
         return self.searcher.set_max_concurrency(max_concurrent)
 
     def on_pause(self, trial_id: str) -> None:
-        """A trial waits: hand it on to a searcher that wants to know (`BOHBSearch`)."""
-        if hasattr(self.searcher, "on_pause"):
-            self.searcher.on_pause(trial_id)
+        self.searcher.on_pause(trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """A trial goes on: hand it on to a searcher that wants to know."""
-        if hasattr(self.searcher, "on_unpause"):
-            self.searcher.on_unpause(trial_id)
+        self.searcher.on_unpause(trial_id)
 
     def get_state(self) -> dict[str, Any]:
         own = {key: value for key, value in self.__dict__.items() if key != "searcher"}

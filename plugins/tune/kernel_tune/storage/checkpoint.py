@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pickle
@@ -15,6 +16,8 @@ from kernel_tune.errors import CheckpointError
 
 METADATA_FILE = ".metadata.json"
 _DICTIONARY_FILE = "dict_checkpoint.pkl"
+_UNFINISHED = ".checkpoint_"
+_OLD = ".old_"
 
 
 class Checkpoint:
@@ -132,13 +135,61 @@ def publish(directory: str, path: str) -> str:
     """
     _write_through(directory)
     if os.path.isdir(path):
-        old = tempfile.mkdtemp(prefix=".old_", dir=os.path.dirname(path))
-        os.rename(path, os.path.join(old, "checkpoint"))
+        old = tempfile.mkdtemp(prefix=_OLD, dir=os.path.dirname(path))
+        os.rename(path, os.path.join(old, os.path.basename(path)))
         os.rename(directory, path)
         shutil.rmtree(old, ignore_errors=True)
     else:
         os.rename(directory, path)
     return path
+
+
+def unfinished_directory(home: str) -> str:
+    """Make and return a directory for a checkpoint that is being written, in the trial's."""
+    return tempfile.mkdtemp(prefix=_UNFINISHED, dir=home)
+
+
+@contextlib.contextmanager
+def being_written(home: str, iteration: int) -> Iterator[str]:
+    """Give such a directory for the checkpoint after an iteration; it is deleted if the body raises.
+
+    Raises CheckpointError that says how much room there is where the disk is full.
+    """
+    directory = ""
+    try:
+        directory = unfinished_directory(home)
+        yield directory
+    except BaseException as error:
+        if directory:
+            shutil.rmtree(directory, ignore_errors=True)
+        if _is_of_full_disk(error):
+            raise CheckpointError(
+                f"the checkpoint after iteration {iteration} can't be written to {home}: no space left on device "
+                f"({shutil.disk_usage(home).free:,} bytes are free now). The one before it is kept, and the trial can "
+                "go on from there: make room (CheckpointConfig(num_to_keep=...) keeps fewer), and resume with "
+                "resume='ERRORED' or Tuner.restore(..., resume_errored=True)"
+            ) from error
+        raise
+
+
+def _is_of_full_disk(error: BaseException) -> bool:
+    numbers = (errno.ENOSPC, errno.EDQUOT)
+    if isinstance(error, shutil.Error):  # of copytree: a list of what went wrong, as text
+        return any(f"[Errno {number}]" in str(error) for number in numbers)
+    return isinstance(error, OSError) and error.errno in numbers
+
+
+def clear_unfinished(home: str) -> None:
+    """Delete what a killed process was writing when it died. A checkpoint that it was about to replace is put back."""
+    for name in os.listdir(home):
+        path = os.path.join(home, name)
+        if name.startswith(_OLD):
+            with contextlib.suppress(OSError):
+                for old in os.listdir(path):
+                    if not os.path.exists(os.path.join(home, old)):
+                        os.rename(os.path.join(path, old), os.path.join(home, old))
+        if name.startswith((_OLD, _UNFINISHED)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _write_through(directory: str) -> None:

@@ -6,6 +6,7 @@ cut in half by a kill ends the log, and is cut off when the log is opened again.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import struct
@@ -15,6 +16,8 @@ from typing import Any
 
 import cloudpickle
 
+from kernel_tune.errors import TuneError
+
 _HEADER = struct.Struct("<II")
 
 
@@ -23,18 +26,35 @@ class EventLog:
 
     def __init__(self, path: str, keep: int | None = None) -> None:
         self.path = path
-        self._file = open(path, "ab")  # noqa: SIM115 - closed by `close`
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by `close`
         if keep is not None:
             self._file.truncate(keep)
             self._file.seek(keep)
         self.size = self._file.tell()
 
     def add(self, record: Any) -> None:
-        """Add a record. It is the system's at once: only the end of the machine could lose it."""
+        """Add a record. It is the system's at once: only the end of the machine could lose it.
+
+        Raises TuneError, and leaves the log as it was, where the disk has no room for it.
+        """
         data = dump(record)
-        self._file.write(_HEADER.pack(len(data), zlib.crc32(data)) + data)
-        self._file.flush()
+        left = memoryview(_HEADER.pack(len(data), zlib.crc32(data)) + data)
+        try:
+            while left:
+                left = left[self._file.write(left) or 0 :]
+        except OSError as error:
+            self.cut(self.size)
+            raise TuneError(
+                f"can't write {self.path}: {error.strerror or error}. The experiment is kept as it was before: when "
+                "the reason is gone, resume it (resume='AUTO', or Tuner.restore)"
+            ) from error
         self.size += _HEADER.size + len(data)
+
+    def cut(self, size: int) -> None:
+        """Take away what was added after `size` bytes."""
+        with contextlib.suppress(OSError):  # what is half written is cut off when the log is read, too
+            self._file.truncate(size)
+        self.size = size
 
     def sync(self) -> None:
         """Have everything on the disk."""

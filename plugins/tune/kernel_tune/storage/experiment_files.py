@@ -17,6 +17,7 @@ from typing import Any
 import cloudpickle
 
 from kernel_tune.errors import TuneError
+from kernel_tune.pickling import why_not
 from kernel_tune.storage import event_log
 
 LOG_FILE = "experiment.log"
@@ -64,6 +65,11 @@ class ExperimentFiles:
         assert self._log is not None
         self._log.add(record)
 
+    def cut_log(self, size: int) -> None:
+        """Take back what was added to the log after `size` bytes."""
+        assert self._log is not None
+        self._log.cut(size)
+
     @property
     def log_size(self) -> int:
         """The length of the log in bytes."""
@@ -74,13 +80,16 @@ class ExperimentFiles:
         return event_log.read(self.path(LOG_FILE), offset)
 
     def write_snapshot(self, state: dict[str, Any]) -> None:
-        """Write the state that belongs to the present end of the log. Raises TuneError if it can't be pickled."""
+        """Write the state that belongs to the present end of the log.
+
+        Raises TuneError if it can't be pickled, OSError if it can't be written: the one before is still there then.
+        """
         assert self._log is not None
-        self._log.sync()
         try:
             data = cloudpickle.dumps({"offset": self._log.size, **state}, protocol=5)
         except Exception as error:
-            raise TuneError(f"the state of the experiment can't be pickled: {error}") from error
+            raise TuneError(f"it can't be pickled: {why_not(state, 'state') or error}") from error
+        self._log.sync()
         write_whole(self.path(SNAPSHOT_FILE), data)
 
     def read_snapshot(self) -> dict[str, Any]:
@@ -123,9 +132,9 @@ class ExperimentFiles:
     def close(self) -> None:
         """Have everything on the disk."""
         if self._log is not None:
-            self._log.sync()
-            self._log.close()
-            self._log = None
+            log, self._log = self._log, None
+            log.sync()
+            log.close()
 
 
 def write_whole(path: str, data: bytes) -> None:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
+import sys
 import time
 from typing import Any
 
 import kernel
 from kernel_tune.result import DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION, Result, look_up
-from kernel_tune.storage.checkpoint import Checkpoint, directory_name, pack, publish, unpack
+from kernel_tune.storage.checkpoint import (
+    Checkpoint,
+    being_written,
+    clear_unfinished,
+    directory_name,
+    pack,
+    publish,
+    unfinished_directory,
+    unpack,
+)
 from kernel_tune.trainable.function import FunctionTrainable, text_of
 from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
 from kernel_tune.trainable.place import Place
+from kernel_tune.trainable.printed import PrintedFiles
 from kernel_tune.trainable.trainable import Trainable
 
 LINGER_SECONDS = 0.005
@@ -26,6 +35,7 @@ class TrialActor:
     def __init__(self) -> None:
         self._trainable: Trainable | None = None
         self._skip = 0
+        self._printed = PrintedFiles()
         self._node = kernel.get_runtime_context().get_node_id()
 
     def run(self, order: Order, trainable: type[Trainable] | None = None) -> Answer:
@@ -49,7 +59,11 @@ class TrialActor:
                 answer.state = self._save(in_memory=order.save == "memory", order=order)
         except Exception as error:
             answer.error = text_of(error)
+            self._printed.add_error(answer.error)
         answer.is_clean = isinstance(self._trainable, FunctionTrainable) and self._trainable.is_over
+        if answer.is_clean:  # it may be the end of this process
+            sys.stdout.flush()
+            sys.stderr.flush()
         return answer
 
     def export(self, formats: list[str]) -> dict[str, str]:
@@ -61,12 +75,15 @@ class TrialActor:
         """Clean up; the process ends with its handle."""
         if self._trainable is not None:
             self._trainable.stop()
+        self._printed.close()
 
     # -- becoming a trial ------------------------------------------------------------------------------------------
 
     def _become(self, setup: Setup, trainable: type[Trainable] | None) -> bool:
         place = setup.place
         Place.set_current(place)
+        clear_unfinished(place.directory)
+        self._printed.switch(place.directory, setup.printed)
         if setup.changes_directory:
             os.environ.setdefault("TUNE_ORIG_WORKING_DIR", os.getcwd())
             os.chdir(place.directory)
@@ -86,7 +103,7 @@ class TrialActor:
         path = saved.path
         if path and data is not None and not os.path.isdir(path):
             path = os.path.join(trainable.logdir, directory_name(saved.iteration))
-            temporary = tempfile.mkdtemp(prefix=".checkpoint_", dir=trainable.logdir)
+            temporary = unfinished_directory(trainable.logdir)
             unpack(data, temporary)
             publish(temporary, path)
         if isinstance(trainable, FunctionTrainable):
@@ -167,13 +184,9 @@ class TrialActor:
         if in_memory:
             return Saved(trainable.iteration, data=trainable.save_to_object())
         home = trainable.logdir
-        temporary = tempfile.mkdtemp(prefix=".checkpoint_", dir=home)
-        try:
+        with being_written(home, trainable.iteration) as temporary:
             trainable.save(temporary)
             path = publish(temporary, os.path.join(home, directory_name(trainable.iteration)))
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
         trainable.checkpoint_is_there(path)
         return self._sent(Saved(trainable.iteration, path), order)
 

@@ -17,6 +17,8 @@ class Setup:
     config: dict[str, Any]
     changes_directory: bool = True
     """Whether the trial's directory becomes the working directory of the process."""
+    printed: tuple[str, str] = ("", "")
+    """The files of the trial's directory that what it prints goes to as well: stdout, stderr."""
 
 
 @dataclass

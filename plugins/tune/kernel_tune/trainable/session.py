@@ -20,7 +20,7 @@ from typing import Any
 
 from kernel_tune.errors import TuneError
 from kernel_tune.result import Result
-from kernel_tune.storage.checkpoint import Checkpoint, directory_name, publish
+from kernel_tune.storage.checkpoint import Checkpoint, being_written, directory_name, publish, unfinished_directory
 from kernel_tune.trainable.place import Place
 
 _log = logging.getLogger("kernel.tune")
@@ -89,17 +89,18 @@ class Session:
 
     def _keep(self, source: str, result: Result, moves: bool) -> str:
         """Copy a checkpoint into the trial's directory, under the iteration's name."""
-        home = self.place.directory
-        temporary = source
-        if not moves:
-            temporary = tempfile.mkdtemp(prefix=".checkpoint_", dir=home)
+        home, iteration = self.place.directory, int(result["training_iteration"])
+        path = os.path.join(home, directory_name(iteration))
+        if moves:
+            return publish(source, path)
+        with being_written(home, iteration) as temporary:
             shutil.copytree(source, temporary, dirs_exist_ok=True)
-        return publish(temporary, os.path.join(home, directory_name(int(result["training_iteration"]))))
+            return publish(temporary, path)
 
     @contextlib.contextmanager
     def checkpoint_directory(self) -> Iterator[str]:
         """Give a directory to write a checkpoint into, which goes with the next report."""
-        directory = tempfile.mkdtemp(prefix=".checkpoint_", dir=self.place.directory)
+        directory = unfinished_directory(self.place.directory)
         yield directory
         if self._pending_directory is not None:
             shutil.rmtree(self._pending_directory, ignore_errors=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -37,7 +36,7 @@ from kernel_tune.result import (
     TRIAL_ID,
     Result,
 )
-from kernel_tune.storage.checkpoint import directory_name, pack, unpack
+from kernel_tune.storage.checkpoint import directory_name, pack, unfinished_directory, unpack
 from kernel_tune.trainable.place import Place
 
 _PROGRESS_FILE = ".tune_metadata"
@@ -228,7 +227,7 @@ class Trainable:
 
     def save_to_object(self) -> bytes:
         """Return the state as bytes. Files are written on the way, into a directory that is gone afterwards."""
-        temporary = tempfile.mkdtemp("save_to_object", dir=self.logdir)
+        temporary = unfinished_directory(self.logdir)
         try:
             directory = os.path.join(temporary, directory_name(self._iteration))
             self.save(directory)
@@ -239,7 +238,7 @@ class Trainable:
     def restore_from_object(self, data: bytes) -> None:
         """Go on from what `save_to_object` has returned."""
         saved = pickle.loads(data)
-        temporary = tempfile.mkdtemp("restore_from_object", dir=self.logdir)
+        temporary = unfinished_directory(self.logdir)
         try:
             directory = os.path.join(temporary, saved["name"])
             unpack(saved["files"], directory)

@@ -7,6 +7,7 @@ import inspect
 from typing import Any
 
 import kernel
+from kernel_tune.pickling import put
 from kernel_tune.trainable.function import wrap_function
 from kernel_tune.trainable.trainable import Trainable
 
@@ -18,7 +19,7 @@ def with_parameters(trainable: Any, **parameters: Any) -> Any:
 
     Each is put into the object store once, and read from there by every trial: for data sets, models.
     """
-    references = {name: kernel.put(value) for name, value in parameters.items()}
+    references = {name: _put(name, value) for name, value in parameters.items()}
     if inspect.isclass(trainable) and issubclass(trainable, Trainable):
         return _class_with(trainable, references)
     if not callable(trainable):
@@ -37,6 +38,11 @@ def with_parameters(trainable: Any, **parameters: Any) -> Any:
     function.__signature__ = inspect.signature(lambda config: None)  # type: ignore[attr-defined]
     function.default_resource_request = getattr(trainable, "default_resource_request", None)  # type: ignore[attr-defined]
     return function
+
+
+def _put(name: str, value: Any) -> kernel.ObjectRef:
+    hint = "Give what it is made of, and make it inside of the trainable."
+    return put(value, f"parameter {name!r} of with_parameters()", name, hint)
 
 
 def _class_with(trainable: type[Trainable], references: dict[str, kernel.ObjectRef]) -> type[Trainable]:

@@ -1,0 +1,63 @@
+"""Events, as the experiment's log has them, told to the trial loop; what raises then is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel_tune.errors import TuneError
+from kernel_tune.execution.instructions import Instruction
+from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.schedulers.base import TrialScheduler
+from kernel_tune.searchers.algorithm import SearchAlgorithm
+from kernel_tune.searchers.base import Searcher
+
+
+def tell(loop: TrialLoop, directory: str, event: str, *arguments: Any) -> list[Instruction]:
+    """Tell the loop of an event; return what it says. `directory` is the experiment's, for messages.
+
+    Raises TuneError that names the searcher or scheduler which has raised.
+    """
+    try:
+        return _tell(loop, event, *arguments)
+    except TuneError:
+        raise
+    except Exception as error:
+        raise mishap(_who_raised(error), error, directory) from error
+
+
+def mishap(who: str, error: Exception, directory: str) -> TuneError:
+    """Return the error that says whose code has raised, and that the experiment can be resumed."""
+    return TuneError(
+        f"{who} raised {type(error).__name__}: {error}. The experiment in {directory} is kept as it was before: when "
+        "that is mended, resume it (resume='AUTO', or Tuner.restore)"
+    )
+
+
+def _tell(loop: TrialLoop, event: str, *arguments: Any) -> list[Instruction]:
+    if event == "answer":
+        return loop.on_answer(*arguments)
+    if event == "failure":
+        return loop.on_failure(*arguments)
+    if event == "capacity":
+        return loop.set_capacity(*arguments)
+    if event == "stop":
+        return loop.stop_trial(*arguments) or []
+    if event == "stop_all":
+        return loop.stop_all()
+    if event == "add":
+        return loop.add_trial(*arguments)
+    if event == "retry":
+        return loop.retry(*arguments)
+    raise TuneError(f"the experiment's log has an event {event!r} that nobody knows: it is of a later version")
+
+
+def _who_raised(error: Exception) -> str:
+    """Return the name of the searcher, search algorithm or scheduler whose code has raised."""
+    name = "the trial loop"
+    trace = error.__traceback__
+    while trace is not None:
+        owner = trace.tb_frame.f_locals.get("self")
+        if isinstance(owner, (Searcher, TrialScheduler, SearchAlgorithm)):
+            name = type(owner).__name__
+        trace = trace.tb_next
+    return name

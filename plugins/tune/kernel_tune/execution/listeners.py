@@ -1,0 +1,63 @@
+"""The callbacks of an experiment, told one after the other; one that raises is named."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from kernel_tune.callbacks import Callback
+from kernel_tune.errors import TuneError
+
+_log = logging.getLogger("kernel.tune")
+
+
+class Listeners:
+    """All callbacks of a run, in their order. `directory` is the experiment's, for messages."""
+
+    def __init__(self, callbacks: Sequence[Callback], directory: str) -> None:
+        self._callbacks = list(callbacks)
+        self._directory = directory
+
+    def tell(self, method: str, *arguments: Any, again: bool = False) -> None:
+        """Call a method of each; of what is done `again` after a kill only those that write it down hear.
+
+        Raises TuneError that names the callback which has raised.
+        """
+        for callback in self._callbacks:
+            if not again or callback.hears_again:
+                self._call(callback, method, *arguments)
+
+    def tell_all(self, method: str, *arguments: Any) -> TuneError | None:
+        """Call a method of each, also when one has raised; return the first error, and log the others."""
+        first: TuneError | None = None
+        for callback in self._callbacks:
+            try:
+                self._call(callback, method, *arguments)
+            except TuneError as error:
+                if first is not None:
+                    _log.error("%s", error)
+                first = first or error
+        return first
+
+    def states(self) -> list[Any]:
+        """Return what each wants to keep."""
+        return [self._call(callback, "get_state") for callback in self._callbacks]
+
+    def set_states(self, states: Sequence[Any]) -> None:
+        """Give each what it had kept."""
+        for callback, state in zip(self._callbacks, states, strict=False):
+            if state is not None:
+                self._call(callback, "set_state", state)
+
+    def _call(self, callback: Callback, method: str, *arguments: Any) -> Any:
+        try:
+            return getattr(callback, method)(*arguments)
+        except TuneError:
+            raise
+        except Exception as error:
+            raise TuneError(
+                f"callback {type(callback).__name__} raised {type(error).__name__} in {method}(): {error}. The "
+                f"experiment in {self._directory} is kept: when that is mended, resume it (resume='AUTO', or "
+                "Tuner.restore)"
+            ) from error

@@ -1,0 +1,67 @@
+"""Whether trials report what is optimised: who searches or compares by a metric that is not there should hear of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from kernel_tune.result import DEFAULT_METRIC, Result, look_up, own_keys
+from kernel_tune.searchers.base import Searcher
+from kernel_tune.trial import Trial
+
+
+class MetricWatch:
+    """Looks at results, and returns what to warn of: each kind once, for the first trial that it is true of."""
+
+    def __init__(self, wanted: Sequence[tuple[str, str]]) -> None:
+        self._wanted = [(metric, who) for metric, who in wanted if metric and metric != DEFAULT_METRIC]
+        self._said: set[tuple[str, str]] = set()
+
+    def look(self, trial: Trial, results: Sequence[Result]) -> list[str]:
+        """Return warnings about results of a trial."""
+        found = []
+        for metric, who in self._wanted:
+            for result in results:
+                kind = _fault(look_up(result, metric))
+                if kind and (kind, metric) not in self._said:
+                    self._said.add((kind, metric))
+                    found.append(_text(kind, trial, metric, who, result))
+        return found
+
+
+def wanted_metrics(metric: str | Sequence[str] | None, algorithm: Any) -> list[tuple[str, str]]:
+    """Return the metrics that results should have, each with who goes by it."""
+    searcher = getattr(algorithm, "searcher", algorithm)
+    of_searcher = getattr(searcher, "metric", None)
+    names = [of_searcher] if isinstance(of_searcher, str) else list(of_searcher or ())
+    learns = getattr(type(searcher), "on_trial_complete", None) is not Searcher.on_trial_complete
+    found = {str(name): type(searcher).__name__ for name in names if learns}
+    for name in [metric] if isinstance(metric, str) else metric or ():
+        found.setdefault(str(name), "the search for the best trial")
+    return list(found.items())
+
+
+def _fault(value: Any) -> str:
+    if value is None:
+        return "missing"
+    try:
+        return "NaN" if math.isnan(value) else ""
+    except TypeError:
+        return "no number"
+
+
+def _text(kind: str, trial: Trial, metric: str, who: str, result: Result) -> str:
+    iteration = result.get("training_iteration")
+    if kind == "NaN":
+        return (
+            f"trial {trial} reported NaN as {metric!r} in iteration {iteration}, which counts as worse than every "
+            "number. Further ones are not warned of"
+        )
+    value = look_up(result, metric)
+    what = f"no {metric!r}" if value is None else f"{value!r}, which is not a number, as {metric!r}"
+    return (
+        f"trial {trial} reported {what} in iteration {iteration}, and {who} goes by it. It reported: "
+        f"{own_keys(result)}. Such results count for nothing: report {metric!r} with every result, or give another "
+        "metric. Further ones are not warned of"
+    )

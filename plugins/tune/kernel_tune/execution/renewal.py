@@ -1,0 +1,43 @@
+"""What was unpickled gets the code of the present program: a mended class or function counts when one resumes.
+
+Classes and functions of the main program, or inside of functions, are written down with their code; those of modules by
+their name alone, and need nothing of this.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from kernel_tune.schedulers.base import TrialScheduler
+from kernel_tune.searchers.algorithm import SearchAlgorithm
+from kernel_tune.searchers.base import Searcher
+from kernel_tune.stoppers import Stopper
+
+_DECIDES = (Searcher, SearchAlgorithm, TrialScheduler, Stopper)
+
+
+def renew(old: Any, fresh: Any) -> None:
+    """Give `old`, and what decides inside of it, the classes and functions that `fresh` has at the same place.
+
+    Only where they have the same name: all that `old` knows is kept.
+    """
+    if type(old) is not type(fresh):
+        if not _is_same(type(old), type(fresh)):
+            return
+        old.__class__ = type(fresh)
+    for name, value in list(vars(old).items()):
+        other = vars(fresh).get(name)
+        if isinstance(value, types.FunctionType) and isinstance(other, types.FunctionType):
+            if _is_same(value, other):
+                setattr(old, name, other)
+        elif isinstance(value, list) and isinstance(other, list):
+            for inner, inner_other in zip(value, other, strict=False):
+                if isinstance(inner, _DECIDES):
+                    renew(inner, inner_other)
+        elif isinstance(value, _DECIDES):
+            renew(value, other)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
