@@ -235,6 +235,7 @@ class Runner:
     def _tell_others(self, at_once: bool = False) -> None:
         """Have callbacks hear what has happened; unless `at_once`, answers that come meanwhile go first."""
         arrivals = self._processes.arrivals
+        time.sleep(0)  # what was asked is sent by another thread: let that have its turn before
         self._is_broken = True
         self._is_broken = not self._carrier.tell_others(lambda: not at_once and not arrivals.empty())
 
