@@ -1,9 +1,10 @@
-"""Hyperparameter search: what a trial and what a result cost, and with `--compare PYTHON` the same in Ray Tune.
+"""Hyperparameter search: what a trial and what a result cost, and the same in Ray Tune and Optuna.
 
-python -m benchmarks.tune [--compare PYTHON] [--only WORD] [--rounds N]
+python -m benchmarks.tune [--compare PYTHON] [--optuna PYTHON] [--only WORD] [--rounds N]
 
 Each step runs in a process of its own; medians are shown. Ray's steps are smaller where it would take minutes: what
-counts is the time for a trial, or the results in a second.
+counts is the time for a trial, or the results in a second. Optuna runs trials in threads of one process, writes no
+files, and keeps its study in memory: what it needs is the least that such a search can cost.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ STEPS = {
     "asha, 200 trials of up to 27 reports": ("trials", {"trials": 200, "reports": 27, "reuse": True, "asha": True}),
 }
 SMALLER = {"trials": 60, "reports": 500}
-"""What Ray runs at most of each."""
+"""What Ray and Optuna run at most of each."""
 
 
 def objective(config: dict[str, Any]) -> None:
@@ -94,11 +95,38 @@ def with_ray(given: dict[str, Any], folder: str) -> float:
     return time.perf_counter() - began
 
 
+def with_optuna(given: dict[str, Any], folder: str) -> float:
+    """Return the seconds that a study takes in Optuna, with two threads."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    pruner = optuna.pruners.SuccessiveHalvingPruner(reduction_factor=3) if given.get("asha") else None
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1), pruner=pruner)
+
+    def run(trial: Any) -> float:
+        steps = iter(range(given["reports"]))
+        losses = []
+
+        def report(metrics: dict[str, float]) -> None:
+            losses.append(metrics["loss"])
+            trial.report(metrics["loss"], next(steps))
+            if pruner is not None and trial.should_prune():
+                raise optuna.TrialPruned
+
+        x = trial.suggest_float("x", 0, 1)
+        objective({"x": x, "reports": given["reports"], "seconds": given.get("seconds", 0), "report": report})
+        return losses[-1]
+
+    began = time.perf_counter()
+    study.optimize(run, n_trials=given["trials"], n_jobs=2)
+    return time.perf_counter() - began
+
+
 def measure(engine: str, python: str, step: str) -> float:
     """Run a step in a process of its own; return the trials or results in a second."""
     kind, given = STEPS[step]
     given = dict(given)
-    if engine == "ray":
+    if engine != "kernel":
         given |= {key: min(given[key], most) for key, most in SMALLER.items()}
     with tempfile.TemporaryDirectory() as folder:
         command = [python, os.path.abspath(__file__), "--engine", engine, json.dumps(given), folder]
@@ -113,16 +141,18 @@ def measure(engine: str, python: str, step: str) -> float:
 def main() -> None:
     """Measure, and print a table."""
     if sys.argv[1:2] == ["--engine"]:
-        engine = {"kernel": with_kernel, "ray": with_ray}[sys.argv[2]]
+        engine = {"kernel": with_kernel, "ray": with_ray, "optuna": with_optuna}[sys.argv[2]]
         print(engine(json.loads(sys.argv[3]), sys.argv[4]))
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--compare", metavar="PYTHON", help="a Python that has Ray")
+    parser.add_argument("--optuna", metavar="PYTHON", help="a Python that has Optuna")
     parser.add_argument("--only", default="", metavar="WORD", help="only steps with this word in their names")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    engines = {"kernel": sys.executable} | ({"ray": given.compare} if given.compare else {})
-    print(f"{'step':46}" + "".join(f"{engine:>14}" for engine in engines) + f"{'ratio':>9}")
+    engines = {"kernel": sys.executable, "ray": given.compare, "optuna": given.optuna}
+    engines = {engine: python for engine, python in engines.items() if python}
+    print(f"{'step':46}" + "".join(f"{engine:>14}" for engine in engines) + f"{'to Ray':>9}")
     for step in STEPS:
         if given.only not in step:
             continue
