@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
 import signal
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +121,11 @@ def test_a_killed_process_says_how_it_died_and_half_a_checkpoint_is_none(results
     assert "checkpoint_000004" in names and not [name for name in names if name.startswith(".")]
 
 
-@pytest.mark.skipif(bool(why_not()), reason="needs a disk of its own")
 def test_a_full_disk(results: Path) -> None:
     """First the checkpoints have no room; then nothing has, the log included."""
+    if reason := why_not():
+        warnings.warn(pytest.PytestWarning(f"NOT TRIED on a full disk: {reason}"), stacklevel=1)
+        return
     arguments: dict[str, Any] = {
         "config": {"bytes": 400_000}, "stop": {"training_iteration": 8}, "checkpoint_freq": 1,
         "raise_on_failed_trial": False,
@@ -169,7 +171,6 @@ def test_metrics_that_are_missing_or_nan_are_named(results: Path, caplog: pytest
         run(reports, config={**space, "values": []}, **search)
     texts = [record.getMessage() for record in caplog.records]
     assert len(texts) == 5, texts
-    name = r"trial reports_\w+ "
     for text, expected in zip(
         texts[:4],
         [
@@ -180,7 +181,7 @@ def test_metrics_that_are_missing_or_nan_are_named(results: Path, caplog: pytest
         ],
         strict=True,
     ):
-        assert expected in text and name[:6] in text
+        assert text.startswith("trial reports_") and expected in text
 
 
 def test_a_scheduler_without_its_metric_stops_and_goes_on_when_that_is_mended(results: Path) -> None:
@@ -210,7 +211,9 @@ def test_what_cannot_be_pickled_is_named(results: Path, caplog: pytest.LogCaptur
             return {"x": door}
 
     hint = r"(?s).*Create the lock where it is used.*\n.*tune\.with_parameters\({}, \.\.\.\)"
-    with pytest.raises(PicklingError, match=r'trainable locks can.t be sent .*: locks\.__closure__\["door"\] is a') as e:
+    with pytest.raises(
+        PicklingError, match=r'trainable locks can.t be sent .*: locks\.__closure__\["door"\] is a'
+    ) as e:
         run(locks)
     assert e.match(hint.format("locks"))
     with pytest.raises(PicklingError, match=r'trainable Locks can.t be sent .*: Locks\.step\.__closure__\["door"\]'):
@@ -279,7 +282,9 @@ def made(what: str, broken: bool) -> dict[str, Any]:
     ],
 )
 def test_code_that_raises_is_named_and_can_be_mended(results: Path, what: str, message: str) -> None:
-    with pytest.raises(tune.TuneError, match=message + r".* The experiment in .*/trouble is kept.*: when that is mended"):
+    with pytest.raises(
+        tune.TuneError, match=message + r".* The experiment in .*/trouble is kept.*: when that is mended"
+    ):
         run(objective, num_samples=2, **made(what, broken=True))
     trials = run(objective, num_samples=2, resume=True, **made(what, broken=False))
     assert [trial.config for trial in trials] == [{"asked": 1}, {"asked": 2}]
@@ -298,7 +303,3 @@ def test_a_second_interrupt_is_raised_at_once(results: Path) -> None:
         run(objective, callbacks=[Interrupts()])
     (trial,) = run(objective, resume=True)
     assert column(trial, "loss") == [0, 1, 2]
-
-
-def test_errors_of_full_disks_are_those_of_the_system() -> None:
-    assert os.strerror(errno.ENOSPC) == "No space left on device"
