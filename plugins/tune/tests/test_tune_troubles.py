@@ -174,7 +174,7 @@ def test_metrics_that_are_missing_or_nan_are_named(results: Path, caplog: pytest
     for text, expected in zip(
         texts[:4],
         [
-            "reported no 'loss' in iteration 1, and TPESearch goes by it. It reported: accuracy. Such results count for",
+            "reported no 'loss' in iteration 1, and TPESearch goes by it. It reported: accuracy. Such results count",
             "reported 'high', which is not a number, as 'loss' in iteration 2, and TPESearch goes by it",
             "reported NaN as 'loss' in iteration 3, which counts as worse than every number",
             "has ended without a result: its trainable reported nothing",
