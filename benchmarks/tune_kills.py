@@ -278,13 +278,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the moments of the kills")
     parser.add_argument("--keep", metavar="FOLDER", help="keep the experiments there")
     options = parser.parse_args()
-    names = [("searcher", name) for name in SEARCHERS] + [("scheduler", name) for name in SCHEDULERS]
+    every = [("searcher", name) for name in SEARCHERS] + [("scheduler", name) for name in SCHEDULERS]
+    names = [pair for pair in every if options.only == " ".join(pair)]
+    names = names or [pair for pair in every if options.only in " ".join(pair)]
     print("| | name | kills | resumes | runs | equal |\n|---|---|---|---|---|---|", flush=True)
     bad = 0
     with Cluster(num_cpus=3, preload=["kernel_tune.trainable.actor"]) as cluster, tempfile.TemporaryDirectory() as home:
         for kind, name in names:
-            if options.only not in f"{kind} {name}":
-                continue
             folder = Path(options.keep or home) / f"{kind} {name}"
             try:
                 found = judge(cluster.head.directory, kind, name, options.kills, options.seed, folder)

@@ -13,7 +13,7 @@ class Callback:
     """Hears what happens, on the driver, in the thread that runs the experiment, in the order in which it happens.
 
     `iteration` counts the steps of the trial loop, `trials` are all trials. A callback that raises ends the experiment
-    with its error, with everything saved.
+    with a TuneError that names it, and has its error as the cause, with everything saved.
     """
 
     hears_again = False

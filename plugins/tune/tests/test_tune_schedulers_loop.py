@@ -11,6 +11,7 @@ from kernel_tune.execution.resources import make_request
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.schedulers import (
     DistributeResources,
+    FIFOScheduler,
     HyperBandForBOHB,
     HyperBandScheduler,
     MedianStoppingRule,
@@ -19,7 +20,7 @@ from kernel_tune.schedulers import (
     ResourceChangingScheduler,
 )
 from kernel_tune.schedulers.pbt_policy import Exploit
-from kernel_tune.searchers import BasicVariantGenerator
+from kernel_tune.searchers import BasicVariantGenerator, BOHBSearch, ConcurrencyLimiter, TPESearch
 from kernel_tune.trainable.orders import Answer, Saved
 from kernel_tune.trial import Trial
 
@@ -137,3 +138,70 @@ def test_resources_may_be_asked_about_for_a_trial_that_is_not_there():
     loop = Play(pbt(), 3, samples=1, length=5).loop
     asked = [loop.has_resources_for_trial(Trial("t", resources=make_request({"cpu": cpus}))) for cpus in (2, 3)]
     assert asked == [True, False], "one of three is in use"
+
+
+class Copies(FIFOScheduler):
+    """The first trial is paused after its first result; the second goes on from its state after its second."""
+
+    copies_states = True
+
+    copied = False
+
+    def choose_trial_to_run(self, runner):
+        waiting = (Trial.PENDING, Trial.PAUSED) if self.copied else (Trial.PENDING,)
+        return next((trial for trial in runner.get_live_trials() if trial.status in waiting), None)
+
+    def on_trial_result(self, runner, trial, result):
+        if trial.index == 0 and result["training_iteration"] == 1:
+            return self.PAUSE
+        if trial.index == 1 and result["training_iteration"] == 2 and not self.copied:
+            self.copied = True
+            donor = runner.get_trials()[0]
+            assert donor.status is Trial.PAUSED
+            runner.exploit(trial, donor, {"x": 7.0}, "copied")
+            return self.NOOP
+        return self.CONTINUE
+
+
+@pytest.mark.parametrize("saves", [True, False], ids=["saved", "never saved"])
+def test_a_trial_that_waits_goes_on_from_a_paused_donor(saves: bool) -> None:
+    """NOOP: nobody but the exploit has it go on. Where the donor has saved nothing it goes on as it is."""
+    play = Play(Copies(), cpus=2, samples=2, length=4)
+    if not saves:
+        paused = play.loop.progress_of(play.loop.trials[0])
+        while play.loop.trials[0].status is not Trial.PAUSED:
+            play.step()
+        paused.state = None
+    play.run()
+    first, second = play.loop.trials
+    assert [str(trial.status) for trial in (first, second)] == ["TERMINATED", "TERMINATED"]
+    if saves:
+        assert second.config == {"x": 7.0} and second.experiment_tag.endswith("@copied")
+        assert play.seen[second.trial_id][2:] == [7.0] * 3, "iterations 2, 3 and 4, from the donor's first"
+    else:
+        assert second.config != {"x": 7.0} and second.results == 4
+
+
+@pytest.mark.parametrize("limit", ["own", "limiter"])
+def test_paused_trials_do_not_count_as_running(limit: str) -> None:
+    """HyperBand pauses what it has begun until a bracket is full; if those counted, none would ever be."""
+    if limit == "own":
+        searcher = BOHBSearch(max_concurrent=2, seed=1)
+    else:
+        searcher = ConcurrencyLimiter(TPESearch(seed=1), 2)
+    play = Play(HyperBandForBOHB(max_t=9), cpus=4, samples=12, length=9, searcher=searcher)
+    play.run()
+    assert len(play.loop.trials) == 12 and all(trial.is_finished for trial in play.loop.trials)
+    results = sorted(trial.results for trial in play.loop.trials)
+    assert results[:6] == [1] * 6 and results[-1] == 9, "a bracket of nine was filled and halved"
+
+
+def test_a_trial_that_goes_on_with_other_resources_is_not_paused_for_the_searcher() -> None:
+    heard = []
+
+    class Hears(BasicVariantGenerator):
+        def on_pause(self, trial_id):
+            heard.append(trial_id)
+
+    Play(ResourceChangingScheduler(None, DistributeResources()), 4, 2, 6, Hears(random_state=1)).run()
+    assert not heard
