@@ -21,7 +21,7 @@ Object = dict[str, Any]
 
 
 class SigOptServer:
-    """Serves on a port of this machine while a `with` lasts. The next requests are refused with `refusals`, statuses."""
+    """Serves on a port of this machine while a `with` lasts. `refusals` are statuses that refuse the next requests."""
 
     def __init__(self) -> None:
         self.experiments: list[Object] = []
