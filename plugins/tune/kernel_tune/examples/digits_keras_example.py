@@ -2,7 +2,7 @@
 
 python -m kernel_tune.examples.digits_keras_example [--smoke-test]
 
-Needs keras with one of its backends (`KERAS_BACKEND=torch`, tensorflow or jax) and scikit-learn; the data comes with it.
+Needs keras with one of its backends (`KERAS_BACKEND=torch`, tensorflow or jax) and scikit-learn.
 """
 
 from __future__ import annotations
