@@ -131,10 +131,13 @@ def test_xgboost_of_cross_validation_and_of_metrics_that_are_not_there(load: Loa
         module.TuneReportCallback(3)
 
 
-def test_xgboost_stops_where_the_trial_is_to_stop(load: Load, trial: RunningTrial) -> None:
+def test_xgboost_ends_where_the_trial_is_to_stop(load: Load, trial: RunningTrial) -> None:
+    callback = load("xgboost").TuneReportCheckpointCallback()
     trial.stop()
-    with pytest.raises(StopIteration):
-        load("xgboost").TuneReportCallback().after_iteration(Model(), 0, {"a": {"b": [1]}})
+    assert any(each.after_iteration(Model(), 0, {"a": {"b": [1]}}) for each in [callback])  # as XGBoost calls it
+    with pytest.raises(StopIteration, match="the trial is to stop"):
+        callback.after_training(Model())
+    assert told(trial) == []
 
 
 def test_lightgbm_reports_each_round_and_saves_the_last(load: Load, trial: RunningTrial) -> None:

@@ -33,6 +33,7 @@ class TuneReportCheckpointCallback(BoostingReporter, _xgboost.callback.TrainingC
         super().__init__(metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn)
         self._last: dict[str, Any] = {}
         self._is_saved = False
+        self._stop: StopIteration | None = None
 
     @staticmethod
     def get_model(checkpoint: Checkpoint, filename: str = MODEL_FILE) -> Any:
@@ -41,14 +42,19 @@ class TuneReportCheckpointCallback(BoostingReporter, _xgboost.callback.TrainingC
             return _xgboost.Booster(model_file=os.path.join(directory, filename))
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Mapping[str, Any]) -> bool:
-        """Called by XGBoost after a round; False has it go on."""
+        """Called by XGBoost after a round; True has it end its training, for the trial is to stop."""
         self._last = self._reported(_flat(evals_log))
         self._is_saved = self._is_due(epoch + 1) and hasattr(model, "save_model")
-        self._report(self._last, model if self._is_saved else None)
-        return False
+        try:
+            self._report(self._last, model if self._is_saved else None)
+        except StopIteration as stop:  # XGBoost calls this in a generator, which would make another error of it
+            self._stop = stop
+        return self._stop is not None
 
     def after_training(self, model: Any) -> Any:
-        """Called by XGBoost at the end; returns the model."""
+        """Called by XGBoost at the end; returns the model. Raises StopIteration if the trial is to stop."""
+        if self._stop is not None:
+            raise self._stop
         if self._checkpoint_at_end and not self._is_saved and hasattr(model, "save_model"):
             self._report(self._last, model)
         return model
