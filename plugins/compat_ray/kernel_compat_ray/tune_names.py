@@ -18,9 +18,12 @@ _ADAPTERS = {
     "ax": "AxSearch",
     "bayesopt": "BayesOptSearch",
     "bohb": "TuneBOHB",
+    "dragonfly": "DragonflySearch",
+    "hebo": "HEBOSearch",
     "hyperopt": "HyperOptSearch",
     "nevergrad": "NevergradSearch",
     "optuna": "OptunaSearch",
+    "sigopt": "SigOptSearch",
     "skopt": "SkOptSearch",
     "zoopt": "ZOOptSearch",
 }
@@ -53,6 +56,10 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "convert_to_experiment_list": "kernel.tune:convert_to_experiments",
     },
     "ray.tune.function_runner": {"StatusReporter": "kernel.tune:StatusReporter"},
+    "ray.tune.integration.pytorch_lightning": {
+        name: f"kernel.tune.integration.lightning:{name}"
+        for name in ("TuneReportCallback", "TuneReportCheckpointCallback")
+    },
     "ray.tune.logger": {name: f"kernel.tune.loggers:{name}" for name in _LOGGERS},
     "ray.tune.progress_reporter": {
         name: f"kernel.tune.reporters:{name}" for name in ("CLIReporter", "JupyterNotebookReporter", "ProgressReporter")

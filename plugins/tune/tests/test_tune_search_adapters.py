@@ -18,6 +18,8 @@ from kernel_tune.testing.searchers import SearcherConformance
 ADAPTERS = {
     "ax": "AxSearch",
     "bayes_opt": "BayesOptSearch",
+    "dragonfly": "DragonflySearch",
+    "hebo": "HEBOSearch",
     "hyperopt": "HyperOptSearch",
     "nevergrad": "NevergradSearch",
     "optuna": "OptunaSearch",
@@ -82,7 +84,7 @@ def test_failures_and_rewards_are_told() -> None:
 @pytest.mark.parametrize("module", sorted(ADAPTERS))
 def test_a_missing_library_says_what_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(OptionalDependencyError, match=r"is not installed\. Run: pip install [a-z-]+"):
+    with pytest.raises(OptionalDependencyError, match=r"is not installed\. Run: pip install [a-zA-Z-]+"):
         getattr(searchers, ADAPTERS[module])(space={"x": tune.uniform(0, 1)})
 
 

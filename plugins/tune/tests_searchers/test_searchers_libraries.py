@@ -1,7 +1,8 @@
 """Searchers that ask other libraries, against the real ones.
 
 Run by hand, where some of the libraries are installed; those that are missing must say so.
-`pip install optuna hyperopt bayesian-optimization nevergrad scikit-optimize zoopt ConfigSpace ax-platform`
+`pip install optuna hyperopt bayesian-optimization nevergrad scikit-optimize zoopt ConfigSpace ax-platform HEBO sigopt`,
+and in an environment of its own, `pip install dragonfly-opt 'numpy<2'` (numpy must be there when that is built).
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ from kernel_tune.searchers import FINISHED, RandomSearch, Searcher
 from kernel_tune.searchers.adapters.ax import AxSearch
 from kernel_tune.searchers.adapters.bayesopt import BayesOptSearch
 from kernel_tune.searchers.adapters.bohb import TuneBOHB
+from kernel_tune.searchers.adapters.dragonfly import DragonflySearch
+from kernel_tune.searchers.adapters.hebo import HEBOSearch
 from kernel_tune.searchers.adapters.hyperopt import HyperOptSearch
 from kernel_tune.searchers.adapters.nevergrad import NevergradSearch
 from kernel_tune.searchers.adapters.optuna import OptunaSearch
+from kernel_tune.searchers.adapters.sigopt import SigOptSearch
+from kernel_tune.searchers.adapters.sigopt_client import SigOptClient
 from kernel_tune.searchers.adapters.skopt import SkOptSearch
 from kernel_tune.searchers.adapters.zoopt import ZOOptSearch
 from kernel_tune.testing.searchers import SearcherConformance
+from kernel_tune.testing.sigopt_server import SigOptServer
 
 BOX = {"x": tune.uniform(-1, 1), "y": tune.uniform(-1, 1)}
 
@@ -55,6 +61,8 @@ LIBRARIES: list[tuple[str, Any, int]] = [
     ("nevergrad", NevergradSearch, 40),
     ("skopt", SkOptSearch, 14),
     ("zoopt", lambda **options: ZOOptSearch(budget=40, **options), 40),
+    ("hebo", lambda **options: HEBOSearch(max_concurrent=1, **options), 9),
+    ("dragonfly", DragonflySearch, 12),
 ]
 
 
@@ -107,7 +115,7 @@ if has("zoopt"):
 @pytest.mark.parametrize(("module", "make", "trials"), LIBRARIES)
 def test_a_library_learns_or_says_that_it_is_missing(module: str, make: Any, trials: int) -> None:
     if not has(module):
-        with pytest.raises(OptionalDependencyError, match=rf"{module} is not installed: pip install"):
+        with pytest.raises(OptionalDependencyError, match=rf"'{module}', which is not installed. Run: pip install"):
             make(space=BOX)
         return
     ours = [min(play(make(space=BOX, metric="loss", mode="min", seed=s), trials)) for s in range(3)]
@@ -247,6 +255,91 @@ if has("ax"):
             config = bound.suggest(str(number))
             assert isinstance(config, dict) and config["x"] + config["y"] <= 1.0001
             bound.on_trial_complete(str(number), {"gain": config["x"], "size": 2.0})
+
+
+if has("hebo"):
+
+    class TestHEBO(SearcherConformance):
+        make_searcher = staticmethod(lambda **options: HEBOSearch(max_concurrent=16, rand_sample=6, **options))
+        trials = 8
+
+    def test_hebo_with_a_design_space() -> None:
+        from hebo.design_space.design_space import DesignSpace
+
+        items = [
+            {"name": "x", "type": "num", "lb": 0, "ub": 20},
+            {"name": "k", "type": "cat", "categories": ["a", "b"]},
+        ]
+        searcher = HEBOSearch(DesignSpace().parse(items), "loss", "min", [{"x": 3.0, "k": "b"}], random_state_seed=1)
+        assert searcher.suggest("0") == {"x": 3.0, "k": "b"}
+        config = searcher.suggest("1")
+        assert isinstance(config, dict) and type(config["x"]) is float and config["k"] in "ab"
+        searcher.on_trial_complete("0", {"loss": 1.0})
+        known = HEBOSearch(BOX, "loss", "min", [{"x": 0.0, "y": 0.5}], [2.0])
+        known.suggest("0")
+        assert known._optimizer.y.tolist() == [[2.0]]
+
+
+if has("dragonfly"):
+
+    class TestDragonflyAtRandom(SearcherConformance):
+        make_searcher = staticmethod(lambda **options: DragonflySearch("random", "cartesian", **options))
+        trials = 20
+
+    @pytest.mark.parametrize(("kind", "domain"), [("bandit", "cartesian"), ("genetic", "cartesian")])
+    def test_dragonfly_keeps_categories(kind: str, domain: str) -> None:
+        space = {"x": tune.uniform(0, 1), "n": tune.randint(0, 8), "kind": tune.choice(["a", "b", "c"])}
+        searcher = DragonflySearch(kind, domain, space, "loss", "min", random_state_seed=2)
+        losses = play(searcher, 14, lambda config: config["x"] + config["n"] + 3 * (config["kind"] != "b"))
+        assert len(losses) == 14 and min(losses) < 5
+        restored = DragonflySearch(kind, domain, space, "loss", "min")
+        restored.set_state(pickle.loads(pickle.dumps(searcher.get_state())))
+        assert restored.suggest("next") == searcher.suggest("next")
+
+    def test_dragonfly_with_an_optimiser_of_its_own() -> None:
+        from dragonfly import load_config
+        from dragonfly.exd.experiment_caller import EuclideanFunctionCaller
+        from dragonfly.opt.random_optimiser import EuclideanRandomOptimiser
+
+        names = ["LiNO3_vol", "Li2SO4_vol", "NaClO4_vol"]
+        variables = [{"name": name, "type": "float", "min": 0, "max": 7} for name in names]
+        caller = EuclideanFunctionCaller(None, load_config({"domain": variables}).domain.list_of_domains[0])
+        optimizer = EuclideanRandomOptimiser(caller, ask_tell_mode=True)
+        searcher = DragonflySearch(optimizer, metric="objective", mode="max", points_to_evaluate=[[1, 2, 3]])
+        assert searcher.suggest("0") == {"point": [1, 2, 3]}
+        searcher.on_trial_complete("0", {"objective": 5.0})
+        config = searcher.suggest("1")
+        assert isinstance(config, dict) and all(0 <= value <= 7 for value in config["point"])
+        assert optimizer.history.query_vals == [5.0]
+
+
+if has("sigopt"):
+
+    def test_sigopts_own_client_asks_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+        import sigopt
+
+        parameters = [{"name": "x", "type": "double", "bounds": {"min": 0, "max": 6}}]
+        metrics = [{"name": "loss", "objective": "minimize", "strategy": "optimize"}]
+        with SigOptServer() as server:
+            monkeypatch.setenv("SIGOPT_API_URL", server.url)
+            searcher = SigOptSearch(parameters, "e", connection=SigOptClient("token"), metric="loss", mode="min")
+            config = searcher.suggest("0")
+            searcher.on_trial_complete("0", {"loss": 1.0})
+            ours, server.requests = server.requests, []
+            theirs = sigopt.Connection(client_token="token", _show_deprecation_warning=False)
+            experiment = theirs.experiments().create(
+                name="e", parameters=parameters, metrics=metrics, parallel_bandwidth=1, metadata=ours[0][2]["metadata"]
+            )
+            suggestions = theirs.experiments(experiment.id).suggestions()
+            suggestion = suggestions.create(metadata=ours[1][2]["metadata"])
+            assert dict(suggestion.assignments) == config and suggestion.state == "open"
+            values = [{"name": "loss", "value": 1.0}]
+            theirs.experiments(experiment.id).observations().create(suggestion=suggestion.id, values=values)
+            moved = [(method, path.replace("/2/", "/1/"), body) for method, path, body in server.requests]
+            moved[2][2]["suggestion"] = "1"
+            assert moved == ours
+            assert [each.id for each in theirs.experiments().fetch().iterate_pages()] == ["2", "1"]
+            assert [each.state for each in suggestions.fetch().iterate_pages()] == ["closed"]
 
 
 if has("ConfigSpace"):

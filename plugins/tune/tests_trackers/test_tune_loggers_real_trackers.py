@@ -12,6 +12,9 @@ import pytest
 from kernel_tune.loggers import CometLoggerCallback, MLflowLoggerCallback, WandbLoggerCallback
 from kernel_tune.trial import Trial
 
+import kernel
+from kernel import tune
+
 RESULTS = [
     {"score": 0.5 * i, "training_iteration": i, "timestamp": 1_700_000_000 + i, "host": "x", "config": {"x": 1}}
     for i in range(1, 5)
@@ -46,6 +49,38 @@ def test_a_resumed_trial_goes_on_with_its_mlflow_run(
     assert run.data.params == {"x": "1", "n/a": "2"} and run.data.tags["who"] == "me" and run.info.status == "FINISHED"
     history = client.get_metric_history(run.info.run_id, "score")
     assert [(metric.step, metric.value) for metric in history] == [(1, 0.5), (2, 1.0), (3, 1.5), (4, 2.0)]
+
+
+@pytest.mark.parametrize("store", ["sqlite", "files"])
+def test_a_whole_experiment_in_a_store_of_mlflows(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("TUNE_RESULT_DIR", str(tmp_path / "results"))
+    where = f"sqlite:///{tmp_path}/m.db" if store == "sqlite" else str(tmp_path / "store")
+    if store == "sqlite":
+        monkeypatch.chdir(tmp_path)  # where artifacts go with a database
+
+    def train(config: dict[str, Any]) -> None:
+        for step in range(1, 4):
+            tune.report({"score": config["x"] * step})
+        if config["x"] == 2:
+            raise ValueError("on purpose")
+
+    with kernel.init(num_cpus=2, log_to_driver=False):
+        results = tune.Tuner(
+            train,
+            param_space={"x": tune.grid_search([1, 2])},
+            run_config=tune.RunConfig(
+                callbacks=[MLflowLoggerCallback(where, experiment_name="e", save_artifact=True)], verbose=0
+            ),
+        ).fit()
+    client = mlflow.MlflowClient(where)
+    runs = client.search_runs([client.get_experiment_by_name("e").experiment_id])
+    assert {run.data.params["x"]: run.info.status for run in runs} == {"1": "FINISHED", "2": "FAILED"}
+    assert {run.data.tags["trial_id"] for run in runs} == {result.metrics["trial_id"] for result in results}
+    for run in runs:
+        history = client.get_metric_history(run.info.run_id, "score")
+        assert [metric.value for metric in history] == [float(run.data.params["x"]) * step for step in (1, 2, 3)]
+        assert "result.json" in {file.path.rpartition("/")[2] for file in client.list_artifacts(run.info.run_id)}
 
 
 def test_wandb_runs_offline_side_by_side(tmp_path: Path) -> None:

@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from kernel_tune.searchers.adapters.ax import AxSearch
     from kernel_tune.searchers.adapters.bayesopt import BayesOptSearch
     from kernel_tune.searchers.adapters.bohb import TuneBOHB
+    from kernel_tune.searchers.adapters.dragonfly import DragonflySearch
+    from kernel_tune.searchers.adapters.hebo import HEBOSearch
     from kernel_tune.searchers.adapters.hyperopt import HyperOptSearch
     from kernel_tune.searchers.adapters.nevergrad import NevergradSearch
     from kernel_tune.searchers.adapters.optuna import OptunaSearch
+    from kernel_tune.searchers.adapters.sigopt import SigOptSearch
     from kernel_tune.searchers.adapters.skopt import SkOptSearch
     from kernel_tune.searchers.adapters.zoopt import ZOOptSearch
     from kernel_tune.searchers.base import FINISHED, Searcher
@@ -47,9 +50,12 @@ _MODULES = {
     "create_searcher": "registry",
     "AxSearch": "adapters.ax",
     "BayesOptSearch": "adapters.bayesopt",
+    "DragonflySearch": "adapters.dragonfly",
+    "HEBOSearch": "adapters.hebo",
     "HyperOptSearch": "adapters.hyperopt",
     "NevergradSearch": "adapters.nevergrad",
     "OptunaSearch": "adapters.optuna",
+    "SigOptSearch": "adapters.sigopt",
     "SkOptSearch": "adapters.skopt",
     "TuneBOHB": "adapters.bohb",
     "ZOOptSearch": "adapters.zoopt",
@@ -64,8 +70,10 @@ __all__ = [
     "BayesOptSearch",
     "CMAESSearch",
     "ConcurrencyLimiter",
+    "DragonflySearch",
     "GPSearch",
     "GridSearch",
+    "HEBOSearch",
     "HyperOptSearch",
     "NelderMeadSearch",
     "NevergradSearch",
@@ -73,6 +81,7 @@ __all__ = [
     "RandomSearch",
     "Repeater",
     "Searcher",
+    "SigOptSearch",
     "SkOptSearch",
     "SobolSearch",
     "TPESearch",

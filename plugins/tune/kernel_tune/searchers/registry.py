@@ -9,15 +9,25 @@ from typing import Any
 from kernel_tune.searchers.base import Searcher
 
 _HOMES = {
+    "ax": ("adapters.ax", "AxSearch"),
+    "bayesopt": ("adapters.bayesopt", "BayesOptSearch"),
     "bohb": ("bohb", "BOHBSearch"),
     "cmaes": ("cmaes", "CMAESSearch"),
+    "dragonfly": ("adapters.dragonfly", "DragonflySearch"),
     "gp": ("gp", "GPSearch"),
     "grid": ("grid", "GridSearch"),
+    "hebo": ("adapters.hebo", "HEBOSearch"),
+    "hyperopt": ("adapters.hyperopt", "HyperOptSearch"),
     "nelder_mead": ("nelder_mead", "NelderMeadSearch"),
+    "nevergrad": ("adapters.nevergrad", "NevergradSearch"),
+    "optuna": ("adapters.optuna", "OptunaSearch"),
     "random": ("random_search", "RandomSearch"),
+    "sigopt": ("adapters.sigopt", "SigOptSearch"),
+    "skopt": ("adapters.skopt", "SkOptSearch"),
     "sobol": ("sobol", "SobolSearch"),
     "tpe": ("tpe", "TPESearch"),
     "variant_generator": ("basic_variant", "BasicVariantGenerator"),
+    "zoopt": ("adapters.zoopt", "ZOOptSearch"),
 }
 
 

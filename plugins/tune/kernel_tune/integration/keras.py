@@ -1,0 +1,90 @@
+"""Keras models report their metrics after each epoch, or at other moments, and save themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernel_tune.integration.reporting import checked_frequency, chosen, listed, report_with_checkpoint, wanted
+from kernel_tune.optional import needed
+from kernel_tune.storage.checkpoint import Checkpoint
+from kernel_tune.trainable.session import report
+
+_keras = needed("keras", "kernel.tune.integration.keras", "keras")
+
+EVENTS = tuple(
+    f"{what}_{when}"
+    for what in ("epoch", "train", "test", "predict", "train_batch", "test_batch", "predict_batch")
+    for when in ("begin", "end")
+)
+"""What `on` may name: Keras calls the method `on_<event>`."""
+MODEL_FILE = "model.keras"
+
+
+class TuneReportCallback(_keras.callbacks.Callback):  # type: ignore[misc]
+    """Reports metrics of `fit`: `model.fit(..., callbacks=[TuneReportCallback({"accuracy": "val_accuracy"})])`.
+
+    `metrics` is the name of one of Keras' logs, a list of names, or a dict of the name to report to Keras' name; None
+    reports all. `on` is one of `EVENTS`, or a list. Raises MetricError in the trial where Keras has not measured what
+    is to be reported.
+    """
+
+    def __init__(self, metrics: Any = None, on: str | Sequence[str] = "epoch_end") -> None:
+        super().__init__()
+        self._metrics = wanted(metrics)
+        self._report_on = listed(on, EVENTS, "on")
+        for event in self._report_on:
+            self._listen(event)
+
+    def _listen(self, event: str) -> None:
+        def hear(*arguments: Any, logs: Any = None) -> None:
+            given = logs if logs is not None else next((a for a in arguments if isinstance(a, Mapping)), {})
+            self._hear(event, dict(given))
+
+        setattr(self, f"on_{event}", hear)
+
+    def _hear(self, event: str, logs: dict[str, Any]) -> None:
+        report(chosen(self._metrics, logs, "Keras"))
+
+
+class TuneReportCheckpointCallback(TuneReportCallback):
+    """Reports metrics of `fit`, and saves the model as a checkpoint.
+
+    `checkpoint_on` and `report_metrics_on` say when, `on` both at once; at the events of `checkpoint_on`, every
+    `frequency`th of each kind, metrics and checkpoint are reported together. The checkpoint has the model in
+    `filename`: whole (`.keras`, `.h5`), or with a name that ends with `.weights.h5` its weights; `get_model` reads a
+    whole one.
+    """
+
+    def __init__(self, checkpoint_on: str | Sequence[str] = "epoch_end",
+                 report_metrics_on: str | Sequence[str] = "epoch_end", metrics: Any = None, *,
+                 on: str | Sequence[str] | None = None, filename: str = MODEL_FILE,
+                 frequency: int = 1) -> None:  # fmt: skip
+        self._checkpoint_on = listed(on or checkpoint_on, EVENTS, "on" if on else "checkpoint_on")
+        super().__init__(metrics, listed(on or report_metrics_on, EVENTS, "on" if on else "report_metrics_on"))
+        for event in self._checkpoint_on:
+            self._listen(event)
+        self._frequency = checked_frequency(frequency)
+        self._filename = filename if os.path.splitext(filename)[1] else f"{filename}.keras"
+        self._counts = dict.fromkeys(self._checkpoint_on, 0)
+
+    @staticmethod
+    def get_model(checkpoint: Checkpoint, filename: str = MODEL_FILE) -> Any:
+        """Return the model of a checkpoint that was saved here as a whole."""
+        with checkpoint.as_directory() as directory:
+            return _keras.models.load_model(os.path.join(directory, filename))
+
+    def _hear(self, event: str, logs: dict[str, Any]) -> None:
+        saves = False
+        if event in self._counts:
+            self._counts[event] += 1
+            saves = self._frequency > 0 and self._counts[event] % self._frequency == 0
+        if saves:
+            save = self.model.save_weights if self._filename.endswith(".weights.h5") else self.model.save
+            report_with_checkpoint(chosen(self._metrics, logs, "Keras"), save, self._filename)
+        elif event in self._report_on:
+            super()._hear(event, logs)
+
+
+ReportCheckpointCallback = TuneReportCheckpointCallback

@@ -1,0 +1,72 @@
+"""PyTorch Lightning reports metrics after each validation, or at other moments, and saves checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from kernel_tune.integration.reporting import chosen, listed, report_with_checkpoint, wanted
+from kernel_tune.optional import needed
+from kernel_tune.trainable.session import report
+
+_NAME = "pytorch_lightning" if "pytorch_lightning" in sys.modules else "lightning.pytorch"
+"""The library has two names; who has imported the older one has a trainer of that."""
+_lightning = needed(_NAME, "kernel.tune.integration.lightning", "lightning")
+_log = logging.getLogger("kernel.tune")
+
+EVENTS = tuple(sorted(name.removeprefix("on_") for name in dir(_lightning.Callback) if name.startswith("on_")))
+"""What `on` may name: Lightning calls the method `on_<event>`."""
+
+
+class TuneReportCheckpointCallback(_lightning.Callback):  # type: ignore[misc]
+    """Reports metrics and saves the trainer: `Trainer(callbacks=[TuneReportCheckpointCallback({"loss": "val_loss"})])`.
+
+    `metrics` is a name of what the module has logged, a list of names, or a dict of the name to report to Lightning's
+    name; None reports all. What is not logged yet at some event is left out, with a warning; with none of them nothing
+    is reported. `on` is one of `EVENTS`, or a list. The checkpoint has the file `filename`, for
+    `trainer.fit(ckpt_path=...)`, unless `save_checkpoints` is False. Validation before training is not reported.
+    """
+
+    def __init__(self, metrics: Any = None, filename: str = "checkpoint", save_checkpoints: bool = True,
+                 on: str | Sequence[str] = "validation_end") -> None:  # fmt: skip
+        super().__init__()
+        self._metrics = wanted(metrics)
+        self._filename = filename
+        self._save_checkpoints = save_checkpoints
+        self._missing: set[str] = set()
+        for event in listed(on, EVENTS, "on"):
+            setattr(self, f"on_{event}", self._hear)
+
+    def _hear(self, trainer: Any, *arguments: Any, **named: Any) -> None:
+        if trainer.sanity_checking:
+            return
+        metrics = self._logged(dict(trainer.callback_metrics))
+        if not metrics:
+            return
+        if self._save_checkpoints:
+            report_with_checkpoint(metrics, trainer.save_checkpoint, self._filename)
+        else:
+            report(metrics)
+
+    def _logged(self, values: dict[str, Any]) -> dict[str, Any]:
+        if self._metrics is None:
+            return chosen(None, values, "Lightning")
+        there = {reported: name for reported, name in self._metrics.items() if name in values}
+        missing = set(self._metrics.values()) - set(there.values()) - self._missing
+        if missing:
+            self._missing |= missing
+            _log.warning("Lightning has logged no %s yet, and %s", " and no ".join(sorted(missing)), _known(values))
+        return chosen(there, values, "Lightning") if there else {}
+
+
+class TuneReportCallback(TuneReportCheckpointCallback):
+    """Reports metrics, and saves nothing."""
+
+    def __init__(self, metrics: Any = None, on: str | Sequence[str] = "validation_end") -> None:
+        super().__init__(metrics, save_checkpoints=False, on=on)
+
+
+def _known(values: dict[str, Any]) -> str:
+    return f"only {', '.join(sorted(values))}" if values else "nothing else"

@@ -1,0 +1,67 @@
+"""What callbacks of all libraries have in common: which metrics are reported, and how a checkpoint goes with them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernel_tune.errors import MetricError
+from kernel_tune.storage.checkpoint import Checkpoint
+from kernel_tune.trainable.session import report
+
+
+def wanted(metrics: Any) -> dict[str, str] | None:
+    """Return the name that the library has for each name that is reported, None for all. Raises TypeError."""
+    if metrics is None or metrics == [] or metrics == {}:
+        return None
+    if isinstance(metrics, str):
+        return {metrics: metrics}
+    if isinstance(metrics, Mapping):
+        return dict(metrics)
+    if isinstance(metrics, (list, tuple)):
+        return {name: name for name in metrics}
+    raise TypeError(
+        f"metrics is {metrics!r}: it is a name, a list of names, or a dict of the name to report to the library's name"
+    )
+
+
+def chosen(names: dict[str, str] | None, values: Mapping[str, Any], library: str) -> dict[str, Any]:
+    """Return of `values` what is wanted, as plain numbers. Raises MetricError for what the library has not measured."""
+    if names is None:
+        return {name: plain(value) for name, value in values.items()}
+    for name in names.values():
+        if name not in values:
+            there = ", ".join(sorted(values)) or "nothing"
+            raise MetricError(f"{library} has measured no {name!r} here, only {there}: give metrics of these names")
+    return {reported: plain(values[name]) for reported, name in names.items()}
+
+
+def plain(value: Any) -> Any:
+    """Return a scalar of numpy, torch or another library as a number of Python's; other things as they are."""
+    is_scalar = hasattr(value, "item") and getattr(value, "shape", ()) in ((), (1,))
+    return value.item() if is_scalar else value
+
+
+def report_with_checkpoint(metrics: dict[str, Any], save: Callable[[str], Any], filename: str) -> None:
+    """Report metrics with a checkpoint of one file: `save(path)` writes it. StopIteration as `tune.report`."""
+    with tempfile.TemporaryDirectory(prefix="checkpoint_") as directory:
+        save(os.path.join(directory, filename))
+        report(metrics, checkpoint=Checkpoint.from_directory(directory))
+
+
+def listed(given: Any, allowed: Any, argument: str) -> list[str]:
+    """Return the events that users give as one name or several. Raises ValueError for what is not `allowed`."""
+    events = [given] if isinstance(given, str) else list(given)
+    for event in events:
+        if event not in allowed:
+            raise ValueError(f"{argument} is {given!r}: it is one of {', '.join(sorted(allowed))}, or a list of these")
+    return events
+
+
+def checked_frequency(frequency: int) -> int:
+    """Return how often to save: every so many events, 0 for never. Raises ValueError."""
+    if not isinstance(frequency, int) or isinstance(frequency, bool) or frequency < 0:
+        raise ValueError(f"frequency is {frequency!r}: it is how many events lie between checkpoints, 0 for none")
+    return frequency
