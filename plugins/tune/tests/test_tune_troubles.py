@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import gc
 import os
 import signal
 import sys
@@ -112,7 +113,12 @@ def test_the_last_result_says_that_it_is_the_last(results: Path, deterministic: 
 
 
 def test_a_killed_process_says_how_it_died_and_half_a_checkpoint_is_none(results: Path) -> None:
-    arguments: dict[str, Any] = {"config": {"dies_at": 4}, "stop": {"training_iteration": 6}, "checkpoint_freq": 1}
+    arguments: dict[str, Any] = {
+        "config": {"dies_at": 4},
+        "stop": {"training_iteration": 6},
+        "checkpoint_freq": 1,
+        "deterministic": True,  # so that each result is there before the next is begun
+    }
     with pytest.raises(tune.TuneError, match=r"the process of trial Steps_\w+ gave no answer: .*signal 9 \(SIGKILL\)"):
         run(Steps, **arguments)
     (trial,) = run(Steps, **arguments, resume="ERRORED")
@@ -286,6 +292,7 @@ def test_code_that_raises_is_named_and_can_be_mended(results: Path, what: str, m
         tune.TuneError, match=message + r".* The experiment in .*/trouble is kept.*: when that is mended"
     ):
         run(objective, num_samples=2, **made(what, broken=True))
+    gc.collect()  # as in another process, the classes that were written down are made anew
     trials = run(objective, num_samples=2, resume=True, **made(what, broken=False))
     assert [trial.config for trial in trials] == [{"asked": 1}, {"asked": 2}]
     assert [column(trial, "loss") for trial in trials] == [[0, 1, 2], [0, 1, 2]]

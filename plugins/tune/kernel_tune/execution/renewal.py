@@ -40,4 +40,5 @@ def renew(old: Any, fresh: Any) -> None:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+    # By the last name only: a class that was inside of a function has no other when it comes out of a pickle.
+    return (one.__module__, one.__name__) == (other.__module__, other.__name__)
