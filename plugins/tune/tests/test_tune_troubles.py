@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
-import gc
 import os
 import signal
 import sys
