@@ -18,7 +18,6 @@ import stat
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from typing import Any
 from kernel.node.processes import birth
 from kernel.transport.authentication import read_token, write_token
 from kernel.transport.credentials import TlsFiles
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import UsageError
 
 _PREFIX = "session_"

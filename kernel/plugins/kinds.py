@@ -7,8 +7,9 @@ The three patterns are stevedore's words. *driver*: exactly one, chosen by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from kernel.plugins.kinds import KINDS, Kind
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 
 FILE_NAME = "kernel.toml"

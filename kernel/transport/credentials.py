@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 
 if TYPE_CHECKING:
