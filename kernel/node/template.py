@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.node.processes import become_subreaper, end_descendants, end_orphans, set_title
+from kernel.node.processes import become_subreaper, collect_garbage, end_descendants, end_orphans, set_title
 from kernel.node.sessions import clean_up
 from kernel.node.template_messages import receive_message
 
@@ -73,7 +73,7 @@ class Template:
         self._session["prepared"] = prepare(self._session)
         self._session["template"] = os.getpid()
         gc.collect()
-        gc.freeze()
+        collect_garbage()
 
     def _fork(self, worker: dict[str, Any], descriptors: list[int]) -> None:
         try:
@@ -110,7 +110,7 @@ class Template:
 
             traceback.print_exc()
         finally:
-            from kernel.runtime.worker import finish
+            from kernel.runtime.finish import finish
 
             finish(code)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import faulthandler
 import gc
 import os
 import pickle
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +18,7 @@ from kernel.runtime.current import set_runtime
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.executor import Executor
 from kernel.runtime.executor_base import Call
+from kernel.runtime.finish import finish
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import InternalError, OptionError, WorkerDiedError
@@ -340,16 +339,6 @@ class Worker:
         self.runtime.io.send(call[0], (op.WORN_OUT,))  # before the failure, so that no other task is sent here
         self.runner.send_failure(call[0], call[1][1], name, WorkerDiedError(message))
         self._begin_exit(message)
-
-
-def finish(code: int) -> None:
-    """Run exit handlers, flush output, and end this process without touching what threads may hold."""
-    try:
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
 
 
 def serve(runtime: CoreRuntime, details: dict[str, Any], on_session_lost: Callable[[], None]) -> int:
