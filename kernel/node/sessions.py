@@ -15,10 +15,8 @@ import json
 import os
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +91,11 @@ def _is_private(path: str) -> bool:
 
 
 def _root_path(given: str | None = None) -> str:
-    base = given or os.environ.get("KERNEL_TMPDIR") or tempfile.gettempdir()
+    base = given or os.environ.get("KERNEL_TMPDIR")
+    if not base:
+        import tempfile  # not in agents, which are told their directory
+
+        base = tempfile.gettempdir()
     return os.path.join(os.path.abspath(base), f"kernel-{os.getuid()}")
 
 
@@ -101,7 +103,9 @@ def make_session(token: bytes, stays: bool, given: str | None = None) -> str:
     """Make the directory of a new session and return its path; raises UsageError when it can't be made."""
     root = root_directory(given)
     sweep(root)
-    name = f"{_PREFIX}{datetime.now():%Y-%m-%d_%H-%M-%S_%f}_{os.getpid()}"
+    seconds, microseconds = divmod(time.time_ns() // 1000, 1_000_000)
+    moment = f"{time.strftime('%Y-%m-%d_%H-%M-%S', time.localtime(seconds))}_{microseconds:06d}"
+    name = f"{_PREFIX}{moment}_{os.getpid()}"
     directory = os.path.join(root, name)
     if len(directory) + _SOCKET_NAME_BYTES > _SOCKET_PATH_LIMIT:
         raise UsageError(

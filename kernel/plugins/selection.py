@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
@@ -85,6 +84,8 @@ def check_kinds(names: Collection[str], source: str) -> None:
 
 def nearest(name: str, names: Collection[str]) -> str:
     """Return `, did you mean 'x'?` for the closest of `names`, or an empty string."""
+    import difflib  # only where somebody was mistaken
+
     close = difflib.get_close_matches(name, list(names), n=1)
     return f", did you mean {close[0]!r}?" if close else ""
 

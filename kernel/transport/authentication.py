@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hmac
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,7 +28,7 @@ TOKEN_VARIABLE = "KERNEL_TOKEN"
 
 def make_token() -> bytes:
     """Return a new session token (32 random bytes)."""
-    return secrets.token_bytes(_TOKEN)
+    return os.urandom(_TOKEN)
 
 
 def write_token(path: Path, token: bytes) -> None:

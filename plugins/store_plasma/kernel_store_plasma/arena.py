@@ -12,7 +12,6 @@ import errno
 import fcntl
 import mmap
 import os
-import tempfile
 from pathlib import Path
 
 from kernel_spec.errors import ObjectStoreError
@@ -50,6 +49,8 @@ def open_arena(capacity: int, directory: str | None = None) -> Arena:
         return _open_file(capacity, directory, "object_store_directory")
     if hasattr(os, "memfd_create"):
         return _open_memfd(capacity)
+    import tempfile  # here and below: where the store is a file
+
     return _open_file(capacity, tempfile.gettempdir(), "the directory for temporary files")
 
 
@@ -87,6 +88,8 @@ def _open_memfd(capacity: int) -> Arena:
 def _open_file(capacity: int, directory: str, meaning: str) -> Arena:
     if not Path(directory).is_dir():
         raise ObjectStoreError(f"{meaning} {directory!r} is not a directory; create or mount it, or name another")
+    import tempfile
+
     size = _round_up(capacity, _block_bytes(directory))
     try:
         descriptor, path = tempfile.mkstemp(prefix="kernel-object-store-", dir=directory)
