@@ -17,7 +17,6 @@ import shutil
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from kernel.node.processes import birth
@@ -30,7 +29,8 @@ _PREFIX = "session_"
 _SOCKET_PATH_LIMIT = 107
 _SOCKET_NAME_BYTES = 29  # "/sockets/", a hexadecimal process id, ".in"
 _STARTING_SECONDS = 60.0
-_KEPT = ("logs", "session.json")
+_DESCRIPTION = "session.json"
+_KEPT = ("logs", _DESCRIPTION)
 """What is left of a session that stays when its agent has ended, until the next sweep."""
 
 
@@ -61,7 +61,7 @@ class Session:
 
     def token(self) -> bytes:
         """Return the session's secret."""
-        return read_token(Path(self.directory, "token"))
+        return read_token(os.path.join(self.directory, "token"))
 
     def is_running(self) -> bool:
         """Return whether its agent lives."""
@@ -129,7 +129,7 @@ def _fill(directory: str, token: bytes, stays: bool) -> None:
     os.mkdir(directory, 0o700)
     for sub in ("sockets", "logs", "spill", "packages"):
         os.mkdir(os.path.join(directory, sub), 0o700)
-    write_token(Path(directory, "token"), token)
+    write_token(os.path.join(directory, "token"), token)
     describe(directory, os.getpid(), stays)
 
 
@@ -154,9 +154,10 @@ def describe(
 
 
 def _write_description(directory: str, said: Mapping[str, Any]) -> None:
-    path = Path(directory, "session.json")
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(said))
+    path = os.path.join(directory, _DESCRIPTION)
+    temporary = path.removesuffix(".json") + ".tmp"
+    with open(temporary, "w") as file:
+        file.write(json.dumps(said))
     os.replace(temporary, path)
 
 
@@ -197,7 +198,8 @@ def tls_at(directory: str) -> TlsFiles | None:
 
 
 def _description(directory: str) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(Path(directory, "session.json").read_text())
+    with open(os.path.join(directory, _DESCRIPTION)) as file:
+        said: dict[str, Any] = json.loads(file.read())
     return said
 
 
@@ -313,7 +315,7 @@ def _register(directory: str) -> None:
 
 def _read(directory: str) -> Session | None:
     try:
-        said = json.loads(Path(directory, "session.json").read_text())
+        said = _description(directory)
         texts = [str(said.get(name, "")) for name in ("spill", "gateway", "head", "ended", "relay")]
         return Session(directory, int(said["pid"]), bool(said["stays"]), int(said["born"]), *texts)
     except (OSError, ValueError, KeyError, TypeError):

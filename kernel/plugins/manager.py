@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import kernel.plugins.messages as messages
@@ -79,7 +78,7 @@ class PluginManager:
         """
         environment = os.environ if environment is None else environment
         if config is None:
-            config = find_config(environment, Path.cwd(), Path.home())
+            config = find_config(environment, os.getcwd(), os.path.expanduser("~"))
         manager = cls(selected or {}, environment, config)
         manager._options = PluginOptions(options, environment, config)
         found = list(entry_points(PLUGIN_GROUP) if installed is None else installed)

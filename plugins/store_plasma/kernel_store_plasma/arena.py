@@ -12,7 +12,6 @@ import errno
 import fcntl
 import mmap
 import os
-from pathlib import Path
 
 from kernel_spec.errors import ObjectStoreError
 
@@ -61,7 +60,8 @@ def total_memory() -> int | None:
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
-            limits.append(int(Path(path).read_text()))
+            with open(path) as file:
+                limits.append(int(file.read()))
     return min(limits, default=None)
 
 
@@ -86,7 +86,7 @@ def _open_memfd(capacity: int) -> Arena:
 
 
 def _open_file(capacity: int, directory: str, meaning: str) -> Arena:
-    if not Path(directory).is_dir():
+    if not os.path.isdir(directory):
         raise ObjectStoreError(f"{meaning} {directory!r} is not a directory; create or mount it, or name another")
     import tempfile
 
