@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import sysconfig
 
 import pytest
 import structlog
@@ -11,6 +13,10 @@ _MOST_AT_A_TIME = 4
 
 os.environ.setdefault("KERNEL_PRELOAD", "")
 """Few tests have workers that need numpy, and importing it is a fifth of what a session costs."""
+
+_STANDARD = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+sys.path.sort(key=lambda path: not path.startswith(_STANDARD) or "-packages" in path)
+"""Every process that a test starts inherits this, and would look for a hundred standard modules in each folder here."""
 
 
 @pytest.hookimpl(optionalhook=True)

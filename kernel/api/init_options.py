@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.resources import to_units
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kernel.runtime.definitions import UNSAID
 from kernel.runtime.operations import DYNAMIC, STREAMING
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.placement import DEFAULT_STRATEGY, SPREAD_STRATEGY, check_strategy
 from kernel_spec.resources import CPU, GPU, MEMORY, OBJECT_STORE_MEMORY, UNIT, Amounts, to_units

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kernel.api.init_options import InitOptions, remote_place
@@ -13,6 +13,7 @@ from kernel.node.sessions import running_sessions, session_of_cluster
 from kernel.transport.addresses import HEAD, SCHEME, parse_host_and_port
 from kernel.transport.authentication import TOKEN_VARIABLE
 from kernel.transport.credentials import Credentials, TlsFiles
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 
 TLS_VARIABLE = "KERNEL_TLS"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kernel.api.placement_groups import PlacementGroup
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.placement import DEFAULT_STRATEGY, NODE_AFFINITY, NODE_LABELS, PLACEMENT_GROUP, check_strategy
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,6 +29,7 @@ from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials, TlsFiles
 from kernel.transport.reactor import Reactor
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import KernelError, OptionError
 
 ANSWER_SECONDS = 10.0

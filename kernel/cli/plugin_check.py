@@ -7,11 +7,11 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernel.plugins import KINDS, PluginInfo, PluginManager
+from kernel_spec.dataclass import dataclass
 
 SUITES = {
     "scheduler": "SchedulerConformance",

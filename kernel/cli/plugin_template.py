@@ -12,13 +12,14 @@ import keyword
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from kernel.cli.plugin_check import FLAGS, suite_of
 from kernel.plugins import KINDS
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.hooks import LIBRARY_GROUP, PLUGIN_GROUP
 from kernel_spec.version import CONTRACTS, __version__

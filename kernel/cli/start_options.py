@@ -6,7 +6,7 @@ import math
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from kernel.node.detection import address_towards
 from kernel.plugins import PluginManager
 from kernel.transport.addresses import HEAD, SCHEME, format_host_and_port, parse_host_and_port
 from kernel.transport.credentials import Credentials, TlsFiles
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 
 PORT = 6380

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
 
 PENDING = "PENDING_CREATION"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kernel.control import words
@@ -16,6 +15,7 @@ from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON
 from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel.transport.tcp_connection import RELAYED_ENDED_SECONDS, TcpConnection
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import LeaseId, NodeId, ObjectId
 
 STORE_SECONDS = 0.5

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import NameTakenError
 from kernel_spec.ids import GroupId, JobId, NodeId, ProcessId
 from kernel_spec.scheduling import Bundle, GroupRequest

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel.control.nodes import Caller
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import JobId, ProcessId
 
 _NOBODY = ProcessId(b"")

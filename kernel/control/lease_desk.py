@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kernel.control.nodes import Caller
 from kernel.logs import Logger
 from kernel.runtime import operations as op
 from kernel.transport.connection import Message
 from kernel_spec import scheduling as contract
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import GroupId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation
 

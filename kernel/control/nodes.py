@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel.control import words
 from kernel.transport.connection import Message
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import JobId, NodeId, ProcessId
 
 

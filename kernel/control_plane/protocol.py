@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import resources
 from types import SimpleNamespace
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from kernel_spec.dataclass import dataclass
 
 VERSION = "v1"
 ERROR_KEY = "kernel-error-bin"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from kernel.local.environment import Environment
@@ -21,6 +21,7 @@ from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import Execution, ExitActor
 from kernel.runtime.task import Task
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ActorId, ProcessId
 

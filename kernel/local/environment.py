@@ -15,9 +15,9 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import RuntimeEnvError
 
 Environment = Mapping[str, Any]

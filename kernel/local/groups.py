@@ -6,10 +6,11 @@ A group that fits is placed at once, one that fits when others have finished the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel.runtime.group_limits import check_fit
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import KernelError, NameTakenError, PlacementGroupRemovedError
 from kernel_spec.ids import NodeId
 from kernel_spec.packing import Misfit, pack

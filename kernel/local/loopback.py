@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence, Sized
-from dataclasses import dataclass
 from typing import Any
 
 from kernel.runtime.layout import pack, packed_size
@@ -16,6 +15,7 @@ from kernel.runtime.objects import Entry
 from kernel.runtime.ownership import Carried, Ownership
 from kernel.runtime.value_forms import Stored
 from kernel.runtime.waiting import Waiter
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.serialization import Buffer
 

@@ -10,9 +10,10 @@ import itertools
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ObjectLostError, ObjectStoreError, ObjectStoreFullError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.store import (

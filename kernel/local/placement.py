@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from kernel.local.environment import Environment, LocalEnvironments, environment_here
@@ -12,6 +11,7 @@ from kernel.local.resources import held
 from kernel.runtime.definitions import group_of
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.worker_info import WorkerInfo, local_worker
+from kernel_spec.dataclass import dataclass
 from kernel_spec.resources import Allocation
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kernel.local.groups import LocalGroups
 from kernel.runtime.definitions import group_of
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import NodeId
 from kernel_spec.placement import placement_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernel.local.actor import ALIVE, LocalActor
@@ -19,6 +18,7 @@ from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.deliveries import THREAD_NAME as DELIVERY_THREAD
 from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.task import Task
+from kernel_spec.dataclass import dataclass
 
 if TYPE_CHECKING:
     from kernel.local.runtime import LocalRuntime

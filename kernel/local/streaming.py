@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel.local.loopback import Line, Loopback
@@ -21,6 +21,7 @@ from kernel.runtime.execution_context import Execution
 from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.task import Task
 from kernel.runtime.waiting import Waiter
+from kernel_spec.dataclass import dataclass
 from kernel_spec.resources import Allocation
 
 AHEAD = 64

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.logs import configure_later
 from kernel.node.config import AgentConfig
 from kernel.node.descriptor_limit import raise_limit
-from kernel.node.processes import become_subreaper, ignore_terminal_signals, set_title
+from kernel.node.processes import become_subreaper, collect_garbage, ignore_terminal_signals, set_title
 from kernel.node.relay.guard import fork_guard
 from kernel.node.rotating_file import RotatingFile
 from kernel.node.standard_logs import keep_standard_logs
@@ -88,6 +88,7 @@ def main() -> int:
         known = isinstance(error, KernelError)
         report(ready, error if known else PluginError(f"the node agent can't start: {error!r}"))
         return 1
+    collect_garbage()
     report(ready, None)
     agent.run()
     return 0

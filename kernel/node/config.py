@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel.node.memory_policy import ACTORS, THRESHOLD
 from kernel.transport.credentials import TlsFiles
+from kernel_spec.dataclass import dataclass
 
 
 def preloaded(environment: Mapping[str, str], given: Sequence[str] = ()) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from kernel.logs import Logger
 from kernel_spec.accelerators import Accelerator, Device
@@ -23,18 +22,23 @@ def count_cpus() -> int:
     return os.cpu_count() or 1
 
 
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+
 def available_memory() -> int:
     """Return bytes of memory that are free now, within the container's limit."""
     free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
+        for line in _read("/proc/meminfo").splitlines():
             if line.startswith("MemAvailable:"):
                 free = int(line.split()[1]) * 1024
     except OSError:
         pass  # not Linux: all of it, then
     for path in _LIMITS:
         try:
-            text = Path(path).read_text().strip()
+            text = _read(path).strip()
         except OSError:
             continue
         if text.isdigit():

@@ -16,6 +16,7 @@ from kernel.control_plane.doorbell import Doorbell
 from kernel.logs import Logger, configure_later
 from kernel.node.boot import begin, configure_logging, report
 from kernel.node.config import AgentConfig
+from kernel.node.processes import collect_garbage
 from kernel.node.standard_logs import keep_standard_logs
 from kernel.plugins import PluginManager
 from kernel.transport.credentials import Credentials
@@ -43,6 +44,7 @@ def main() -> int:
         known = isinstance(error, KernelError)
         report(ready, error if known else PluginError(f"the head can't start: {error!r}"))
         return 1
+    collect_garbage()
     report(ready, None)
     process.run()
     return 0

@@ -6,11 +6,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kernel.node.named_output import by_name
 from kernel.node.rotating_file import RotatingFile
 from kernel.transport.reactor import Reactor
+from kernel_spec.dataclass import dataclass
 
 FILE_BYTES = 16 << 20
 FILES = 4

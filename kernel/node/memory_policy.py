@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kernel.runtime import operations as op
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ProcessId
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from kernel.node.memory_policy import Limit
 
@@ -114,11 +113,12 @@ def _groups_of(proc: str, root: str) -> Iterator[_Group]:
         if not second and "memory" not in controllers.split(","):
             continue
         kind, top = (_Group, root) if second else (_FirstGroup, f"{root}/memory")
-        inner = Path(path.strip("/"))
-        for part in [inner, *inner.parents]:
+        names = [name for name in path.split("/") if name not in ("", ".")]
+        for count in range(len(names), -1, -1):
+            part = "/".join(names[:count])
             directory = os.path.normpath(os.path.join(top, part))
             if os.path.exists(directory + kind.limit):
-                yield kind(directory, "/" + ("" if str(part) == "." else str(part)))
+                yield kind(directory, "/" + part)
 
 
 def _session_of(pid: int) -> int:

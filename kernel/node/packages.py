@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +33,9 @@ class Packages:
 
     def unpack(self, digest: str) -> None:
         """Unpack the archive that was fetched, and remove it. Raises RuntimeEnvError when that can't be."""
+        import tempfile  # both only where an environment has packages
+        import zipfile
+
         archive = self.partial(digest)
         target = tempfile.mkdtemp(dir=self._directory)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -22,9 +23,26 @@ def _prctl(option: int, value: object) -> None:
 
 
 def command_of(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs `main` of a module, which imports nothing from the current directory."""
-    start = f"import sys; sys.path[:] = filter(None, sys.path); from {module} import main; sys.exit(main())"
-    return [sys.executable, "-c", start, *arguments]
+    """Return the command that runs `main` of a module, which imports nothing from the current directory.
+
+    Garbage is not collected before `main` calls `collect_garbage`: a fifth of the time that a start takes would be
+    spent on looking for it, among modules that all stay.
+    """
+    lines = [
+        "import gc, sys",
+        "gc.disable()",
+        "sys.path[:] = filter(None, sys.path)",
+        f"from {module} import main",
+        "from kernel.runtime.finish import finish",
+        "finish(main())",
+    ]
+    return [sys.executable, "-c", "; ".join(lines), *arguments]
+
+
+def collect_garbage() -> None:
+    """Have garbage collected from now on; what there is by now, modules mostly, is not looked through again."""
+    gc.freeze()
+    gc.enable()
 
 
 def become_subreaper() -> None:

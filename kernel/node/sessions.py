@@ -15,24 +15,22 @@ import json
 import os
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from kernel.node.processes import birth
 from kernel.transport.authentication import read_token, write_token
 from kernel.transport.credentials import TlsFiles
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import UsageError
 
 _PREFIX = "session_"
 _SOCKET_PATH_LIMIT = 107
 _SOCKET_NAME_BYTES = 29  # "/sockets/", a hexadecimal process id, ".in"
 _STARTING_SECONDS = 60.0
-_KEPT = ("logs", "session.json")
+_DESCRIPTION = "session.json"
+_KEPT = ("logs", _DESCRIPTION)
 """What is left of a session that stays when its agent has ended, until the next sweep."""
 
 
@@ -63,7 +61,7 @@ class Session:
 
     def token(self) -> bytes:
         """Return the session's secret."""
-        return read_token(Path(self.directory, "token"))
+        return read_token(os.path.join(self.directory, "token"))
 
     def is_running(self) -> bool:
         """Return whether its agent lives."""
@@ -93,7 +91,11 @@ def _is_private(path: str) -> bool:
 
 
 def _root_path(given: str | None = None) -> str:
-    base = given or os.environ.get("KERNEL_TMPDIR") or tempfile.gettempdir()
+    base = given or os.environ.get("KERNEL_TMPDIR")
+    if not base:
+        import tempfile  # not in agents, which are told their directory
+
+        base = tempfile.gettempdir()
     return os.path.join(os.path.abspath(base), f"kernel-{os.getuid()}")
 
 
@@ -101,7 +103,9 @@ def make_session(token: bytes, stays: bool, given: str | None = None) -> str:
     """Make the directory of a new session and return its path; raises UsageError when it can't be made."""
     root = root_directory(given)
     sweep(root)
-    name = f"{_PREFIX}{datetime.now():%Y-%m-%d_%H-%M-%S_%f}_{os.getpid()}"
+    seconds, microseconds = divmod(time.time_ns() // 1000, 1_000_000)
+    moment = f"{time.strftime('%Y-%m-%d_%H-%M-%S', time.localtime(seconds))}_{microseconds:06d}"
+    name = f"{_PREFIX}{moment}_{os.getpid()}"
     directory = os.path.join(root, name)
     if len(directory) + _SOCKET_NAME_BYTES > _SOCKET_PATH_LIMIT:
         raise UsageError(
@@ -125,7 +129,7 @@ def _fill(directory: str, token: bytes, stays: bool) -> None:
     os.mkdir(directory, 0o700)
     for sub in ("sockets", "logs", "spill", "packages"):
         os.mkdir(os.path.join(directory, sub), 0o700)
-    write_token(Path(directory, "token"), token)
+    write_token(os.path.join(directory, "token"), token)
     describe(directory, os.getpid(), stays)
 
 
@@ -150,9 +154,10 @@ def describe(
 
 
 def _write_description(directory: str, said: Mapping[str, Any]) -> None:
-    path = Path(directory, "session.json")
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(said))
+    path = os.path.join(directory, _DESCRIPTION)
+    temporary = path.removesuffix(".json") + ".tmp"
+    with open(temporary, "w") as file:
+        file.write(json.dumps(said))
     os.replace(temporary, path)
 
 
@@ -193,7 +198,8 @@ def tls_at(directory: str) -> TlsFiles | None:
 
 
 def _description(directory: str) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(Path(directory, "session.json").read_text())
+    with open(os.path.join(directory, _DESCRIPTION)) as file:
+        said: dict[str, Any] = json.loads(file.read())
     return said
 
 
@@ -309,7 +315,7 @@ def _register(directory: str) -> None:
 
 def _read(directory: str) -> Session | None:
     try:
-        said = json.loads(Path(directory, "session.json").read_text())
+        said = _description(directory)
         texts = [str(said.get(name, "")) for name in ("spill", "gateway", "head", "ended", "relay")]
         return Session(directory, int(said["pid"]), bool(said["stays"]), int(said["born"]), *texts)
     except (OSError, ValueError, KeyError, TypeError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kernel.logs import Logger
 from kernel.node.spill_threads import MOST_HANGING, SpillJob, SpillThreads
 from kernel.transport.reactor import Reactor
 from kernel_spec import store as contract
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import KernelError, SpillError
 from kernel_spec.ids import ObjectId
 from kernel_spec.spill import SpillTarget

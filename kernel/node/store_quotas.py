@@ -7,10 +7,11 @@ a new one does not fit, weak objects that it made itself make room, the oldest f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kernel.node.memory_policy import readable
 from kernel.node.worker_pool import WorkerRecord
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ObjectStoreFullError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.store import StoredObject

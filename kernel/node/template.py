@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.node.processes import become_subreaper, end_descendants, end_orphans, set_title
+from kernel.node.processes import become_subreaper, collect_garbage, end_descendants, end_orphans, set_title
 from kernel.node.sessions import clean_up
 from kernel.node.template_messages import receive_message
 
@@ -29,6 +29,10 @@ ANSWER_BYTES = 4096
 """How large an answer may be."""
 _DEAD_WORKERS_KEPT = 100
 """How many dead workers are remembered, in case something they were starting turns up."""
+_LATER = "kernel.runtime.async_executor"
+"""What most workers do without: imported when nothing is to be done, so that a session need not wait for it."""
+_IDLE_SECONDS = 0.5
+"""After how long without anything to do."""
 
 
 class Template:
@@ -48,7 +52,11 @@ class Template:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
         while True:
-            ready, _, _ = select.select([self._link, self._wake_reader], [], [])
+            waits = self._session and _LATER not in sys.modules
+            ready, _, _ = select.select([self._link, self._wake_reader], [], [], _IDLE_SECONDS if waits else None)
+            if not ready:
+                importlib.import_module(_LATER)
+                gc.freeze()
             if self._wake_reader in ready:
                 self._reap()
             if self._link in ready and not self._serve():
@@ -73,7 +81,7 @@ class Template:
         self._session["prepared"] = prepare(self._session)
         self._session["template"] = os.getpid()
         gc.collect()
-        gc.freeze()
+        collect_garbage()
 
     def _fork(self, worker: dict[str, Any], descriptors: list[int]) -> None:
         try:
@@ -110,7 +118,7 @@ class Template:
 
             traceback.print_exc()
         finally:
-            from kernel.runtime.worker import finish
+            from kernel.runtime.finish import finish
 
             finish(code)
 

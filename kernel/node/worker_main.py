@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import random
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -49,10 +48,8 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
     set_title("kernel: worker")
     offer_to_end()
     prepared = session["prepared"]
-    random.seed()
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:  # else it seeds itself when it is imported
-        numpy_random.seed()
+    for source in filter(None, map(sys.modules.get, ("random", "numpy.random"))):  # else it seeds itself when imported
+        source.seed()
     os.environ.update(worker["variables"])
     for name in worker["unset"]:
         os.environ.pop(name, None)

@@ -7,10 +7,10 @@ another's modules, variables or working directory.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kernel.runtime.operations import DIED
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import LeaseId, ProcessId
 
 STARTING = "starting"

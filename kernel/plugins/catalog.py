@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kernel.plugins.selection import Selection
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

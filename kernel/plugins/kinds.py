@@ -1,14 +1,15 @@
 """The kinds of things a plugin can offer, and how one, some or all of them are taken.
 
-The three patterns are stevedore's words. *driver*: exactly one, chosen by name. *named*: those chosen, in order.
+There are three patterns. *driver*: exactly one, chosen by name. *named*: those chosen, in order.
 *hook*: everybody who answers. Libraries are no kind: they are mounted (`kernel.mounts`), not called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

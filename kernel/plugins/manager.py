@@ -10,15 +10,12 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-import pluggy
 
 import kernel.plugins.messages as messages
 from kernel.entry_points import entry_points
 from kernel.plugins.catalog import Catalog, CatalogEntry, PluginInfo
-from kernel.plugins.contracts import check_offer, check_versions, implemented_hooks, new_registry
+from kernel.plugins.contracts import Registry, check_offer, check_versions, register
 from kernel.plugins.kinds import KIND_OF_HOOK, KINDS, Kind
 from kernel.plugins.options import PluginOptions
 from kernel.plugins.reporting import TRACE_VARIABLE, trace, warn_skipped
@@ -54,7 +51,7 @@ class PluginManager:
         self._entries: dict[str, CatalogEntry] = {}
         self._targets: dict[str, str] = {}
         self._answers: dict[tuple[str, str], Any] = {}
-        self._registry: pluggy.PluginManager = new_registry()
+        self._registry = Registry()
         if environment.get(TRACE_VARIABLE, "0") not in ("", "0"):
             trace(self._registry)
 
@@ -81,7 +78,7 @@ class PluginManager:
         """
         environment = os.environ if environment is None else environment
         if config is None:
-            config = find_config(environment, Path.cwd(), Path.home())
+            config = find_config(environment, os.getcwd(), os.path.expanduser("~"))
         manager = cls(selected or {}, environment, config)
         manager._options = PluginOptions(options, environment, config)
         found = list(entry_points(PLUGIN_GROUP) if installed is None else installed)
@@ -268,9 +265,7 @@ class PluginManager:
             raise PluginError(f"{module} called sys.exit({error.code!r}) while it was imported") from error
         for part in filter(None, attribute.split(".")):
             plugin = getattr(plugin, part)
-        hooks = implemented_hooks(plugin, name)
-        self._registry.register(plugin, name)
-        return hooks
+        return register(self._registry, plugin, name)
 
     def _answer(self, name: str, hook: str) -> Any:
         """Return what the plugin `name` answers to `hook` (None when it has no such hook); asked once."""

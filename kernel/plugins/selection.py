@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-import difflib
+import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import field
 from typing import Any
 
 from kernel.plugins.kinds import KINDS, Kind
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
+
+StrPath = str | os.PathLike[str]
 
 FILE_NAME = "kernel.toml"
 CONFIG_VARIABLE = "KERNEL_CONFIG"
@@ -84,11 +86,13 @@ def check_kinds(names: Collection[str], source: str) -> None:
 
 def nearest(name: str, names: Collection[str]) -> str:
     """Return `, did you mean 'x'?` for the closest of `names`, or an empty string."""
+    import difflib  # only where somebody was mistaken
+
     close = difflib.get_close_matches(name, list(names), n=1)
     return f", did you mean {close[0]!r}?" if close else ""
 
 
-def find_config(environment: Mapping[str, str], directory: Path, home: Path) -> Config | None:
+def find_config(environment: Mapping[str, str], directory: StrPath, home: StrPath) -> Config | None:
     """Read the configuration file: `$KERNEL_CONFIG`, else `kernel.toml` in `directory`, else in `~/.config/kernel`.
 
     Returns None when there is none. Raises OptionError when `$KERNEL_CONFIG` names no readable file, and when a
@@ -96,17 +100,16 @@ def find_config(environment: Mapping[str, str], directory: Path, home: Path) -> 
     """
     named = environment.get(CONFIG_VARIABLE, "")
     if named:
-        path = Path(named)
-        if not path.is_file():
+        if not os.path.isfile(named):
             raise OptionError(f"{CONFIG_VARIABLE}={named}: there is no such file; correct it or unset the variable")
-        return read_config(path)
-    for path in (directory / FILE_NAME, home / ".config" / "kernel" / FILE_NAME):
-        if path.is_file():
+        return read_config(named)
+    for path in (os.path.join(directory, FILE_NAME), os.path.join(home, ".config", "kernel", FILE_NAME)):
+        if os.path.isfile(path):
             return read_config(path)
     return None
 
 
-def read_config(path: Path) -> Config:
+def read_config(path: StrPath) -> Config:
     """Read the configuration file at `path`; raises OptionError, naming it, when it can't be understood."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -114,7 +117,8 @@ def read_config(path: Path) -> Config:
         import tomli as tomllib  # type: ignore[import-not-found]
 
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            data = tomllib.loads(file.read())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise OptionError(f"{path} can't be read as TOML: {error}") from error
     table = data.get(TABLE, {})

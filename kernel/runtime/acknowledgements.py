@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kernel.runtime.waiting import Waiter
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ProcessId
 
 

@@ -7,7 +7,7 @@ are, strictly in the order they were made; then they go straight to the actor's 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel.runtime import operations as op
@@ -18,6 +18,7 @@ from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.tasks import TaskTable
 from kernel.transport.addresses import gateway_of
 from kernel.transport.connection import Connection, Message
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ActorDiedError, ActorUnavailableError
 from kernel_spec.ids import ActorId, ProcessId
 

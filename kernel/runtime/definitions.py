@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.placement import PLACEMENT_GROUP
 from kernel_spec.resources import Amounts
 

@@ -50,6 +50,9 @@ class ExecutorBase:
         """Call `function` between two calls, where those run."""
         raise NotImplementedError
 
+    def leave_in_child(self) -> None:
+        """This process is a child that user code forked: it runs no calls."""
+
     def cancel_waiting(self, task: bytes) -> bool:
         """Drop a call that has not begun, and tell who made it; return whether there was one. Under the lock."""
         for group in self.groups.values():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel.transport.addresses import process_address, through
 from kernel.transport.credentials import Credentials, TlsFiles
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ProcessId
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel.runtime.definitions import Shape
 from kernel.runtime.task import Task
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import LeaseId, ProcessId
 
 WINDOW_SECONDS = 0.005

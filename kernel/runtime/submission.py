@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kernel.runtime import memory_faults
@@ -20,6 +19,7 @@ from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.tasks import TaskTable
 from kernel.transport.addresses import gateway_of
 from kernel.transport.connection import Connection, Message
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import FaultError, KernelError, WorkerDiedError
 from kernel_spec.ids import LeaseId, ProcessId
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.pickled_parts import Part, attempt, parts_of
 from kernel.runtime.remedies import remedy_for, stands_for_its_parts
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import SerializationError
 
 if TYPE_CHECKING:

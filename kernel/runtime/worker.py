@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import atexit
 import faulthandler
 import gc
 import os
 import pickle
-import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.runtime import operations as op
-from kernel.runtime.async_executor import AsyncExecutor
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import set_runtime
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.executor import Executor
 from kernel.runtime.executor_base import Call
+from kernel.runtime.finish import finish
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import InternalError, OptionError, WorkerDiedError
 from kernel_spec.ids import ProcessId
+
+if TYPE_CHECKING:
+    from kernel.runtime.async_executor import AsyncExecutor
 
 _TERMINATE = "__kernel_terminate__"
 LAST_CALLS = 500
@@ -37,8 +38,8 @@ class Worker:
         self.runtime = runtime
         self.trace = runtime.trace
         self.runner = CallRunner(runtime)
-        self.executor: Executor | AsyncExecutor = Executor(runtime, self.runner, self._lookup, self._name_of)
-        self._main = self.executor
+        self._main = Executor(runtime, self.runner, self._lookup, self._name_of)
+        self.executor: Executor | AsyncExecutor = self._main
         self._functions: dict[bytes, tuple[Callable[..., Any] | None, bytes, dict[str, Any], ProcessId]] = {}
         self._instance: Any = None
         self._lets_go = False
@@ -69,7 +70,6 @@ class Worker:
     def run(self) -> int:
         """Serve until told to end; return the exit code."""
         main = self._main
-        assert isinstance(main, Executor)
         main.on_exit_actor = self._exit_actor
         main.on_system_exit = self._system_exit
         while main.exit_reason is None or self._creation is not None:
@@ -87,8 +87,7 @@ class Worker:
         """A child that user code forked serves nobody: if it comes back from the call, it ends."""
         self._creation = None
         self.executor.exit_reason = self._main.exit_reason = "it is a forked child"
-        if isinstance(self.executor, AsyncExecutor):
-            self.executor.leave_in_child()
+        self.executor.leave_in_child()
 
     # -- functions and calls ---------------------------------------------------------------------------------------
 
@@ -191,7 +190,6 @@ class Worker:
     def _on_become_actor(self, connection: Connection, message: Message) -> None:
         _, actor, creation, held, attempt = message
         self._creation = (actor, pickle.loads(creation), held, attempt)
-        assert isinstance(self._main, Executor)
         self._main.exit_reason = "becoming an actor"
         self._main.wake()
 
@@ -204,6 +202,8 @@ class Worker:
         worker_info.namespace = self.runtime.namespace = creation["namespace"]
         self._class_name = self.runner.actor_name = creation["name"]
         if creation["is_async"]:
+            from kernel.runtime.async_executor import AsyncExecutor  # half as much again as all else in a worker
+
             executor = AsyncExecutor(
                 self.runtime,
                 self.runner,
@@ -216,11 +216,9 @@ class Worker:
             executor.on_system_exit = self._system_exit
             self.executor = executor
             executor.run(lambda: self._construct(actor, creation, attempt))
-            assert isinstance(self._main, Executor)
             self._main.exit_reason = executor.exit_reason or "ended"
             return
         main = self._main
-        assert isinstance(main, Executor)
         main.main.limit = max(1, creation["max_concurrency"])
         for name, limit in creation["concurrency_groups"].items():
             main.add_group(name, limit)
@@ -340,16 +338,6 @@ class Worker:
         self.runtime.io.send(call[0], (op.WORN_OUT,))  # before the failure, so that no other task is sent here
         self.runner.send_failure(call[0], call[1][1], name, WorkerDiedError(message))
         self._begin_exit(message)
-
-
-def finish(code: int) -> None:
-    """Run exit handlers, flush output, and end this process without touching what threads may hold."""
-    try:
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
 
 
 def serve(runtime: CoreRuntime, details: dict[str, Any], on_session_lost: Callable[[], None]) -> int:

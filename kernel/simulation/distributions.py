@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import accumulate, chain, cycle, islice, repeat
 from random import Random
 from typing import Any
+
+from kernel_spec.dataclass import dataclass
 
 FOREVER = math.inf
 """The duration of what never ends."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ from kernel.simulation.agenda import Agenda
 from kernel.simulation.audit import Audit
 from kernel.simulation.measures import Stopwatch, Tally
 from kernel_spec import scheduling as contract
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ContractError, PluginError
 from kernel_spec.ids import GroupId, LeaseId, NodeId
 

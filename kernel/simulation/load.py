@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel.simulation.distributions import Distribution
+from kernel_spec.dataclass import dataclass
 
 TASKS, ACTORS, GANGS = "tasks", "actors", "gangs"
 FORMS = (TASKS, ACTORS, GANGS)

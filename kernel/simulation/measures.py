@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from kernel.simulation.distributions import FOREVER
 from kernel.simulation.load import Work
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kernel.simulation.load import GANGS
 from kernel.simulation.measures import Summary, Tally
+from kernel_spec.dataclass import dataclass
 
 if TYPE_CHECKING:
     from kernel.simulation.engine import Simulation

@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Any
 
@@ -32,6 +32,7 @@ from kernel.testing.leaks import no_leaks
 from kernel.testing.network import Network, Weather
 from kernel.testing.roots import temporary_root
 from kernel.transport.authentication import make_token
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import UsageError
 
 END_SECONDS = 10.0

@@ -24,7 +24,7 @@ import subprocess
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Any
 
@@ -32,6 +32,7 @@ import pytest
 
 from kernel.testing.command_line import CommandLine
 from kernel.testing.session import temporary_root
+from kernel_spec.dataclass import dataclass
 
 _NETWORK = "10.77.0"
 _SECONDS = 10.0

@@ -18,9 +18,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kernel.node.processes import is_alive
+from kernel_spec.dataclass import dataclass
 
 MARK = "KERNEL_TESTING_MARK"
 """The environment variable by which processes are found that were started inside a `no_leaks` block."""

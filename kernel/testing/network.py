@@ -14,10 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from kernel.testing.socket_owners import directories_behind
 from kernel.transport.addresses import format_host_and_port
+from kernel_spec.dataclass import dataclass
 
 INSIDE, OUTSIDE = "127.0.0.1", "127.0.0.2"
 """Nodes listen at the one, and tell others to come to the other."""

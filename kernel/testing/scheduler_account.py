@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import GroupId, LeaseId, NodeId
 from kernel_spec.packing import Misfit, pack
 from kernel_spec.placement import Placement, placement_of

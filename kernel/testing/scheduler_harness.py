@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kernel.testing.scheduler_account import Account
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, amounts, quantities
 from kernel_spec.scheduling import (

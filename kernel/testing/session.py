@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from kernel.api.session import SessionInfo
 from kernel.testing.faults import agents_of, template_of, workers_of
 from kernel.testing.leaks import no_leaks
 from kernel.testing.roots import temporary_root
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(slots=True)

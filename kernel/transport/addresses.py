@@ -11,8 +11,8 @@ remote driver's agent, which nobody can dial.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ProcessId
 

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import hmac
 import os
-import secrets
 from collections.abc import Callable
-from pathlib import Path
 
 from kernel_spec.errors import ProtocolError
 
@@ -29,10 +27,10 @@ TOKEN_VARIABLE = "KERNEL_TOKEN"
 
 def make_token() -> bytes:
     """Return a new session token (32 random bytes)."""
-    return secrets.token_bytes(_TOKEN)
+    return os.urandom(_TOKEN)
 
 
-def write_token(path: Path, token: bytes) -> None:
+def write_token(path: str | os.PathLike[str], token: bytes) -> None:
     """Write the token to a new file that only its user can read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -50,17 +48,17 @@ def parse_token(text: str) -> bytes:
     return token
 
 
-def read_token(path: Path) -> bytes:
+def read_token(path: str | os.PathLike[str]) -> bytes:
     """Return the token in `path`; raises ProtocolError when others could read it, or when it is none."""
-    status = path.stat()
-    if status.st_mode & 0o077:
+    if os.stat(path).st_mode & 0o077:
         raise ProtocolError(f"the token file {path} can be read by others; run: chmod 600 {path}")
     try:
-        return parse_token(path.read_text())
+        with open(path) as file:
+            return parse_token(file.read())
     except ValueError:
         raise ProtocolError(
             f"the token file {path} is damaged, it must hold {2 * _TOKEN} hexadecimal digits; "
-            f"end its session with: kernel stop --force {path.parent.name}"
+            f"end its session with: kernel stop --force {os.path.basename(os.path.dirname(path))}"
         ) from None
 
 

@@ -6,12 +6,12 @@ import ipaddress
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from kernel.transport.credentials import AUTHORITY, CERTIFICATE, KEY
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError, UsageError
 
 AUTHORITY_KEY = "ca.key"

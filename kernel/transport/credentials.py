@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 
 if TYPE_CHECKING:
@@ -70,9 +69,10 @@ class Credentials:
 
         for path in self.files.paths():
             if not os.access(path, os.R_OK):
+                folder = os.path.dirname(path) or os.curdir
                 raise OptionError(
-                    f"the TLS file {path} can't be read; `kernel certificates create {Path(path).parent}` makes a "
-                    "certificate, a key and an authority, which all nodes may share"
+                    f"the TLS file {path} can't be read; `kernel certificates create {folder}` makes a certificate, "
+                    "a key and an authority, which all nodes may share"
                 )
         if os.stat(self.files.key).st_mode & (stat.S_IROTH | stat.S_IWOTH):
             raise OptionError(f"the key {self.files.key} can be read by everybody; run: chmod 600 {self.files.key}")

@@ -12,7 +12,6 @@ import re
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 from kernel.transport.acceptor import Acceptor
@@ -42,6 +41,7 @@ from kernel.transport.reactor import Reactor
 from kernel.transport.refusals import Refusals
 from kernel.transport.splice import Splice
 from kernel.transport.tcp_connection import RESUME_SECONDS
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ProtocolError
 
 PASSING_SECONDS = 60.0

@@ -13,8 +13,10 @@ On conflict: a hook (all that answer). On absence events cost nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol, runtime_checkable
+
+from kernel_spec.dataclass import dataclass
 
 NODE: Final = "node"
 WORKER: Final = "worker"

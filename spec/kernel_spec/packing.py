@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import NodeId
 from kernel_spec.resources import Allocation, Amounts, ResourcePool, describe
 from kernel_spec.scheduling import SPREAD, STRICT_PACK, STRICT_SPREAD, Bundle

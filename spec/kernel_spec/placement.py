@@ -20,9 +20,9 @@ schedulers can have words of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import SHORT_ID_BYTES, GroupId, NodeId
 from kernel_spec.resources import CPU, MEMORY, OBJECT_STORE_MEMORY, ResourcePool
 

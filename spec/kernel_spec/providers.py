@@ -10,8 +10,10 @@ On conflict: a driver (one chosen by name). On absence the cluster has the nodes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
+
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from kernel_spec.dataclass import dataclass
 
 UNIT = 10_000
 """How many integer units make one whole resource."""

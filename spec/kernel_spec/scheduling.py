@@ -25,9 +25,10 @@ On conflict: a driver (exactly one is chosen by name). On absence the kernel's o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, Amounts
 

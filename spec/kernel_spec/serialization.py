@@ -19,8 +19,10 @@ payloads pass through every `encode` in order and back through `decode` in rever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
+
+from kernel_spec.dataclass import dataclass
 
 Buffer = bytes | bytearray | memoryview
 

@@ -10,8 +10,9 @@ On conflict: named (those selected by `head_services=`, in order). On absence no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
+
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ On conflict: a driver (exactly one is chosen by name). On absence the kernel run
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ObjectId, ProcessId
 
 Location = Any

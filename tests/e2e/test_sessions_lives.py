@@ -226,8 +226,8 @@ def test_a_read_only_temporary_directory() -> None:
 
 
 def test_a_disk_that_is_full() -> None:
-    def no_room(path: Path, token: bytes) -> None:
-        path.touch()
+    def no_room(path: str, token: bytes) -> None:
+        Path(path).touch()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with temporary_root() as root, no_leaks(root), pytest.MonkeyPatch.context() as patch:

@@ -44,6 +44,11 @@ QUICK_PIP = {
 """What others published is downloaded once, and compiled where it is used."""
 
 
+BUILDERS = ["hatchling>=1.24", "editables>=0.5"]
+SHARED = ("--no-build-isolation", "--ignore-installed")
+"""pip's options to build with what there is, and to install what is needed though the builders need some of it, too."""
+
+
 class Environment:
     """A fresh virtual environment. pip runs from outside, so that none has to be installed first."""
 
@@ -117,6 +122,19 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def built_with(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables by which pip finds what builds, to be given with SHARED.
+
+    An environment for each build takes three times as long as the build. Those of the bare kernel and of one plugin get
+    theirs; `test_all_are_built_by_the_same` says why that is enough.
+    """
+    folder = tmp_path_factory.mktemp("builders")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, *BUILDERS]
+    subprocess.run(command, check=True, env={**os.environ, **QUICK_PIP}, timeout=280)
+    return {"PYTHONPATH": str(folder)}
+
+
+@pytest.fixture(scope="module")
 def dist(checkout: Path) -> Path:
     """`dist/`, built by the one command."""
     environment = {**os.environ, "KERNEL_BUILD_LINKED": "1"}  # must not matter
@@ -124,16 +142,16 @@ def dist(checkout: Path) -> Path:
     return checkout / "dist"
 
 
-def test_everything_from_a_checkout(checkout: Path, tmp_path: Path) -> None:
+def test_everything_from_a_checkout(checkout: Path, tmp_path: Path, built_with: dict[str, str]) -> None:
     environment = Environment(tmp_path / "venv")
-    environment.pip("install", f"{checkout}[plugins]")
+    environment.pip("install", *SHARED, f"{checkout}[plugins]", **built_with)
     assert environment.installed() == dict.fromkeys(ALL, version())
     assert all(str(origin["url"]).startswith(checkout.as_uri()) for origin in environment.origins().values())
     assert environment.plugins() == dict.fromkeys({"local", *NAMES}, "")
 
     # One plugin goes, the rest works; an example comes, and is found.
     environment.pip("uninstall", "-y", "kernel-serializer-arrow")
-    environment.pip("install", checkout / "examples" / "plugin_hello")
+    environment.pip("install", "--no-build-isolation", checkout / "examples" / "plugin_hello", **built_with)
     assert environment.plugins() == dict.fromkeys({"local", "hello", *NAMES} - {"serializer_arrow"}, "")
     assert "0 failed" in environment.run(environment.bin / "kernel", "plugins", "check", "hello")
     assert environment.run(environment.bin / "kernel", "hello", "--who", "you") == "Hello, you!\n"
@@ -142,7 +160,7 @@ def test_everything_from_a_checkout(checkout: Path, tmp_path: Path) -> None:
     for options in ([], ["--editable"]):
         folder = tmp_path / f"library{len(options)}"
         environment.run(environment.bin / "kernel", "plugins", "new", "library", "mine", "--path", folder)
-        environment.pip("install", *options, folder)
+        environment.pip("install", "--no-build-isolation", *options, folder, **built_with)
         same = "import kernel.mine.core, kernel_mine.core; print(kernel.mine.core is kernel_mine.core, {})"
         assert environment.code(same.format("kernel.mine.mine('you')")) == "True Hello, you!"
         assert environment.run(environment.python, "-m", "kernel.mine.core") == ""

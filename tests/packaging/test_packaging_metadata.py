@@ -111,6 +111,14 @@ def test_the_plugins_extra_names_every_back_end_that_needs_no_server() -> None:
     assert named >= back_ends - need_a_server and not named & need_a_server
 
 
+@pytest.mark.parametrize("folder", [*DISTRIBUTIONS, *EXAMPLES], ids=lambda folder: folder.name)
+def test_all_are_built_by_the_same(folder: Path) -> None:
+    """So what is needed to build the kernel, and a plugin, is enough for every one."""
+    assert project(folder)["build-system"] == {"requires": ["hatchling>=1.24"], "build-backend": "hatchling.build"}
+    new = (ROOT / "kernel" / "cli" / "templates" / "pyproject.toml.template").read_text(encoding="utf-8")
+    assert new.startswith('[build-system]\nrequires = ["hatchling>=1.24"]\nbuild-backend = "hatchling.build"\n')
+
+
 def test_pytest_finds_every_package_without_an_install() -> None:
     listed = project(ROOT)["tool"]["pytest"]["ini_options"]["pythonpath"]
     assert sorted(listed) == sorted(str(folder.relative_to(ROOT)) for folder in [*DISTRIBUTIONS, *EXAMPLES])

@@ -6,9 +6,11 @@ Every import counts, wherever in a file it stands: one hidden in a function is a
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,12 @@ def arrows(package: Path) -> list[Arrow]:
         for line, target in imports(tree, module, file.name == "__init__.py", package.parent):
             found.append(Arrow(module, file.relative_to(package.parent), line, target, line in type_lines))
     return found
+
+
+@cache
+def arrows_here(package: Path) -> list[Arrow]:
+    """Return the arrows of a package of this repository, read once for all tests."""
+    return arrows(package)
 
 
 def module_name(package: Path, file: Path) -> str:
@@ -179,26 +187,37 @@ def is_public_user(folder: Path) -> bool:
     return '"kernel.libraries"' in project or '"kernel"' in project
 
 
+@pytest.mark.parametrize("package", ["kernel", "spec/kernel_spec"])
+def test_dataclasses_are_those_that_start_soon(package: str) -> None:
+    """The standard library's take half a millisecond each, in every process that imports them."""
+    files = [file for file in sorted((ROOT / package).rglob("*.py")) if file.name != "dataclass.py"]
+    standard = re.compile(r"^\s*from dataclasses import .*\bdataclass\b|@dataclasses\.dataclass", re.MULTILINE)
+    wrong = [str(file.relative_to(ROOT)) for file in files if standard.search(file.read_text(encoding="utf-8"))]
+    assert not wrong, f"import dataclass from kernel_spec.dataclass in {', '.join(wrong)}"
+
+
 def test_contracts_import_the_standard_library_and_pluggy_only() -> None:
     allowed = {*sys.stdlib_module_names, "pluggy", "kernel_spec"}
-    wrong = [str(arrow) for arrow in arrows(ROOT / "spec" / "kernel_spec") if arrow.target.split(".")[0] not in allowed]
+    wrong = [
+        str(arrow) for arrow in arrows_here(ROOT / "spec" / "kernel_spec") if arrow.target.split(".")[0] not in allowed
+    ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_no_arrow_in_the_kernel_points_up() -> None:
-    wrong = upward(arrows(ROOT / "kernel"))
+    wrong = upward(arrows_here(ROOT / "kernel"))
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("package", ["kernel", "spec/kernel_spec"])
 def test_no_import_cycles(package: str) -> None:
-    assert not cycle(arrows(ROOT / package))
+    assert not cycle(arrows_here(ROOT / package))
 
 
 def test_the_kernel_imports_no_plugin() -> None:
     wrong = [
         str(arrow)
-        for arrow in arrows(ROOT / "kernel")
+        for arrow in arrows_here(ROOT / "kernel")
         if arrow.target.startswith("kernel_") and arrow.target.split(".")[0] != "kernel_spec"
     ]
     assert not wrong, "\n".join(wrong)
@@ -208,10 +227,10 @@ def test_the_kernel_imports_no_plugin() -> None:
 def test_plugins_keep_to_themselves(folder: Path) -> None:
     wrong = []
     for package in packages_of(folder):
-        wrong += trespasses(arrows(package), package.name, public=is_public_user(folder), tests=False)
+        wrong += trespasses(arrows_here(package), package.name, public=is_public_user(folder), tests=False)
     if (folder / "tests").is_dir():
         names = [package.name for package in packages_of(folder)]
-        wrong += trespasses(arrows(folder / "tests"), names[0] if names else "", public=True, tests=True)
+        wrong += trespasses(arrows_here(folder / "tests"), names[0] if names else "", public=True, tests=True)
     assert not wrong, "\n".join(wrong)
 
 

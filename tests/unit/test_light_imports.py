@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-HEAVY = {"asyncio", "cloudpickle", "google.protobuf", "numpy", "pyarrow", "grpc", "structlog", "stevedore", "click"}
+HEAVY = {
+    "asyncio", "click", "cloudpickle", "google.protobuf", "grpc", "importlib.metadata", "numpy", "pyarrow", "structlog",
+}  # fmt: skip
 OUTWARD = {"kernel.node.outward", "kernel.node.transfer", "kernel.node.relay.service", "kernel.transport.gateway"}
 CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadata"}
 
@@ -17,9 +19,9 @@ CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadat
     [
         ("kernel", HEAVY | CONTRACTS | {"pluggy", "kernel.runtime.core"}),
         ("kernel.api.joining", HEAVY | CONTRACTS),
-        ("kernel.node.worker_main", HEAVY - {"asyncio"} | CONTRACTS),
-        ("kernel.node.agent", {"asyncio", "grpc", "google.protobuf"} | OUTWARD),
-        ("kernel.node.head_main", {"asyncio", "grpc", "google.protobuf"}),
+        ("kernel.node.worker_main", HEAVY | CONTRACTS),
+        ("kernel.node.agent", HEAVY | OUTWARD),
+        ("kernel.node.head_main", HEAVY),
         ("kernel.node.boot", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.core"}),
     ],
 )

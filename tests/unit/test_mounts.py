@@ -200,8 +200,9 @@ def test_nothing_is_scanned_before_an_import_misses(site: Path) -> None:
     result = fresh(
         site,
         "import sys, json, logging.handlers\n"
-        "print('stevedore' in sys.modules, [type(f).__name__ for f in sys.meta_path if hasattr(f, 'find_spec')][-1])\n"
-        "import kernel.toy\nprint('stevedore' in sys.modules, type(sys.meta_path[0]).__name__)\n",
+        "print('kernel.entry_points' in sys.modules, end=' ')\n"
+        "print([type(f).__name__ for f in sys.meta_path if hasattr(f, 'find_spec')][-1])\n"
+        "import kernel.toy\nprint('kernel.entry_points' in sys.modules, type(sys.meta_path[0]).__name__)\n",
     )
     assert result.stdout.splitlines() == ["False _TopFinder", "True _BelowFinder"], result.stderr
 

@@ -16,7 +16,7 @@ import sys
 from contextlib import suppress
 
 from kernel.node.descriptor_limit import raise_limit
-from kernel.node.processes import ignore_terminal_signals, set_title
+from kernel.node.processes import collect_garbage, ignore_terminal_signals, set_title
 from kernel.transport.addresses import parse_host_and_port
 from kernel.transport.connector import Connector
 from kernel.transport.negotiation import Failure, tune
@@ -43,6 +43,7 @@ def main() -> int:
     reactor = Reactor()
     relay = Relay(socket.socket(fileno=int(sys.argv[1])), reactor)
     reactor.register(sys.stdin.fileno(), lambda events: relay.stop())
+    collect_garbage()
     relay.run()
     return 0
 

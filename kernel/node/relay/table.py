@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kernel.transport.addresses import is_client
+from kernel_spec.dataclass import dataclass
 
 TICKET_SECONDS = 10.0
 """How long a client has to dial back; so long it may also take to come back itself, after a cut."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.ranges import Ranges
+from kernel_spec.dataclass import dataclass
 
 HISTORY_EVENTS = 100
 MAXIMUM_SOURCES = 64

@@ -17,8 +17,8 @@ The text of `REDIRECT` is addresses, one a line; of the others, what to tell peo
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ProtocolError
 from kernel_spec.ids import OBJECT_ID_BYTES, ObjectId
 

@@ -6,7 +6,6 @@ The memory is given back, or anything else is done to it, only when no thread re
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from kernel.node.transfer import plan, protocol
@@ -17,6 +16,7 @@ from kernel.node.transfer.store_link import StoreLink
 from kernel.node.transfer.uploads import Uploads
 from kernel.node.transfer.work import Threads
 from kernel_spec import store as contract
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ObjectLostError
 from kernel_spec.ids import ObjectId, ProcessId
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kernel.node.transfer.limits import TransferLimits
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ObjectId
 
 

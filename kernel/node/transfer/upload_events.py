@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kernel.node.transfer.protocol import End, Want
 from kernel.node.transfer.ranges import Ranges
+from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ObjectId
 
 # -- events in -----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kernel_compat_ray.command_words import (
     COMMANDS,
@@ -16,6 +16,7 @@ from kernel_compat_ray.command_words import (
     START_REFUSED,
 )
 from kernel_compat_ray.errors import NotSupportedError
+from kernel_spec.dataclass import dataclass
 
 _TARGETS = {
     "actors": "status",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import kernel
 from kernel_compat_ray.deprecation import warn_ignored
+from kernel_spec.dataclass import dataclass
 
 
 class In:

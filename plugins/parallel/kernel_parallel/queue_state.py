@@ -7,8 +7,9 @@ tells somebody who waits that the item is in. Getters and putters are served in 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass
 from typing import Any
+
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

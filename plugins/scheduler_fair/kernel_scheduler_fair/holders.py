@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kernel_scheduler_fair.accounts import Account
 from kernel_scheduler_fair.terms import Key, Terms
+from kernel_spec.dataclass import dataclass
 from kernel_spec.holdings import Lease
 from kernel_spec.ids import LeaseId, ProcessId
 from kernel_spec.scheduling import LeaseRequest

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kernel_scheduler_fair.accounts import Accounts
 from kernel_scheduler_fair.terms import Key, Terms, group_terms, lease_terms
+from kernel_spec.dataclass import dataclass
 from kernel_spec.finding import distinct
 from kernel_spec.holdings import Group
 from kernel_spec.ids import GroupId, LeaseId

@@ -8,7 +8,6 @@ waits until they have. What does not come in time is preempted, where its work i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kernel_scheduler_fair.accounts import Accounts
@@ -17,6 +16,7 @@ from kernel_scheduler_fair.holders import Holders
 from kernel_scheduler_fair.lines import Line
 from kernel_scheduler_fair.order import Order
 from kernel_scheduler_fair.victims import Claims, Search
+from kernel_spec.dataclass import dataclass
 from kernel_spec.holdings import Lease, NodePlace
 from kernel_spec.ids import LeaseId, NodeId
 from kernel_spec.scheduling import Instruction, Preempt, Reclaim

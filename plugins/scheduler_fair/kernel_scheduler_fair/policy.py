@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.resources import Amounts, to_units
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from kernel_scheduler_fair.accounts import Account, Accounts, priority_of
+from kernel_spec.dataclass import dataclass
 from kernel_spec.packing import total_of
 from kernel_spec.placement import Placement, placement_of
 from kernel_spec.resources import Amounts

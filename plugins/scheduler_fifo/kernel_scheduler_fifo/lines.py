@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
+from kernel_spec.dataclass import dataclass
 from kernel_spec.holdings import BundlePlace, Group, Place
 from kernel_spec.ids import GroupId, LeaseId, NodeId
 from kernel_spec.packing import total_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from kernel_scheduler_fifo.lines import Line, WaitingId
+from kernel_spec.dataclass import dataclass
 from kernel_spec.holdings import Place
 from kernel_spec.packing import total_of
 from kernel_spec.resources import Allocation, Amounts

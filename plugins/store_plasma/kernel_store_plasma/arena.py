@@ -12,8 +12,6 @@ import errno
 import fcntl
 import mmap
 import os
-import tempfile
-from pathlib import Path
 
 from kernel_spec.errors import ObjectStoreError
 
@@ -50,6 +48,8 @@ def open_arena(capacity: int, directory: str | None = None) -> Arena:
         return _open_file(capacity, directory, "object_store_directory")
     if hasattr(os, "memfd_create"):
         return _open_memfd(capacity)
+    import tempfile  # here and below: where the store is a file
+
     return _open_file(capacity, tempfile.gettempdir(), "the directory for temporary files")
 
 
@@ -60,7 +60,8 @@ def total_memory() -> int | None:
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
-            limits.append(int(Path(path).read_text()))
+            with open(path) as file:
+                limits.append(int(file.read()))
     return min(limits, default=None)
 
 
@@ -85,8 +86,10 @@ def _open_memfd(capacity: int) -> Arena:
 
 
 def _open_file(capacity: int, directory: str, meaning: str) -> Arena:
-    if not Path(directory).is_dir():
+    if not os.path.isdir(directory):
         raise ObjectStoreError(f"{meaning} {directory!r} is not a directory; create or mount it, or name another")
+    import tempfile
+
     size = _round_up(capacity, _block_bytes(directory))
     try:
         descriptor, path = tempfile.mkstemp(prefix="kernel-object-store-", dir=directory)

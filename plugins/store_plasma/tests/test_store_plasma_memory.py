@@ -8,6 +8,7 @@ import errno
 import gc
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import numpy
@@ -149,7 +150,7 @@ def test_more_than_the_machine_has_is_refused() -> None:
 
 def test_without_memfd_a_temporary_file_is_used(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delattr(arena.os, "memfd_create")
-    monkeypatch.setattr(arena.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     shell = StoreShell(PlasmaStore(), 1 << 16)
     shell.put(name(0), b"abc")
     assert shell.read(name(0)) == b"abc"

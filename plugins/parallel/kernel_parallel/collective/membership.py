@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import kernel
 from kernel_parallel.collective.mesh import Mesh, connect, listen
 from kernel_parallel.collective.rendezvous import CoordinatorWatch, Meeting, meet
+from kernel_spec.dataclass import dataclass
 
 _CONNECT_SECONDS = 5.0
 """What is left at least for connecting, once all have met."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kernel_parallel.collective.errors import MismatchError
+from kernel_spec.dataclass import dataclass
 
 HEADER = struct.Struct("!BxxxI8sQ")
 PIECE_BYTES = 256 << 10

@@ -6,13 +6,14 @@ import asyncio
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import kernel
 from kernel.exceptions import ActorError, TaskError
 from kernel_parallel.collective.blame import Note, culprits
 from kernel_parallel.collective.errors import GroupError, RankTimeoutError, names_of
+from kernel_spec.dataclass import dataclass
 
 _FRESH_SECONDS = 3.0
 _MARGIN_SECONDS = 10.0

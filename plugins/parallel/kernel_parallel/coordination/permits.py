@@ -6,8 +6,9 @@ Time is passed in as seconds of any clock that never goes back.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
+
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(slots=True)

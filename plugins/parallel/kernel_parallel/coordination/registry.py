@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import Any
 
 import kernel
 from kernel_parallel.coordination.errors import CoordinationError
 from kernel_parallel.coordination.permits import Claim, Permits
+from kernel_spec.dataclass import dataclass
 
 NAME = "kernel.parallel.coordination"
 _SLOWEST_LOOK_SECONDS = 1.0

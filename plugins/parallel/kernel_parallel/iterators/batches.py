@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kernel_spec.dataclass import dataclass
 
 MOST_BYTES = 1 << 20
 """A batch that holds so many bytes, by what its items say of themselves, is full."""

@@ -7,7 +7,6 @@ another. Batchings other than ONE_BY_ONE let a shard run ahead, and are used whe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import kernel
@@ -15,6 +14,7 @@ from kernel_parallel.iterators.batches import Batching
 from kernel_parallel.iterators.metrics import SharedMetrics
 from kernel_parallel.iterators.readiness import NextValueNotReady
 from kernel_parallel.iterators.reading import ShardReader, begin
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(frozen=True)

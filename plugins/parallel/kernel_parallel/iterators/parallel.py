@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -17,6 +16,7 @@ from kernel_parallel.iterators.local import LocalIterator
 from kernel_parallel.iterators.metrics import SharedMetrics
 from kernel_parallel.iterators.reading import ShardReader, begin
 from kernel_parallel.iterators.worker import ParallelIteratorWorker
+from kernel_spec.dataclass import dataclass
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kernel_spec.dataclass import dataclass
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 

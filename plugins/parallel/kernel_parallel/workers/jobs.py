@@ -6,10 +6,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kernel_parallel.workers.chunks import chunk_size
+from kernel_spec.dataclass import dataclass
 
 CALL, MAP, STARMAP = "call", "map", "starmap"
 """How a worker applies the function: once to (args, kwargs), or to each item, or to each item's parts."""

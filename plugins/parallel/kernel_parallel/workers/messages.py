@@ -7,10 +7,10 @@ stands behind it, that other one is asked back and given to somebody else: nothi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kernel_parallel.workers.jobs import Chunk
 from kernel_parallel.workers.schedule import Worker
+from kernel_spec.dataclass import dataclass
 
 PATIENCE_SECONDS = 0.05
 """After how long without an answer what was thought to be quick is asked back."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kernel_parallel.workers.jobs import CALL, Chunk, Job
+from kernel_spec.dataclass import dataclass
 
 
 @dataclass(slots=True, eq=False)
