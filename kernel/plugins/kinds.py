@@ -1,6 +1,6 @@
 """The kinds of things a plugin can offer, and how one, some or all of them are taken.
 
-There are three patterns. *driver*: exactly one, chosen by name. *named*: those chosen, in order.
+The three patterns are stevedore's words. *driver*: exactly one, chosen by name. *named*: those chosen, in order.
 *hook*: everybody who answers. Libraries are no kind: they are mounted (`kernel.mounts`), not called.
 """
 

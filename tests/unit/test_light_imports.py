@@ -8,7 +8,8 @@ import sys
 import pytest
 
 HEAVY = {
-    "asyncio", "click", "cloudpickle", "google.protobuf", "grpc", "importlib.metadata", "numpy", "pyarrow", "structlog",
+    "asyncio", "click", "cloudpickle", "google.protobuf", "grpc", "importlib.metadata", "numpy", "pyarrow", "stevedore",
+    "structlog",
 }  # fmt: skip
 OUTWARD = {"kernel.node.outward", "kernel.node.transfer", "kernel.node.relay.service", "kernel.transport.gateway"}
 CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadata"}
