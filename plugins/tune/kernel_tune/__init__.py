@@ -20,6 +20,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "execution.resources": ("PlacementGroupFactory", "Resources"),
     "execution.run": ("run", "run_experiments"),
     "execution.tuner": ("Tuner",),
+    "integration": (),
     "loggers": (),
     "reporters": ("CLIReporter", "JupyterNotebookReporter", "ProgressReporter"),
     "result": (),

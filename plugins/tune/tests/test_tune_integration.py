@@ -42,6 +42,7 @@ class Hooks:
     def on_epoch_end(self, *_: Any, **__: Any) -> None: ...
     def on_validation_end(self, *_: Any, **__: Any) -> None: ...
     def on_train_end(self, *_: Any, **__: Any) -> None: ...
+    def on_fit_end(self, *_: Any, **__: Any) -> None: ...
 
 
 def save(value: Any, path: str) -> None:
@@ -199,8 +200,24 @@ def test_lightning_reports_what_is_logged(load: Load, trial: RunningTrial, caplo
     assert said == ["Lightning has logged no val_acc and no val_loss yet, and nothing else"]
     module.TuneReportCallback(on="train_end").on_train_end(trainer, None)
     assert told(trial) == [({"val_loss": 0.5, "other": 1}, {})]
-    with pytest.raises(ValueError, match="on is 'end': it is one of epoch_end, train_end, validation_end"):
+    with pytest.raises(ValueError, match="on is 'end': it is one of epoch_end, fit_end, train_end, validation_end"):
         module.TuneReportCallback(on="end")
+
+
+def test_lightning_ends_where_the_trial_is_to_stop(load: Load, trial: RunningTrial) -> None:
+    module = load("lightning")
+    trainer = SimpleNamespace(sanity_checking=False, callback_metrics={"a": 1}, should_stop=False)
+    at_the_end = module.TuneReportCallback(on="fit_end")
+    at_the_end.on_fit_end(trainer, None)
+    assert told(trial) == [({"a": 1}, {})] and not trainer.should_stop
+    callback = module.TuneReportCallback("a")
+    callback.on_fit_end(trainer, None)
+    trial.stop()
+    callback.on_validation_end(trainer, None)  # raises nothing, as Lightning would take it for the end of a loop
+    assert trainer.should_stop
+    for ending in (callback, at_the_end):
+        with pytest.raises(StopIteration, match="the trial is to stop"):
+            ending.on_fit_end(trainer, None)
 
 
 def test_states_of_torch_come_back(load: Load, tmp_path: Path) -> None:

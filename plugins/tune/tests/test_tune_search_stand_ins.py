@@ -29,7 +29,7 @@ class DesignSpace:
 
 
 class HEBO:
-    """Draws as HEBO does at first, from numpy's and torch's global generators."""
+    """Draws as HEBO does, from numpy's and torch's global generators, and from new ones without a seed."""
 
     def __init__(self, space: DesignSpace, scramble_seed: int | None = None, model_name: str = "gp") -> None:
         self.space, self.seed, self.model_name = space, scramble_seed, model_name
@@ -46,7 +46,8 @@ class HEBO:
             return np.random.choice(item["categories"])
         if item["type"] == "int":
             return np.int64(np.random.randint(item["lb"], item["ub"] + 1))
-        return np.float64(np.random.uniform(item["lb"], item["ub"]) + Torch.drawn() * 1e-9)
+        more = 1e-9 * (Torch.drawn() + np.random.default_rng().random())
+        return np.float64(np.random.uniform(item["lb"], item["ub"]) + more)
 
     def observe(self, frame: pandas.DataFrame, y: np.ndarray[Any, Any]) -> None:
         assert list(frame.columns) == self.space.para_names and y.shape == (1, 1)

@@ -326,7 +326,7 @@ if has("sigopt"):
             config = searcher.suggest("0")
             searcher.on_trial_complete("0", {"loss": 1.0})
             ours, server.requests = server.requests, []
-            theirs = sigopt.Connection(client_token="token", _show_deprecation_warning=False)
+            theirs = sigopt.Connection(client_token="token")
             experiment = theirs.experiments().create(
                 name="e", parameters=parameters, metrics=metrics, parallel_bandwidth=1, metadata=ours[0][2]["metadata"]
             )

@@ -26,7 +26,8 @@ class TuneReportCheckpointCallback(_lightning.Callback):  # type: ignore[misc]
     `metrics` is a name of what the module has logged, a list of names, or a dict of the name to report to Lightning's
     name; None reports all. What is not logged yet at some event is left out, with a warning; with none of them nothing
     is reported. `on` is one of `EVENTS`, or a list. The checkpoint has the file `filename`, for
-    `trainer.fit(ckpt_path=...)`, unless `save_checkpoints` is False. Validation before training is not reported.
+    `trainer.fit(ckpt_path=...)`, unless `save_checkpoints` is False. Validation before training is not reported. When
+    the trial is to stop, training ends as by `trainer.should_stop`, and `fit` raises StopIteration.
     """
 
     def __init__(self, metrics: Any = None, filename: str = "checkpoint", save_checkpoints: bool = True,
@@ -36,19 +37,33 @@ class TuneReportCheckpointCallback(_lightning.Callback):  # type: ignore[misc]
         self._filename = filename
         self._save_checkpoints = save_checkpoints
         self._missing: set[str] = set()
+        self._stop: StopIteration | None = None
         for event in listed(on, EVENTS, "on"):
             setattr(self, f"on_{event}", self._hear)
+        self._also_at_the_end = self._hear if "on_fit_end" in self.__dict__ else None
+        self.on_fit_end = self._end
+
+    def _end(self, trainer: Any, *arguments: Any, **named: Any) -> None:
+        """Called by Lightning when `fit` is about to return."""
+        if self._also_at_the_end is not None and self._stop is None:
+            self._also_at_the_end(trainer)
+        if self._stop is not None:
+            raise self._stop
 
     def _hear(self, trainer: Any, *arguments: Any, **named: Any) -> None:
-        if trainer.sanity_checking:
+        if trainer.sanity_checking or self._stop is not None:
             return
         metrics = self._logged(dict(trainer.callback_metrics))
         if not metrics:
             return
-        if self._save_checkpoints:
-            report_with_checkpoint(metrics, trainer.save_checkpoint, self._filename)
-        else:
-            report(metrics)
+        try:
+            if self._save_checkpoints:
+                report_with_checkpoint(metrics, trainer.save_checkpoint, self._filename)
+            else:
+                report(metrics)
+        except StopIteration as stop:  # to Lightning this means that one of its loops has ended
+            self._stop = stop
+            trainer.should_stop = True
 
     def _logged(self, values: dict[str, Any]) -> dict[str, Any]:
         if self._metrics is None:

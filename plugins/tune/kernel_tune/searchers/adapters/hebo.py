@@ -76,7 +76,10 @@ class HEBOSearch(LibrarySearcher):
     def _seeded(self) -> Iterator[int]:
         """Have what HEBO draws from numpy and torch come from the searcher's generator; give a seed of it, too."""
         torch = needed("torch", "HEBOSearch", "HEBO")
-        with global_randomness_from(self._generator), torch.random.fork_rng(devices=[]):
+        with (
+            global_randomness_from(self._generator), _new_generators_from(self._generator),
+            torch.random.fork_rng(devices=[]),
+        ):  # fmt: skip
             seed = int(self._generator.integers(2**31 - 1))
             torch.manual_seed(seed)
             yield seed
@@ -94,6 +97,22 @@ class HEBOSearch(LibrarySearcher):
         for number, (unit, parameter) in enumerate(zip(self._units_of(values), self._parameters.values(), strict=True)):
             row[f"x{number}"] = unit if parameter.edges is None else int(parameter.cell_of(unit))
         return row
+
+
+@contextmanager
+def _new_generators_from(generator: np.random.Generator) -> Iterator[None]:
+    """For a while have generators of numpy's that are made without a seed get one of `generator`: pymoo, which HEBO
+    optimises with, makes such."""
+    make = np.random.default_rng
+
+    def seeded(seed: Any = None) -> np.random.Generator:
+        return make(int(generator.integers(2**63 - 1)) if seed is None else seed)
+
+    np.random.default_rng = seeded  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        np.random.default_rng = make
 
 
 def _parameter(name: str, parameter: Parameter) -> dict[str, Any]:
