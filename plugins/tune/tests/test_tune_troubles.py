@@ -238,7 +238,7 @@ def test_what_cannot_be_pickled_is_named(results: Path, caplog: pytest.LogCaptur
             return {"x": 1}
 
     (trial,) = run(objective, search_alg=Holds())
-    assert str(trial.status) == "TERMINATED"
+    assert str(trial.status) == "TERMINATED" and Path(trial.local_dir, "experiment_state.json").exists()
     (text,) = [record.getMessage() for record in caplog.records]
     assert "so that it can't be resumed after a kill: it can't be pickled: state" in text
     assert ".algorithm.searcher.mine is a _thread.lock" in text

@@ -357,11 +357,12 @@ class Runner:
             "used_seconds": self.used_seconds,
             "callbacks": self._listeners.states(),
         }
-        try:
-            self.files.write_snapshot(state)
-            self.files.write_state(describe(self.loop, self.used_seconds))
-        except (OSError, TuneError) as error:
-            self._warn_of_snapshot(error)
+        described = describe(self.loop, self.used_seconds)
+        for write, what in ((self.files.write_snapshot, state), (self.files.write_state, described)):
+            try:
+                write(what)
+            except (OSError, TuneError) as error:
+                self._warn_of_snapshot(error)
         took = self._clock() - began
         self._snapshot_size = self.files.log_size
         self._snapshot_at = self._clock() + max(0.0, took * 20 - self.options.snapshot_seconds)
