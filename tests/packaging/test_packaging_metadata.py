@@ -25,7 +25,7 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.
 OPTIONAL: dict[str, set[str]] = {
     "kernel": {"cryptography", "grpcio", "hypothesis", "protobuf", "pytest"},
     "kernel-parallel": {"joblib", "threadpoolctl"},
-    "kernel-tune": {"crc32c", "google-crc32c", "scikit-learn"},
+    "kernel-tune": {"crc32c", "google-crc32c", "keras", "lightgbm", "scikit-learn", "torch", "xgboost"},
 }
 """Distribution to third-party ones that only parts of it need which say so themselves (testing, certificates, gRPC)."""
 
