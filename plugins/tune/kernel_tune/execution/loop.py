@@ -218,13 +218,6 @@ class TrialLoop(TrialLives):
 
     # -- after a kill ----------------------------------------------------------------------------------------------
 
-    def adopt(self, fresh: TrialLoop) -> None:
-        """Take from a loop that was made anew what is not written down: what trainables are and need."""
-        for name, spec in self.specs.items():
-            known = fresh.specs.get(name)
-            if known is not None:
-                spec.trainable, spec.resources = known.trainable, known.resources
-
     def forget_states_in_memory(self) -> None:
         """The states that were in memory are gone: trials go on from what they have on disk, or from the beginning."""
         for trial in self._live.values():

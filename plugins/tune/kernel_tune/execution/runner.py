@@ -20,6 +20,7 @@ from kernel_tune.execution.carrier import Carrier
 from kernel_tune.execution.instructions import Instruction, Notify
 from kernel_tune.execution.interrupts import Interrupts
 from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.moving import Move
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Arrival
 from kernel_tune.execution.records import describe, for_log
@@ -100,7 +101,7 @@ class Runner:
                 self._carrier.notify(Notify("trial_start", trial), again=True)
         end = offset
         for end, record in self.files.records(offset):  # noqa: B007 - needed after the last one
-            self._replay(record)
+            self._replay(self._move.record(record))
         self.files.go_on(end)
         self.loop.forget_states_in_memory()
         for trial_id in list(self.loop.outstanding):
@@ -356,7 +357,7 @@ class Runner:
     def _restore_snapshot(self) -> int:
         state = self.files.read_snapshot()
         old, self.loop = self.loop, state["loop"]
-        self.loop.adopt(old)
+        self._move = Move(self.loop, old)
         self._stoppers = state["stoppers"]
         self._used_seconds = state["used_seconds"]
         self._carrier.loop = self.loop

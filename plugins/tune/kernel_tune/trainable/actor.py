@@ -16,6 +16,9 @@ from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
 from kernel_tune.trainable.place import Place
 from kernel_tune.trainable.trainable import Trainable
 
+_HOME = "TUNE_ORIG_WORKING_DIR"
+"""Where the process was before it went into the trial's directory."""
+
 
 class TrialActor:
     """Runs one trial at a time; where the trainable allows it, one after the other."""
@@ -57,6 +60,8 @@ class TrialActor:
         """Clean up; the process ends with its handle."""
         if self._trainable is not None:
             self._trainable.stop()
+        if home := os.environ.pop(_HOME, None):
+            os.chdir(home)  # in local mode this process is the program's own
 
     # -- becoming a trial ------------------------------------------------------------------------------------------
 
@@ -64,7 +69,7 @@ class TrialActor:
         place = setup.place
         Place.set_current(place)
         if setup.changes_directory:
-            os.environ.setdefault("TUNE_ORIG_WORKING_DIR", os.getcwd())
+            os.environ.setdefault(_HOME, os.getcwd())
             os.chdir(place.directory)
         if self._trainable is not None:
             return self._trainable.reset(setup.config, place)
