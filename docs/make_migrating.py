@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kernel_compat_ray import command_words, names, option_names
-from kernel_compat_ray.environment import READ_BY_INIT, VARIABLES
+from kernel_compat_ray.environment import DEFAULTS, READ_BY_INIT, VARIABLES
 
 PAGE = Path(__file__).parent / "migrating.md"
 SECTION = re.compile(r"(<!-- (\w+): written by docs/make_migrating.py -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -80,6 +80,7 @@ def commands_table() -> str:
     renamed = {old: new for old, new in command_words.START_OPTIONS.items() if old != new}
     rows += [f"| `ray start {old}` | `kernel start {new}` |" for old, new in sorted(renamed.items())]
     rows += [f"| `{old}` | `{new}` |" for old, new in VARIABLES.items()]
+    rows += [f"| `{name}` | `{value}`, unless it is set |" for name, value in DEFAULTS.items()]
     rows += [f"| `{name}` | read by `ray.init` |" for name in READ_BY_INIT if name not in VARIABLES]
     return table("Ray", "kernel", rows)
 

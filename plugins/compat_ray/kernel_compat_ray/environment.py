@@ -11,6 +11,9 @@ VARIABLES: dict[str, str] = {
 }
 """Ray's variable to kernel's: taken over when the program begins, unless kernel's is set."""
 
+DEFAULTS: dict[str, str] = {"TUNE_RESULT_DIR": "~/ray_results"}
+"""Variables that are set when the program begins, unless they are: where Ray's programs look for their results."""
+
 READ_BY_INIT = ("RAY_ADDRESS", "RAY_NAMESPACE", "RAY_LOG_TO_DRIVER")
 """Variables that `ray.init` asks for again, as a program may set them itself."""
 
@@ -19,11 +22,13 @@ WAIT_MILLISECONDS = "KERNEL_RAY_WAIT_MILLISECONDS"
 
 
 def adopt_environment(environment: MutableMapping[str, str]) -> None:
-    """Set kernel's variables from Ray's, those that are not set."""
+    """Set kernel's variables from Ray's, and Ray's defaults, those that are not set."""
     for old, new in VARIABLES.items():
         value = environment.get(old)
         if value and new not in environment and value != "local":
             environment[new] = kernel_address(value) if old == "RAY_ADDRESS" else value
+    for name, value in DEFAULTS.items():
+        environment.setdefault(name, value)
 
 
 def kernel_address(address: str) -> str:

@@ -31,8 +31,9 @@ class RayFinder(MetaPathFinder):
             warn_renamed(fullname, MODULES_RENAMED[fullname])
             return ModuleSpec(fullname, _AliasLoader(MODULES_RENAMED[fullname]), is_package=True)
         library = _library_of(fullname)
-        if library is not None:
-            return _alias(fullname, library)
+        spec = _alias(fullname, library) if library is not None else None
+        if spec is not None:
+            return spec
         raise ModuleNotFoundError(_reason(fullname), name=f"kernel:{fullname}")
 
 
@@ -65,8 +66,13 @@ class _AliasLoader(Loader):
 
 
 def _alias(fullname: str, real: str) -> ModuleSpec | None:
-    """Return a spec for `real` under a second name; an import that fails says what to install."""
-    found = importlib.util.find_spec(real)
+    """Return a spec for `real` under a second name, None if there is none; a failing import says what to install."""
+    try:
+        found = importlib.util.find_spec(real)
+    except ModuleNotFoundError as error:
+        if error.name is None or not real.startswith(f"{error.name}."):
+            raise
+        found = None
     if found is None:
         return None
     return ModuleSpec(fullname, _AliasLoader(real), is_package=found.submodule_search_locations is not None)

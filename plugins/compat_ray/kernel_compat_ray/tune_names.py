@@ -6,11 +6,11 @@ Modules of `ray.tune` that have the same name in `kernel.tune` are not here: the
 from __future__ import annotations
 
 _SEARCHERS = {
-    "BasicVariantGenerator": "kernel.tune.searchers:BasicVariantGenerator",
+    "BasicVariantGenerator": "kernel.tune.execution.searcher_algorithm:BasicVariantGenerator",
     "ConcurrencyLimiter": "kernel.tune.searchers:ConcurrencyLimiter",
     "Repeater": "kernel.tune.searchers:Repeater",
     "SearchAlgorithm": "kernel.tune:SearchAlgorithm",
-    "SearchGenerator": "kernel.tune.execution.generation:SearchGenerator",
+    "SearchGenerator": "kernel.tune.execution.searcher_algorithm:SearcherAlgorithm",
     "Searcher": "kernel.tune.searchers:Searcher",
     "create_searcher": "kernel.tune.searchers:create_searcher",
 }
@@ -28,39 +28,53 @@ _ADAPTERS = {
     "zoopt": "ZOOptSearch",
 }
 _SETTINGS = {name: f"kernel.tune:{name}" for name in ("CheckpointConfig", "FailureConfig", "RunConfig", "SyncConfig")}
-_REPORTING = {
-    "Checkpoint": "kernel.tune:Checkpoint",
-    "get_checkpoint": "kernel.tune:get_checkpoint",
-    "get_context": "kernel.tune:get_context",
-    "report": "kernel.tune:report",
-}
+_REPORTING = {name: f"kernel.tune:{name}" for name in ("Checkpoint", "get_checkpoint", "get_context", "report")}
+_TRIAL = {name: f"kernel.tune:{name}" for name in ("get_trial_dir", "get_trial_id", "get_trial_name")}
+_DOMAINS = ("Categorical", "Domain", "Float", "Function", "Integer")
+_FUNCTIONS = (
+    "choice", "lograndint", "loguniform", "qlograndint", "qloguniform", "qrandint", "qrandn", "quniform", "randint",
+    "randn", "sample_from", "uniform",
+)  # fmt: skip
 _LOGGERS = (
     "CSVLogger", "CSVLoggerCallback", "DEFAULT_LOGGERS", "JsonLogger", "JsonLoggerCallback", "Logger", "LoggerCallback",
     "MLFLowLogger", "NoopLogger", "TBXLogger", "TBXLoggerCallback", "UnifiedLogger", "pretty_print",
 )  # fmt: skip
+_TRACKERS = {"comet": "CometLoggerCallback", "mlflow": "MLflowLoggerCallback", "wandb": "WandbLoggerCallback"}
 
 TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.air": {**_SETTINGS, "Checkpoint": "kernel.tune:Checkpoint", "Result": "kernel.tune.analysis:Result"},
     "ray.air.checkpoint": {"Checkpoint": "kernel.tune:Checkpoint"},
     "ray.air.config": _SETTINGS,
-    "ray.air.session": _REPORTING,
+    "ray.air.integrations": {},
+    **{f"ray.air.integrations.{module}": {name: f"kernel.tune.loggers:{name}"} for module, name in _TRACKERS.items()},
+    "ray.air.session": {**_REPORTING, **_TRIAL},
+    "ray.train": {**_SETTINGS, **_REPORTING, "Result": "kernel.tune.analysis:Result"},
     "ray.tune.analysis.experiment_analysis": {
         "Analysis": "kernel.tune.analysis:Analysis",
         "ExperimentAnalysis": "kernel.tune.analysis:ExperimentAnalysis",
     },
     "ray.tune.callback": {"Callback": "kernel.tune:Callback"},
+    "ray.tune.durable_trainable": {"DurableTrainable": "kernel.tune:DurableTrainable"},
     "ray.tune.error": {"TuneError": "kernel.tune:TuneError"},
+    "ray.tune.execution.placement_groups": {"PlacementGroupFactory": "kernel.tune:PlacementGroupFactory"},
     "ray.tune.experiment": {
         "Experiment": "kernel.tune:Experiment",
         "Trial": "kernel.tune:Trial",
         "convert_to_experiment_list": "kernel.tune:convert_to_experiments",
     },
+    "ray.tune.experiment.trial": {"Trial": "kernel.tune:Trial"},
     "ray.tune.function_runner": {"StatusReporter": "kernel.tune:StatusReporter"},
+    "ray.tune.integration": {},
     "ray.tune.integration.pytorch_lightning": {
         name: f"kernel.tune.integration.lightning:{name}"
         for name in ("TuneReportCallback", "TuneReportCheckpointCallback")
     },
     "ray.tune.logger": {name: f"kernel.tune.loggers:{name}" for name in _LOGGERS},
+    "ray.tune.logger.csv": {name: f"kernel.tune.loggers:{name}" for name in ("CSVLogger", "CSVLoggerCallback")},
+    "ray.tune.logger.json": {name: f"kernel.tune.loggers:{name}" for name in ("JsonLogger", "JsonLoggerCallback")},
+    "ray.tune.logger.tensorboardx": {
+        name: f"kernel.tune.loggers:{name}" for name in ("TBXLogger", "TBXLoggerCallback")
+    },
     "ray.tune.progress_reporter": {
         name: f"kernel.tune.reporters:{name}" for name in ("CLIReporter", "JupyterNotebookReporter", "ProgressReporter")
     },
@@ -70,16 +84,43 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.tune.resources": {"Resources": "kernel.tune:Resources"},
     "ray.tune.result_grid": {"ResultGrid": "kernel.tune.analysis:ResultGrid"},
+    "ray.tune.schedulers.trial_scheduler": {
+        name: f"kernel.tune.schedulers:{name}" for name in ("FIFOScheduler", "TrialScheduler")
+    },
     "ray.tune.search": _SEARCHERS,
-    "ray.tune.search.basic_variant": {"BasicVariantGenerator": "kernel.tune.searchers:BasicVariantGenerator"},
+    **{
+        f"ray.tune.search.{module}": {name: _SEARCHERS[name]}
+        for module, name in (
+            ("concurrency_limiter", "ConcurrencyLimiter"),
+            ("search_algorithm", "SearchAlgorithm"),
+            ("search_generator", "SearchGenerator"),
+            ("searcher", "Searcher"),
+        )
+    },
+    "ray.tune.search.basic_variant": {"BasicVariantGenerator": _SEARCHERS["BasicVariantGenerator"]},
     "ray.tune.search.repeater": {
         "Repeater": "kernel.tune.searchers:Repeater",
         "TRIAL_INDEX": "kernel.tune.searchers:TRIAL_INDEX",
+    },
+    "ray.tune.search.sample": {
+        **{name: f"kernel.tune.search_space:{name}" for name in (*_DOMAINS, *_FUNCTIONS)},
+    },
+    "ray.tune.search.variant_generator": {
+        name: f"kernel.tune:{name}" for name in ("count_variants", "generate_variants", "grid_search")
     },
     **{
         f"ray.tune.search.{module}": {name: f"kernel.tune.searchers:{name}"}
         for module, name in sorted(_ADAPTERS.items())
     },
+    "ray.tune.syncer": {"SyncConfig": "kernel.tune:SyncConfig"},
+    "ray.tune.trainable": {
+        **{name: f"kernel.tune:{name}" for name in ("Trainable", "with_parameters", "with_resources")},
+        "FunctionTrainable": "kernel.tune.trainable.function:FunctionTrainable",
+        "wrap_function": "kernel.tune.trainable.function:wrap_function",
+    },
+    "ray.tune.tune": {name: f"kernel.tune:{name}" for name in ("run", "run_experiments")},
+    "ray.tune.tune_config": {"TuneConfig": "kernel.tune:TuneConfig"},
+    "ray.tune.tuner": {"Tuner": "kernel.tune:Tuner"},
     "ray.tune.utils": {
         name: f"kernel.tune:{name}" for name in ("get_pinned_object", "pin_in_object_store", "validate_save_restore")
     },
@@ -87,10 +128,13 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
 }
 
 TUNE_MODULES_RENAMED: dict[str, str] = {
+    **{f"ray.tune.integration.{module}": f"ray.air.integrations.{module}" for module in sorted(_TRACKERS)},
+    "ray.tune.sample": "ray.tune.search.sample",
     "ray.tune.suggest": "ray.tune.search",
     "ray.tune.suggest.basic_variant": "ray.tune.search.basic_variant",
     "ray.tune.suggest.repeater": "ray.tune.search.repeater",
     "ray.tune.suggest.search": "ray.tune.search",
     "ray.tune.suggest.suggestion": "ray.tune.search",
+    "ray.tune.suggest.variant_generator": "ray.tune.search.variant_generator",
     **{f"ray.tune.suggest.{module}": f"ray.tune.search.{module}" for module in sorted(_ADAPTERS)},
 }

@@ -79,6 +79,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "get_trial_id",
         "get_trial_name",
         "report",
+        "TuneContext",
     ),
     "trainable.trainable": ("ExportFormat", "Trainable"),
     "trainable.wrappers": (

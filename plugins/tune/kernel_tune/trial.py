@@ -22,6 +22,9 @@ class Status(str, enum.Enum):
     def __str__(self) -> str:
         return self.value
 
+    def __repr__(self) -> str:
+        return repr(self.value)
+
 
 @dataclass
 class MetricHistory:

@@ -131,9 +131,9 @@ def test_functions_give_what_follows_from_what_was_chosen() -> None:
 def test_basic_variants_count_and_repeat() -> None:
     space = {"a": tune.grid_search([1, 2, 3]), "b": tune.grid_search(["x", "z"]), "c": tune.uniform(0, 1)}
     searcher = BasicVariantGenerator(random_state=3)
-    assert searcher.total is None
+    assert searcher.total_samples is None
     searcher.set_search_properties(None, None, space, num_samples=2)
-    assert searcher.total == 12
+    assert searcher.total_samples == 12
     configs = everything(searcher)
     assert len(configs) == 12 and len({c["c"] for c in configs}) == 12
     assert [(c["a"], c["b"]) for c in configs[:6]] == [(c["a"], c["b"]) for c in configs[6:]]
@@ -145,7 +145,7 @@ def test_basic_variants_with_points_to_evaluate() -> None:
     space = {"a": tune.grid_search([1, 2]), "b": tune.randint(0, 3)}
     points = [{"a": 2, "b": 2}, {"a": 1}, {"b": 2}]
     searcher = BasicVariantGenerator(points, space=space, num_samples=4, seed=0)
-    assert searcher.total == 1 + 1 + 2 + 2
+    assert searcher.total_samples == 1 + 1 + 2 + 2
     configs = everything(searcher)
     assert configs[0] == {"a": 2, "b": 2} and configs[1]["a"] == 1
     assert configs[2:4] == [{"a": 1, "b": 2}, {"a": 2, "b": 2}] and len(configs) == 6
@@ -161,7 +161,7 @@ def test_basic_variants_shuffled_constant_and_limited() -> None:
     limited.on_trial_complete("0")
     assert isinstance(limited.suggest("2"), dict)
     endless = BasicVariantGenerator(space={"x": tune.uniform(0, 1)}, num_samples=-1)
-    assert endless.total is None and all(isinstance(endless.suggest(str(n)), dict) for n in range(50))
+    assert endless.total_samples is None and all(isinstance(endless.suggest(str(n)), dict) for n in range(50))
 
 
 def test_grid_search_tries_every_combination_once() -> None:
@@ -172,7 +172,7 @@ def test_grid_search_tries_every_combination_once() -> None:
     }
     searcher = GridSearch(space, points=3)
     configs = everything(searcher)
-    assert searcher.total == len(configs) == 3 * 3 * (2 + 1 + 2) == len({repr(c) for c in configs})
+    assert searcher.total_samples == len(configs) == 3 * 3 * (2 + 1 + 2) == len({repr(c) for c in configs})
     assert sorted({round(c["x"], 9) for c in configs}) == [0.01, 0.1, 1.0]
     assert [c["n"] for c in configs[:4]] == [0, 1, 2, 0]
     assert sorted(map(repr, everything(GridSearch(space, points=3, shuffle=True, seed=1)))) == sorted(

@@ -109,7 +109,11 @@ def test_a_searcher_that_limits_itself_is_left_to() -> None:
 
 def test_wrappers_know_totals_and_hand_on_pauses() -> None:
     grid = GridSearch({"n": tune.randint(3)})
-    assert (ConcurrencyLimiter(grid, 2).total, Repeater(grid, 4).total, Repeater(Recorder(), 2).total) == (3, 12, None)
+    assert (
+        ConcurrencyLimiter(grid, 2).total_samples,
+        Repeater(grid, 4).total_samples,
+        Repeater(Recorder(), 2).total_samples,
+    ) == (3, 12, None)
     bohb = ConcurrencyLimiter(BOHBSearch(SPACE, metric="loss", mode="min"), 1)
     assert isinstance(bohb.suggest("0"), dict) and bohb.suggest("1") is None
     bohb.on_pause("0")

@@ -13,6 +13,7 @@ import click
 from kernel_tune.cli import rows as of
 from kernel_tune.cli import tables
 from kernel_tune.errors import TuneError
+from kernel_tune.storage.experiment_files import results_directory
 
 
 class _Group(click.Group):
@@ -108,7 +109,7 @@ def list_experiments(project_path: str, columns: str | None, **shown: Any) -> No
 
 
 @tune.command("ls")
-@click.argument("path", default="~/kernel_results")
+@click.argument("path", default=results_directory)
 @_shows_tables
 def ls(path: str, **shown: Any) -> None:
     """List what is in PATH: the trials of an experiment, or experiments."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel_tune.errors import SearchSpaceError, TuneError
+from kernel_tune.execution.resources import make_request
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.result import Result, flatten
 from kernel_tune.search_space.paths import has_choices
@@ -39,23 +40,21 @@ class TrialMaker:
         """Return a trial of an experiment with this configuration; `evaluated` is what was chosen of it."""
         if evaluated is None:
             evaluated = evaluated_parameters(spec.space, config)
-        trial = Trial(
-            spec.trainable_name,
-            config,
-            trial_id,
-            index=self.count,
-            experiment_tag=experiment_tag(self.count, evaluated),
-            evaluated_params=evaluated,
-            resources=spec.request_for(config),
-            local_dir=spec.local_dir,
-        )
+        return self.complete(spec, Trial(spec.trainable_name, config, trial_id, evaluated_params=evaluated))
+
+    def complete(self, spec: ExperimentSpec, trial: Trial) -> Trial:
+        """Make a trial with a configuration one of an experiment: give it what it lacks, and return it."""
+        trial.trial_id = trial.trial_id or self.new_id()
+        trial.index, trial.local_dir = self.count, spec.local_dir
+        trial.experiment_tag = trial.experiment_tag or experiment_tag(self.count, trial.evaluated_params)
+        trial.resources = spec.request_for(trial.config) if trial.resources is None else make_request(trial.resources)
         trial.extra["experiment"] = spec.name
         self.count += 1
         self._give_name(spec, trial)
         return trial
 
     def _give_name(self, spec: ExperimentSpec, trial: Trial) -> None:
-        trial.name = f"{spec.trainable_name}_{trial.trial_id}"
+        trial.name = trial.name or f"{spec.trainable_name}_{trial.trial_id}"
         if spec.trial_name_creator is not None:
             trial.name = str(spec.trial_name_creator(trial))
         directory = trial.name
@@ -98,9 +97,9 @@ class SearchGenerator(SearchAlgorithm):
     @property
     def total_samples(self) -> int | None:
         """How many trials there will be, None if nobody knows."""
-        total = getattr(self.searcher, "total", None)
+        total = self.searcher.total_samples
         if total is not None:
-            return int(total)
+            return total
         return self.spec.num_samples if self.spec.num_samples >= 0 else None
 
     def next_trial(self) -> Trial | None:
@@ -137,8 +136,7 @@ class SearchGenerator(SearchAlgorithm):
     @property
     def _is_enough(self) -> bool:
         """Whether there are as many trials as were asked for; a searcher with an end of its own says so itself."""
-        ends_itself = getattr(self.searcher, "total", None) is not None
-        return not ends_itself and 0 <= self.spec.num_samples <= self._made
+        return self.searcher.total_samples is None and 0 <= self.spec.num_samples <= self._made
 
     def on_trial_result(self, trial_id: str, result: Result) -> None:
         """Tell the searcher of its own trials."""

@@ -222,11 +222,7 @@ class TrialLoop(TrialLives):
     # -- after a kill ----------------------------------------------------------------------------------------------
 
     def adopt(self, fresh: TrialLoop) -> None:
-        """Take from a loop that was made anew what is not written down: what trainables are and need, and all code."""
-        for name, spec in self.specs.items():
-            known = fresh.specs.get(name)
-            if known is not None:
-                spec.trainable, spec.resources = known.trainable, known.resources
+        """Take the code of a loop that was made anew: what decides may have been mended since."""
         renew(self.algorithm, fresh.algorithm)
         renew(self.scheduler, fresh.scheduler)
 

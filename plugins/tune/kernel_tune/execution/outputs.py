@@ -29,7 +29,7 @@ def listeners(
         plan.syncer, plan.sync_period = syncer.syncer, syncer.sync_period
     else:
         plan.syncer = syncer
-    if verbose > 0 or reporter is not None:
+    if verbose > 0:
         reporting = plan.report = Reporting(reporter or detect_reporter(), plan)
         plan.close = reporting.close
     return plan

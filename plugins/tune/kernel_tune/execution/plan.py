@@ -15,6 +15,7 @@ import kernel
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
+from kernel_tune.execution.given_algorithm import GivenAlgorithm
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.runner import Runner
@@ -25,9 +26,9 @@ from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.stoppers import Stopper, make_stopper
 from kernel_tune.storage.experiment_files import ExperimentFiles, results_directory
-from kernel_tune.storage.sync import SyncCallback, make_copy
+from kernel_tune.storage.sync import SyncCallback, copy_by_fsspec, exists, make_copy
 from kernel_tune.trainable.function import FunctionTrainable
-from kernel_tune.trainable.registry import as_trainable, find_trainable, name_of
+from kernel_tune.trainable.registry import find_trainable, name_of, register_trainable
 from kernel_tune.trial import Trial
 
 
@@ -107,8 +108,7 @@ def execute(plan: RunPlan) -> Outcome:
         stoppers[spec.name] = make_stopper(experiment.stop)
     if len({spec.name for spec in specs}) < len(specs):
         raise TuneError("two experiments of a run have the same name: give each one of its own")
-    if not kernel.is_initialized():
-        kernel.init(preload=["kernel_tune.trainable.actor"])
+    _begin_session()
     seed = plan.seed if plan.seed is not None else random.SystemRandom().getrandbits(32)
     loop = _loop(plan, specs, seed)
     files = ExperimentFiles(specs[0].local_dir)
@@ -140,6 +140,16 @@ def execute(plan: RunPlan) -> Outcome:
     for copy in copies:
         copy.after_end()
     return Outcome(runner.loop, files.directory, runner.interrupted, runner.used_seconds, trainables)
+
+
+def _begin_session() -> None:
+    """Join the cluster that the environment names, or start a session, unless the program has one."""
+    if kernel.is_initialized():
+        return
+    if os.environ.get("KERNEL_ADDRESS"):
+        kernel.init()
+    else:
+        kernel.init(preload=["kernel_tune.trainable.actor"])
 
 
 def _resumes(resume: bool | str, files: ExperimentFiles) -> bool:
@@ -185,7 +195,9 @@ def _copies(plan: RunPlan, specs: Sequence[ExperimentSpec]) -> list[SyncCallback
         if not spec.upload_dir or copy is None:
             continue
         target = spec.upload_dir
-        if str(plan.resume).upper() == "REMOTE":
+        word = str(plan.resume).upper()
+        is_lost = word == "AUTO" and copy is copy_by_fsspec and not ExperimentFiles(spec.local_dir).exist
+        if word == "REMOTE" or (is_lost and exists(target)):
             os.makedirs(spec.local_dir, exist_ok=True)
             copy(target, spec.local_dir)
         copies.append(SyncCallback(spec.local_dir, target, copy, plan.sync_period))
@@ -222,7 +234,9 @@ def _asks(question: str) -> bool:
 
 def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
     trainable_name = name_of(plan.trainable)
-    trainable = find_trainable(trainable_name) if isinstance(plan.trainable, str) else as_trainable(plan.trainable)
+    if not isinstance(plan.trainable, str):
+        register_trainable(trainable_name, plan.trainable)  # so that trials of it can be added by name
+    trainable = find_trainable(trainable_name)
     is_function = issubclass(trainable, FunctionTrainable)
     if plan.checkpoints.every and is_function:
         raise ValueError(
@@ -273,7 +287,7 @@ def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, se
         given = create_searcher(given, seed=seed)
     if isinstance(given, SearchAlgorithm):
         given.set_search_properties(plan.metric, plan.mode, specs[0].space)
-        return given
+        return GivenAlgorithm(given, specs, maker)
     if given is None:
         from kernel_tune.searchers.basic_variant import BasicVariantGenerator  # see above
 

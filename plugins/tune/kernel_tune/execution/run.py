@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import kernel
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.experiment import Experiment, convert_to_experiments
@@ -15,6 +16,7 @@ from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import analysis_of, listeners
 from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute, seconds_of
 from kernel_tune.execution.spec import CheckpointPolicy
+from kernel_tune.searchers.base import Searcher
 from kernel_tune.trainable.printed import names_of
 from kernel_tune.trial import Status, Trial
 
@@ -55,11 +57,14 @@ def run(
             "trial_executor can't be given: trials run as actors of kernel; what it was for is done by a scheduler "
             "(what runs when) or by resources_per_trial (where)"
         )
+    if not ray_auto_init and not kernel.is_initialized():
+        raise TuneError("there is no session, and ray_auto_init=False: call kernel.init() before tune.run()")
     refuse_what_is_not_there(sync_to_driver)
     policy = CheckpointPolicy(checkpoint_freq, checkpoint_at_end, keep_checkpoints_num, checkpoint_score_attr)
     if checkpoint_config is not None:
         policy = policy_of(checkpoint_config)
     if isinstance(run_or_experiment, Experiment):
+        refuse_what_is_not_there(run_or_experiment.spec["sync_to_driver"])
         experiment = run_or_experiment.plan()
     else:
         experiment = ExperimentPlan(
@@ -118,8 +123,11 @@ def run_experiments(
     if trial_executor is not None:
         raise TuneError("trial_executor can't be given: trials run as actors of kernel")
     wanted = convert_to_experiments(experiments)
+    for each in wanted:
+        refuse_what_is_not_there(each.spec["sync_to_driver"])
     loggers = next((each.spec["loggers"] for each in wanted if each.spec["loggers"] is not None), None)
-    groups = [wanted] if concurrent and search_alg is None else [[each] for each in wanted]
+    one_by_one = isinstance(search_alg, (Searcher, str)) or not concurrent
+    groups = [[each] for each in wanted] if one_by_one else [wanted]
     trials: list[Trial] = []
     for group in groups:
         plan = RunPlan(

@@ -23,6 +23,7 @@ from kernel_tune.execution.interrupts import Interrupts
 from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.metrics import MetricWatch, wanted_metrics
+from kernel_tune.execution.moving import Move
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Arrival
 from kernel_tune.execution.records import describe, for_log
@@ -105,7 +106,7 @@ class Runner:
                 self._carrier.notify(Notify("trial_start", trial), again=True)
         end = offset
         for end, record in self.files.records(offset):  # noqa: B007 - needed after the last one
-            self._replay(record)
+            self._replay(self._move.record(record))
         self.files.go_on(end)
         self._carrier.delete_dropped()
         self.loop.forget_states_in_memory()
@@ -380,6 +381,7 @@ class Runner:
         state = self.files.read_snapshot()
         old, self.loop = self.loop, state["loop"]
         self.loop.adopt(old)
+        self._move = Move(self.loop, old)
         for name, stopper in state["stoppers"].items():
             if name in self._stoppers:
                 renew(stopper, self._stoppers[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from kernel_tune.errors import TuneError
@@ -52,19 +53,22 @@ class Tuner:
     ) -> Tuner:
         """Return a tuner whose `fit` goes on with the experiment in the directory `path`.
 
+        What is not given here is as it was, but for callbacks and the progress reporter, which are to be given again.
         Trials that had not ended go on where they were. With `resume_errored` those that failed go on from their last
         checkpoint, with `restart_errored` they begin again. Raises TuneError if nothing is there.
         """
         directory = os.path.abspath(os.path.expanduser(path)) if not is_remote(path) else fetch_experiment(path)
         if not cls.can_restore(directory):
             raise TuneError(f"no experiment to resume is in {path}: Tuner.can_restore(path) says so before")
-        run = run_config or RunConfig()
+        state = ExperimentFiles(directory).read_settings()
+        run = run_config or state.get("run_config") or RunConfig()
+        if run.storage_path is not None and is_remote(run.storage_path):
+            run.sync_config.upload_dir = run.sync_config.upload_dir or run.storage_path
         run.storage_path, run.name = os.path.split(directory)
         words = {(True, False): "ERRORED", (False, True): "RESTART_ERRORED", (True, True): "RESTART_ERRORED"}
         run.resume = words.get((resume_errored, restart_errored), "LOCAL")
         if not resume_unfinished:
             run.resume = f"{run.resume}_ONLY"
-        state = ExperimentFiles(directory).read_settings()
         return cls(
             trainable,
             param_space=param_space or state.get("param_space"),
@@ -121,7 +125,11 @@ class Tuner:
             max_concurrent=tune.max_concurrent_trials or 0,
             seed=tune.seed,
             resume=run.resume,
-            settings={"param_space": self._space, "tune_config": self._tune},
+            settings={
+                "param_space": self._space,
+                "tune_config": self._tune,
+                "run_config": replace(run, callbacks=None, progress_reporter=None),  # what need not be picklable
+            },
             options=RunOptions(
                 reuse_actors=tune.reuse_actors,
                 deterministic=tune.deterministic,

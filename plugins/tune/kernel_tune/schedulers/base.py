@@ -125,10 +125,18 @@ class TrialScheduler:
         """Return a line or more for people who watch."""
         return f"Using {type(self).__name__}."
 
+    def get_state(self) -> dict[str, Any]:
+        """Return all that makes the next decisions, as something that can be pickled."""
+        return dict(self.__dict__)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `get_state` has returned."""
+        self.__dict__.update(state)
+
     def save(self, checkpoint_path: str) -> None:
         """Write the state into a file."""
-        Path(checkpoint_path).write_bytes(pickle.dumps(self.__dict__))
+        Path(checkpoint_path).write_bytes(pickle.dumps(self.get_state()))
 
     def restore(self, checkpoint_path: str) -> None:
         """Go on from a file that `save` has written."""
-        self.__dict__.update(pickle.loads(Path(checkpoint_path).read_bytes()))
+        self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))

@@ -15,6 +15,10 @@ from kernel_tune.trial import Trial
 class SearchAlgorithm:
     """Makes trials, and hears how they do. Called from one thread, by the trial loop.
 
+    A trial needs its configuration: `Trial("", {"x": 1})`. What else it lacks, its id included, is written into it when
+    it was returned. It says to which of several experiments it belongs by `extra["experiment"]`, or by the name of its
+    trainable.
+
     Trials that others add are told of as well: an algorithm knows its own by their ids.
     """
 
@@ -28,8 +32,8 @@ class SearchAlgorithm:
         """Take experiments to make trials for: an `Experiment`, a list of them, or a dict of name to what it runs."""
 
     def next_trial(self) -> Trial | None:
-        """Return the next trial, None if there is none just now."""
-        raise NotImplementedError
+        """Return the next trial, None if there is none just now. Override this, or `next_trials`."""
+        raise NotImplementedError(f"{type(self).__name__} makes no trials: define next_trial() or next_trials()")
 
     def next_trials(self) -> list[Trial]:
         """Return the trials that can be had now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +21,42 @@ class Searcher:
     the same calls give the same answers: an experiment resumes by giving a searcher the same calls again.
 
     `metric` is the key of the result that is optimised, `mode` is "max" or "min"; where they are not given here,
-    `set_search_properties` gives those of the experiment.
+    `set_search_properties` gives those of the experiment. A searcher that optimises several at once takes
+    lists of both.
     """
 
     FINISHED = FINISHED
     """Returned by `suggest` when there will never be another configuration."""
 
-    def __init__(self, metric: str | None = None, mode: str | None = None, **deprecated: Any) -> None:
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"mode is {mode!r}: it is 'min' or 'max'")
+    def __init__(
+        self, metric: str | Sequence[str] | None = None, mode: str | Sequence[str] | None = None, **deprecated: Any
+    ) -> None:
+        _check_modes(metric, mode)
         unknown = set(deprecated) - {"max_concurrent", "use_early_stopped_trials"}
         if unknown:
             raise TypeError(f"{type(self).__name__}() has no argument {sorted(unknown)[0]!r}")
-        self._metric = metric
-        self._mode = mode
+        self._metric: Any = metric if isinstance(metric, (str, type(None))) else list(metric)
+        self._mode: Any = mode if isinstance(mode, (str, type(None))) else list(mode)
 
     @property
-    def metric(self) -> str:
-        """The key of the result that is optimised."""
+    def metric(self) -> Any:
+        """The key of the result that is optimised, or a list of them."""
         return self._metric or DEFAULT_METRIC
 
     @property
-    def mode(self) -> str:
-        """ "max" or "min"."""
+    def mode(self) -> Any:
+        """ "max" or "min", or a list with one for each metric."""
+        if isinstance(self._metric, list) and not isinstance(self._mode, list):
+            return [self._mode or "max"] * len(self._metric)
         return self._mode or "max"
+
+    @property
+    def total_samples(self) -> int | None:
+        """How many configurations there will be, where the searcher knows: that many trials are then made.
+
+        None leaves it to the experiment's `num_samples`.
+        """
+        return None
 
     def set_search_properties(
         self, metric: str | None, mode: str | None, space: dict[str, Any], **experiment: Any
@@ -99,3 +112,13 @@ class Searcher:
     def restore(self, checkpoint_path: str) -> None:
         """Go on from a file that `save` has written: a warm start."""
         self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))
+
+
+def _check_modes(metric: Any, mode: Any) -> None:
+    modes = [mode] if isinstance(mode, (str, type(None))) else list(mode)
+    if any(each not in ("min", "max") for each in modes if each is not None):
+        raise ValueError(f"mode is {mode!r}: it is 'min' or 'max'")
+    if not isinstance(mode, (str, type(None))):
+        count = 1 if isinstance(metric, (str, type(None))) else len(metric)
+        if len(modes) != count or None in modes:
+            raise ValueError(f"mode is {mode!r} and metric {metric!r}: give 'min' or 'max' for each metric")

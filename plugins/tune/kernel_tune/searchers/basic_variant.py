@@ -48,7 +48,7 @@ class BasicVariantGenerator(Searcher):
         self._live: dict[str, None] = {}
 
     @property
-    def total(self) -> int | None:
+    def total_samples(self) -> int | None:
         """How many configurations there will be; None if there is no end, or no space yet.
 
         Grids inside options of a choice are not counted.

@@ -35,7 +35,7 @@ class GridSearch(SpaceSearcher):
         self._order: list[int] | None = None
 
     @property
-    def total(self) -> int | None:
+    def total_samples(self) -> int | None:
         """How many combinations there are; None as long as there is no space."""
         return None if self._flat is None else self._count(self._flat, ALWAYS)
 

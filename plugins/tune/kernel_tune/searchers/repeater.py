@@ -33,8 +33,8 @@ class Repeater(WrappedSearcher):
         self._groups: dict[str, _Group] = {}
 
     @property
-    def total(self) -> int | None:
-        inside = super().total
+    def total_samples(self) -> int | None:
+        inside = super().total_samples
         return None if inside is None else inside * self.repeat
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:

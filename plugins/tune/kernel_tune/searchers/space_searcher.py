@@ -35,6 +35,8 @@ class SpaceSearcher(Searcher):
                  evaluated_rewards: Sequence[float] | None = None, seed: int | None = None,
                  **deprecated: Any) -> None:  # fmt: skip
         super().__init__(metric, mode, **deprecated)
+        if isinstance(self._metric, list):
+            raise ValueError(f"{type(self).__name__} optimises one metric, not {metric!r}: TPESearch takes several")
         points = list(points_to_evaluate or [])
         if evaluated_rewards is not None and len(evaluated_rewards) != len(points):
             raise SearchSpaceError(

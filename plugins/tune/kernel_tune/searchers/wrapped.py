@@ -18,17 +18,17 @@ class WrappedSearcher(Searcher):
         self.searcher = searcher
 
     @property
-    def metric(self) -> str:
+    def metric(self) -> Any:
         return self.searcher.metric
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Any:
         return self.searcher.mode
 
     @property
-    def total(self) -> int | None:
+    def total_samples(self) -> int | None:
         """How many configurations there will be, None if the searcher inside does not know."""
-        return getattr(self.searcher, "total", None)
+        return self.searcher.total_samples
 
     def set_search_properties(
         self, metric: str | None, mode: str | None, space: dict[str, Any], **experiment: Any

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import shutil
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -33,14 +35,7 @@ def copy_by_fsspec(source: str, target: str) -> None:
 
     if is_remote(target):
         filesystem, root = fsspec.core.url_to_fs(target)
-        there = _listing(filesystem, root)
-        for path, relative in _files(source):
-            stat = os.stat(path)
-            known = there.get(relative)
-            if known is None or known[0] != stat.st_size or known[1] is None or known[1] < stat.st_mtime:
-                remote = f"{root.rstrip('/')}/{relative}"
-                filesystem.makedirs(os.path.dirname(remote), exist_ok=True)
-                filesystem.put_file(path, remote)
+        _copy_up(source, filesystem, root)
         return
     filesystem, root = fsspec.core.url_to_fs(source)
     if not filesystem.exists(root):
@@ -50,6 +45,39 @@ def copy_by_fsspec(source: str, target: str) -> None:
         path = os.path.join(target, os.path.relpath(remote, root))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         filesystem.get_file(remote, path)
+
+
+def _copy_up(source: str, filesystem: Any, root: str) -> None:
+    """Copy what is new. What says where an experiment stands is as it was at the beginning, so that all it names is
+    there in the end."""
+    there = _listing(filesystem, root)
+    made: set[str] = set()
+    with tempfile.TemporaryDirectory() as still:
+        for name in (SNAPSHOT_FILE, LOG_FILE):  # in this order: a snapshot belongs to a log of its length or more
+            if os.path.exists(os.path.join(source, name)):
+                shutil.copy2(os.path.join(source, name), os.path.join(still, name))
+        for path, relative in _files(source):
+            held = os.path.join(still, relative)
+            path = held if os.path.exists(held) else path
+            remote = f"{root.rstrip('/')}/{relative}"
+            folder = os.path.dirname(remote)
+            try:
+                stat = os.stat(path)
+                known = there.get(relative)
+                if (
+                    known is not None
+                    and known[0] == stat.st_size
+                    and known[1] is not None
+                    and known[1] >= stat.st_mtime
+                ):
+                    continue
+                if folder not in made:
+                    filesystem.makedirs(folder, exist_ok=True)
+                    made.add(folder)
+                filesystem.put_file(path, remote)
+            except FileNotFoundError:
+                if os.path.exists(path):
+                    raise  # otherwise it was a checkpoint that is no longer kept
 
 
 def _listing(filesystem: Any, root: str) -> dict[str, tuple[int, float | None]]:
@@ -68,15 +96,23 @@ def _listing(filesystem: Any, root: str) -> dict[str, tuple[int, float | None]]:
 
 
 def _files(folder: str) -> list[tuple[str, str]]:
-    """Return path and relative path of all files; those that say where an experiment stands come last."""
+    """Return path and relative path of all files; those that say where an experiment stands come last.
+
+    Names with a dot in front are of what is being written, except in checkpoints.
+    """
     found = []
     for directory, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        if not _is_checkpoint(os.path.relpath(directory, folder)):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            names = [name for name in names if not name.startswith(".")]
         for name in names:
-            if not name.startswith("."):
-                path = os.path.join(directory, name)
-                found.append((path, os.path.relpath(path, folder)))
+            path = os.path.join(directory, name)
+            found.append((path, os.path.relpath(path, folder)))
     return sorted(found, key=lambda each: (each[1] == SNAPSHOT_FILE, each[1] == LOG_FILE, each[1]))
+
+
+def _is_checkpoint(relative: str) -> bool:
+    return any(part.startswith("checkpoint_") for part in relative.split(os.sep))
 
 
 def make_copy(syncer: Any) -> Copy | None:

@@ -27,6 +27,8 @@ from kernel_tune.trainable.trainable import Trainable
 
 LINGER_SECONDS = 0.005
 """How long an answer with results waits for another one, or for the end: many a function ends after its last report."""
+_HOME = "TUNE_ORIG_WORKING_DIR"
+"""Where the process was before it went into the trial's directory."""
 
 
 class TrialActor:
@@ -62,8 +64,7 @@ class TrialActor:
             self._printed.add_error(answer.error)
         answer.is_clean = isinstance(self._trainable, FunctionTrainable) and self._trainable.is_over
         if answer.is_clean:  # it may be the end of this process
-            sys.stdout.flush()
-            sys.stderr.flush()
+            self._leave()
         return answer
 
     def export(self, formats: list[str]) -> dict[str, str]:
@@ -75,7 +76,15 @@ class TrialActor:
         """Clean up; the process ends with its handle."""
         if self._trainable is not None:
             self._trainable.stop()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leave no trace of a trial in this process: in local mode it is the program's own."""
+        sys.stdout.flush()
+        sys.stderr.flush()
         self._printed.close()
+        if home := os.environ.pop(_HOME, None):
+            os.chdir(home)
 
     # -- becoming a trial ------------------------------------------------------------------------------------------
 
@@ -85,7 +94,7 @@ class TrialActor:
         clear_unfinished(place.directory)
         self._printed.switch(place.directory, setup.printed)
         if setup.changes_directory:
-            os.environ.setdefault("TUNE_ORIG_WORKING_DIR", os.getcwd())
+            os.environ.setdefault(_HOME, os.getcwd())
             os.chdir(place.directory)
         if self._trainable is not None:
             return self._trainable.reset(setup.config, place)
