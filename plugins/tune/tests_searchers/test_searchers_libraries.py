@@ -62,7 +62,7 @@ LIBRARIES: list[tuple[str, Any, int]] = [
     ("skopt", SkOptSearch, 14),
     ("zoopt", lambda **options: ZOOptSearch(budget=40, **options), 40),
     ("hebo", lambda **options: HEBOSearch(max_concurrent=1, **options), 9),
-    ("dragonfly", DragonflySearch, 12),
+    ("dragonfly", DragonflySearch, 18),
 ]
 
 
