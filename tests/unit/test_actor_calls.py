@@ -28,6 +28,9 @@ class Call:
         self.attempt = self.waiting = 0
         self.error: Any = None
 
+    def all_entries(self) -> list[Any]:
+        return []
+
 
 class Table:
     """What becomes of calls."""
@@ -35,6 +38,7 @@ class Table:
     def __init__(self) -> None:
         self.running: dict[bytes, Call] = {}
         self.arguments = SimpleNamespace(resolve=lambda call, ready: True)
+        self.ownership = SimpleNamespace(clear_away=lambda results, place: None)
 
     def register(self, call: Call) -> None: ...
 
@@ -62,6 +66,7 @@ class World:
         self.tell_agent = self.told.append
         self.flush = lambda: None
         self.closing = False
+        self.identity = SimpleNamespace(gateway="")
         self.caller = ActorCaller(self, Table())  # type: ignore[arg-type]
         self.channel: Channel = self.caller.channel(ACTOR, "Counter")
         self.state(ALIVE, FIRST)

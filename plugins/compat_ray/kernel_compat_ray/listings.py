@@ -8,6 +8,8 @@ from typing import Any
 
 import kernel
 
+_ALL = 1_000_000
+"""A limit of rows that none has."""
 _STATES = {"STARTING": "PENDING_CREATION", "WAITING": "DEPENDENCIES_UNREADY"}
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": lambda left, right: str(left).lower() == str(right).lower(),
@@ -107,18 +109,20 @@ def get_placement_group(id: str, address: str | None = None, **others: Any) -> R
 
 def actors(actor_id: str | None = None) -> dict[str, Any]:
     """Return id to row of every actor, or the row of one, as `ray.actors()` did."""
-    rows = {row["actor_id"]: {**row, "ActorID": row["actor_id"], "State": row["state"]} for row in list_actors()}
+    rows = {
+        row["actor_id"]: {**row, "ActorID": row["actor_id"], "State": row["state"]} for row in list_actors(limit=_ALL)
+    }
     return rows if actor_id is None else rows[actor_id]
 
 
 def summarize_tasks(address: str | None = None, **others: Any) -> dict[str, Any]:
     """Return how many calls have ended, by name and state."""
-    return _summary(list_tasks(limit=1_000_000), "name", "func_or_class_name")
+    return _summary(list_tasks(limit=_ALL), "name", "func_or_class_name")
 
 
 def summarize_actors(address: str | None = None, **others: Any) -> dict[str, Any]:
     """Return how many actors there are, by class and state."""
-    return _summary(list_actors(limit=1_000_000), "class_name", "class_name")
+    return _summary(list_actors(limit=_ALL), "class_name", "class_name")
 
 
 def _summary(rows: Sequence[Row], key: str, label: str) -> dict[str, Any]:

@@ -25,7 +25,8 @@ def main(smoke_test: bool = False) -> Any:
         scheduler=PB2(
             time_attr="training_iteration", perturbation_interval=4, hyperparam_bounds={"lr": [0.0001, 0.02]}, seed=1
         ),
-        stop={"training_iteration": 8 if smoke_test else 120},
+        stop={"training_iteration": 16 if smoke_test else 120},
+        deterministic=smoke_test,  # so that it is the same each time
         num_samples=3 if smoke_test else 4,
         config={"lr": tune.loguniform(0.0001, 0.02)},
         checkpoint_config=tune.CheckpointConfig(num_to_keep=2),

@@ -53,6 +53,7 @@ def main(smoke_test: bool = False) -> Any:
         mode="max",
         scheduler=scheduler,
         stop={"training_iteration": 12 if smoke_test else 120},
+        deterministic=smoke_test,  # so that it is the same each time
         num_samples=3 if smoke_test else 8,
         config={"lr": tune.loguniform(0.0001, 0.02)},
         checkpoint_config=tune.CheckpointConfig(num_to_keep=2),
