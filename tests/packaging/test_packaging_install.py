@@ -28,6 +28,7 @@ PLUGINS = (
     "scheduler-fifo",
     "serializer-arrow",
     "store-plasma",
+    "tune",
 )
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
 NAMES = {name.replace("-", "_") for name in PLUGINS} - {"parallel"}
