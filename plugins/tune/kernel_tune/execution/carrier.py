@@ -70,7 +70,7 @@ class Carrier:
         self._many_nodes = len([node for node in kernel.nodes() if node.get("Alive", True)]) > 1
         self._node = kernel.get_runtime_context().get_node_id() if self._many_nodes else ""
         self._asked: dict[str, Asked] = {}
-        self._untold: deque[Notify | Delete | Write] = deque()
+        self._untold: deque[Notify | Write] = deque()
         self._dropped: dict[str, None] = {}
         """The checkpoints that are kept no longer, and are still to be deleted."""
         references = {name: _sent(trainable, name) for name, trainable in trainables.items()}
@@ -137,11 +137,15 @@ class Carrier:
                 self._load(instruction.trial, instruction.state)
             elif isinstance(instruction, Stop):
                 self._stop(instruction)
+            elif isinstance(instruction, Delete):
+                # Before the trial goes on, which may use the name again, and not before others have heard of it.
+                self.tell_others()
+                shutil.rmtree(instruction.saved.path, ignore_errors=True)
             else:
                 self._untold.append(instruction)
 
     def tell_others(self, is_urged: Callable[[], bool] = lambda: False) -> bool:
-        """Tell callbacks what was done, in order, and tidy up; return whether all was told.
+        """Tell callbacks what was done, in order; return whether all was told.
 
         As soon as `is_urged()` there is something better to do, and what is left waits, unless that is a lot.
         """
@@ -149,8 +153,6 @@ class Carrier:
             instruction = self._untold.popleft()
             if isinstance(instruction, Notify):
                 self.notify(instruction)
-            elif isinstance(instruction, Delete):
-                shutil.rmtree(instruction.saved.path, ignore_errors=True)
             else:
                 self._write(instruction)
             if len(self._untold) < MOST_UNTOLD and is_urged():

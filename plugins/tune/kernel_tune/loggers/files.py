@@ -83,7 +83,7 @@ def cut(path: str, size: int) -> None:
 
 def write_whole(path: str, data: bytes) -> None:
     """Write a file so that readers of one that was there before see all of it or all of this one."""
-    beside = f"{path}.tmp{os.getpid()}" if os.path.exists(path) else path
+    beside = f"{path}.writing" if os.path.exists(path) else path
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         with open(beside, "wb") as file:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -138,9 +137,13 @@ class ExperimentFiles:
 
 
 def write_whole(path: str, data: bytes) -> None:
-    """Write a file at one stroke: after a kill it is the old one or the new one."""
-    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path) or ".")
+    """Write a file at one stroke: after a kill it is the old one or the new one.
+
+    What a kill leaves beside it has always the same name, and is gone with the next writing.
+    """
+    temporary = f"{path}.writing"
     try:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()

@@ -1,0 +1,66 @@
+"""In which order the instructions of the trial loop are carried out."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from kernel_tune.execution.carrier import MOST_UNTOLD, Carrier
+from kernel_tune.execution.instructions import Continue, Delete, Instruction, Notify
+from kernel_tune.trainable.orders import Saved
+
+
+class Watched(Carrier):
+    """Notes what it does."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self._untold = deque()
+
+    def notify(self, notify: Notify, again: bool = False) -> None:
+        self.done.append(f"told {notify.event}")
+
+    def _order(self, trial: Any, **changes: Any) -> Any:
+        return None
+
+    def _ask(self, trial: Any, order: Any) -> None:
+        self.done.append(f"asked {trial.name}")
+
+
+def told(event: str) -> Notify:
+    return Notify(event, None)  # type: ignore[arg-type]
+
+
+def asked(name: str) -> Continue:
+    return Continue(SimpleNamespace(name=name))  # type: ignore[arg-type]
+
+
+def test_processes_are_asked_before_others_are_told() -> None:
+    carrier = Watched()
+    carrier.carry_out([told("trial_result"), asked("a"), told("trial_complete"), asked("b")])
+    assert carrier.done == ["asked a", "asked b"]
+    assert carrier.tell_others()
+    assert carrier.done[2:] == ["told trial_result", "told trial_complete"]
+
+
+def test_news_go_first_unless_much_is_untold() -> None:
+    carrier = Watched()
+    carrier.carry_out([told("trial_result")] * (MOST_UNTOLD + 5))
+    assert not carrier.tell_others(is_urged=lambda: True)
+    assert len(carrier.done) == 6, "what is beyond the most that may be untold"
+    assert not carrier.tell_others(is_urged=lambda: True)
+    assert len(carrier.done) == 7, "one, so that it comes to an end"
+    assert carrier.tell_others()
+
+
+def test_a_checkpoint_is_deleted_after_its_news_and_before_its_trial_may_use_the_name_again(tmp_path: Path) -> None:
+    carrier, there = Watched(), tmp_path / "checkpoint_000008"
+    there.mkdir()
+    steps: list[Instruction] = [told("checkpoint"), Delete(None, Saved(8, str(there))), asked("a")]  # type: ignore[arg-type]
+    ask = carrier._ask
+    seen: list[bool] = []
+    carrier._ask = lambda trial, order: (seen.append(there.exists()), ask(trial, order))[1]  # type: ignore[method-assign]
+    carrier.carry_out(steps)
+    assert carrier.done == ["told checkpoint", "asked a"] and seen == [False]
