@@ -534,6 +534,7 @@ def test_what_is_still_arriving_is_passed_on(nodes: Nodes, impostor: Callable[..
     fake = impostor(slowly)
     b, c = nodes(limits=replace(LIMITS, stall_seconds=20.0)), nodes()
     first = b.pull(name(), len(data), [fake.address])
+    wait_until(lambda: fake.asked > 0, 10, "the first node's beginning")  # one that knows of nothing is not waited for
     second = c.pull(name(), len(data), [b.address])
     wait_until(lambda: b.transfer.uploads.sent_bytes >= 2 * CHUNK, 10, "the first half at the second node")
     assert not first.done()

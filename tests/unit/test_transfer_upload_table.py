@@ -83,6 +83,17 @@ def test_the_object_is_held_while_it_is_sent() -> None:
     assert not source.table.busy
 
 
+def test_who_ends_before_the_last_bytes_are_known_to_be_sent_holds_nothing_either() -> None:
+    source = Source()
+    (last,) = source.ask("a", 90)
+    assert source.say(Ended(End(NAME, "a", True))) == []
+    assert source.sent(last) == [Release(NAME)]
+    (first,) = source.ask("a")
+    assert source.say(Ended(End(NAME, "a", False))) == []
+    (again,) = source.ask("a", 10)
+    assert source.sent(first) == source.sent(again) == [], "it has asked once more"
+
+
 def test_two_are_served_and_the_others_sent_to_these_in_turn() -> None:
     source = Source()
     for peer in "ab":

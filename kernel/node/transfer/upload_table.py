@@ -50,11 +50,13 @@ _UNKNOWN, _ASKED_FOR, _HELD, _RECEIVING = "unknown", "asked for", "held", "recei
 
 
 class _Slot:
-    __slots__ = ("connections", "used_at")
+    __slots__ = ("connections", "has_ended", "used_at")
 
     def __init__(self) -> None:
         self.connections: set[int] = set()
         self.used_at = 0.0
+        self.has_ended = False
+        """Who has it wants no more; that may be heard before the last of what was sent is known to be sent."""
 
 
 class _Helper:
@@ -172,6 +174,7 @@ class UploadTable:
         slot = share.slots.setdefault(asker, _Slot())
         slot.connections.add(event.connection)
         slot.used_at = now
+        slot.has_ended = False
         if is_relayed(asker):
             return  # nobody is sent there who need not go there
         if asker in share.helpers or len(share.helpers) < MAXIMUM_HELPERS:
@@ -206,14 +209,17 @@ class UploadTable:
         slot = share.slots.get(asked.want.asker)
         if slot is not None:
             slot.used_at = now
-            if event.complete and asked.want.length == asked.want.size:
-                self._free_slot(share, asked.want.asker)  # who got all at once need not say that it wants no more
+            got_all = event.complete and asked.want.length == asked.want.size
+            if got_all or slot.has_ended:  # who got all at once need not say that it wants no more
+                self._free_slot(share, asked.want.asker)
         self._tidy(object, share, now, out)
 
     def _ended(self, event: Ended, now: float, out: Out) -> None:
         share = self.shares.get(event.end.object)
         if share is None:
             return
+        if event.end.asker in share.slots:
+            share.slots[event.end.asker].has_ended = True
         self._free_slot(share, event.end.asker)
         if not event.end.complete:
             share.helpers.pop(event.end.asker, None)
