@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
 import sysconfig
+import tempfile
 
+import hypothesis
 import pytest
 import structlog
 
@@ -14,9 +18,35 @@ _MOST_AT_A_TIME = 4
 os.environ.setdefault("KERNEL_PRELOAD", "")
 """Few tests have workers that need numpy, and importing it is a fifth of what a session costs."""
 
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    # A shell's job in the background ignores the first, what nohup started the second. All processes would inherit it,
+    # and many tests press Ctrl-C or hang up.
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
+
+hypothesis.settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any-machine")
+"""How long an example takes says how busy the machine is."""
+
 _STANDARD = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 sys.path.sort(key=lambda path: not path.startswith(_STANDARD) or "-packages" in path)
 """Every process that a test starts inherits this, and would look for a hundred standard modules in each folder here."""
+
+
+_made: list[str] = []
+if "TMPDIR" not in os.environ:
+    # One test looks whether a session writes elsewhere: others, beside it, must not write there. And nothing stays.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # but what pytest keeps to be looked at
+    _made.append(tempfile.mkdtemp(prefix="kt-"))
+    os.environ["TMPDIR"] = tempfile.tempdir = _made[0]
+
+
+def pytest_unconfigure() -> None:
+    """Remove the directory for temporary files; processes of xdist inherit it from the one that has made it."""
+    for directory in _made:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.hookimpl(optionalhook=True)

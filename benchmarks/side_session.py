@@ -22,9 +22,11 @@ import numpy as np
 import kernel
 from kernel import exceptions
 from kernel.testing.faults import agents_of, kill, title_of
-from kernel.testing.leaks import MARK, PATIENCE_SECONDS, marked_processes
+from kernel.testing.leaks import MARK, marked_processes
 
 START_SECONDS = 60.0
+PATIENCE_SECONDS = 5.0
+"""How long what was killed may leave things behind."""
 VICTIMS = ("agent", "program", "agent and program")
 
 

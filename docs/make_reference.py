@@ -19,17 +19,18 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Sessions": ("init", "shutdown", "is_initialized"),
     "Tasks and objects": (
         "remote", "get", "put", "wait", "cancel", "RemoteFunction", "ObjectRef", "ObjectRefGenerator", "DynamicReturns",
-        "register_serializer", "deregister_serializer",
+        "register_serializer", "deregister_serializer", "collect_references",
     ),
     "Actors": ("ActorClass", "ActorHandle", "method", "get_actor", "list_named_actors", "kill", "exit_actor"),
     "Where code runs": (
         "NodeAffinitySchedulingStrategy", "NodeLabelSchedulingStrategy", "get_runtime_context", "RuntimeContext",
-        "get_gpu_ids", "get_resource_ids",
+        "get_gpu_ids", "get_resource_ids", "pack_runtime_env",
     ),
     "Placement groups": (
         "placement_group", "PlacementGroup", "PlacementGroupSchedulingStrategy", "remove_placement_group",
         "get_placement_group", "placement_group_table", "get_current_placement_group",
     ),
+    "Remembering": ("KeyValue",),
     "Asking": (
         "nodes", "actors", "cluster_resources", "available_resources", "set_resource", "drain_node", "explain",
         "timeline", "profile",

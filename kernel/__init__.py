@@ -19,6 +19,7 @@ if _TYPE_CHECKING:
     from kernel.api.actor import ActorClass, ActorHandle, exit_actor, method
     from kernel.api.context import RuntimeContext, get_gpu_ids, get_resource_ids, get_runtime_context
     from kernel.api.generators import ObjectRefGenerator
+    from kernel.api.key_value import KeyValue
     from kernel.api.operations import cancel, get, get_actor, kill, list_named_actors, put, remote, wait
     from kernel.api.placement_groups import (
         PlacementGroup,
@@ -28,7 +29,9 @@ if _TYPE_CHECKING:
         placement_group_table,
         remove_placement_group,
     )
+    from kernel.api.references import collect_references
     from kernel.api.remote_function import RemoteFunction
+    from kernel.api.runtime_env import pack_runtime_env
     from kernel.api.serializers import deregister_serializer, register_serializer
     from kernel.api.session import init, is_initialized, shutdown
     from kernel.api.state import (
@@ -54,6 +57,7 @@ _HOMES = {
     "actor": ("ActorClass", "ActorHandle", "exit_actor", "method"),
     "context": ("RuntimeContext", "get_gpu_ids", "get_resource_ids", "get_runtime_context"),
     "generators": ("ObjectRefGenerator",),
+    "key_value": ("KeyValue",),
     "operations": ("cancel", "get", "get_actor", "kill", "list_named_actors", "put", "remote", "wait"),
     "placement_groups": (
         "PlacementGroup",
@@ -63,7 +67,9 @@ _HOMES = {
         "placement_group_table",
         "remove_placement_group",
     ),
+    "references": ("collect_references",),
     "remote_function": ("RemoteFunction",),
+    "runtime_env": ("pack_runtime_env",),
     "serializers": ("deregister_serializer", "register_serializer"),
     "session": ("init", "is_initialized", "shutdown"),
     "state": (
@@ -90,6 +96,7 @@ __all__ = [
     "ActorClass",
     "ActorHandle",
     "DynamicReturns",
+    "KeyValue",
     "NodeAffinitySchedulingStrategy",
     "NodeLabelSchedulingStrategy",
     "ObjectRef",
@@ -103,6 +110,7 @@ __all__ = [
     "available_resources",
     "cancel",
     "cluster_resources",
+    "collect_references",
     "deregister_serializer",
     "drain_node",
     "exceptions",
@@ -121,6 +129,7 @@ __all__ = [
     "list_named_actors",
     "method",
     "nodes",
+    "pack_runtime_env",
     "placement_group",
     "placement_group_table",
     "profile",

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from kernel.api.actor import handle_from_description
+from kernel.api.runtime_env import to_give_again
 from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.worker_info import current_worker
@@ -75,6 +76,11 @@ class RuntimeContext:
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """Return resource to the devices this code may use."""
         return {name: [str(i) for i in sorted(shares)] for name, shares in current_worker().devices.items()}
+
+    @property
+    def runtime_env(self) -> dict[str, Any]:
+        """Return the runtime_env that this code runs in, packed: any program of the session can give it again."""
+        return to_give_again(get_runtime().query("own_environment"))
 
     def get(self) -> dict[str, Any]:
         """Return all of it as a dict."""

@@ -18,21 +18,21 @@ from kernel.runtime.object_ref import ObjectRef
 def nodes() -> list[dict[str, Any]]:
     """Return a row per node, of those that live and the latest that have gone, in the order in which they joined.
 
-    Each has `NodeID` (hexadecimal), `Alive`, `State` and, once it has gone, the `Cause`; `NodeManagerAddress`,
-    `NodeManagerPort` and `NodeManagerHostname`; `Labels`; `Resources`, name to quantity of all that it offers (`CPU`;
-    `memory` and `object_store_memory` in bytes; `GPU` and custom ones where it has some), and `Available`, what is free
-    of each. A node that has gone offers nothing.
+    Each has `NodeID` (hexadecimal), `Alive`, `State` (ALIVE, DRAINING, DRAINED, DEAD) and, once it has gone, the
+    `Cause`; `IsHead`, whether it is beside the head; `NodeManagerAddress`, `NodeManagerPort` and `NodeManagerHostname`;
+    `Labels`; `Resources`, name to quantity of all that it offers (`CPU`; `memory` and `object_store_memory` in bytes;
+    `GPU` and custom ones where it has some), and `Available`, what is free of each. One that has gone offers nothing.
     """
     return list(ensure_session().query("nodes"))
 
 
-def actors() -> list[dict[str, Any]]:
-    """Return a row per actor, of those that live and the latest that have died, of all programs of the session.
+def actors(dead: bool = True) -> list[dict[str, Any]]:
+    """Return a row per actor, of those that live and (`dead`) the latest that have died, of all programs.
 
     Each has `actor_id`, `class_name`, `name` and `namespace`; `state` (PENDING_CREATION, STARTING, ALIVE, RESTARTING,
     DEAD) and, once it is dead, the `cause`; `pid` and `node_id` of its process; `restarts`, `detached` and `job_id`.
     """
-    return list(ensure_session().query("actors"))
+    return list(ensure_session().query("actors", dead))
 
 
 def cluster_resources() -> dict[str, float]:

@@ -10,7 +10,7 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import json_option
-from kernel.cli.refusals import Failure, NearestGroup, Refusal
+from kernel.commands import CommandGroup, Failure, Refusal
 from kernel.transport.certificates import NODE_DAYS, CertificateInfo, create, describe, renew
 from kernel.transport.credentials import AUTHORITY, CERTIFICATE, KEY
 
@@ -23,7 +23,7 @@ _days = click.option(
 )
 
 
-@click.group("certificates", cls=NearestGroup)
+@click.group("certificates", cls=CommandGroup)
 def certificates() -> None:
     """Make and show the certificates with which the nodes of a cluster know each other.
 

@@ -17,8 +17,8 @@ import click
 
 from kernel.api.init_options import REMOTE
 from kernel.cli.display import Waiting
-from kernel.cli.refusals import Failure, Refusal, nearest
 from kernel.cli.tokens import token_to_join
+from kernel.commands import Failure, Refusal, nearest
 from kernel.control import words
 from kernel.node.advice import advice_on
 from kernel.node.sessions import Session, last_ended, running_sessions, session_at, session_of_cluster

@@ -10,7 +10,7 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import SessionClient, address_option, find_head
-from kernel.cli.refusals import Failure, Refusal
+from kernel.commands import Failure, Refusal
 from kernel.node.sessions import Session, reason_of_end
 
 _POLL_SECONDS = 0.2

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from kernel.cli.client import SessionClient
-from kernel.cli.refusals import Failure
+from kernel.commands import Failure
 from kernel.node.processes import descendants_of, is_alive, kill
 from kernel.node.sessions import Session, remove
 

@@ -11,7 +11,7 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import DistantHead, address_option, find_head, json_option
-from kernel.cli.refusals import Failure
+from kernel.commands import Failure
 from kernel.node.sessions import gateway_at, tls_at
 from kernel_spec.observers import STATES
 

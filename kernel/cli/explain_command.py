@@ -10,8 +10,8 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import SessionClient, address_option, find_head, json_option
-from kernel.cli.refusals import Refusal, nearest
 from kernel.cli.values import id_of
+from kernel.commands import Refusal, nearest
 
 _SHORTEST = 4
 """How many characters of an id are asked for at least."""

@@ -15,8 +15,8 @@ import click
 from kernel.cli import display, log_files
 from kernel.cli.client import SessionClient, address_option, find_session
 from kernel.cli.log_files import Line
-from kernel.cli.refusals import Refusal, nearest
 from kernel.cli.values import id_of
+from kernel.commands import Refusal, nearest
 from kernel.node.processes import is_alive
 from kernel.node.sessions import Session
 

@@ -1,17 +1,14 @@
-"""`kernel`: the group of all commands, loaded one at a time, and what becomes of errors."""
+"""`kernel`: the group of all commands, loaded one at a time."""
 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 import click
 
-from kernel.cli.refusals import NearestGroup, one_line
-from kernel_spec.errors import KernelError, PluginNotFoundError, UsageError
+from kernel.commands import CommandGroup, run_commands
 from kernel_spec.version import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -33,13 +30,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Command to module and attribute in this package, and its line in `kernel --help`."""
 
-_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
-"""How newer clicks say that a group was called alone: its message is the help."""
 
-TRACEBACK_VARIABLE = "KERNEL_TRACEBACK"
-
-
-class LazyGroup(NearestGroup):
+class LazyGroup(CommandGroup):
     """Imports the module of a command when it is asked for, and looks for plugins only when it has to."""
 
     _found: dict[str, click.Command] | None = None
@@ -92,44 +84,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code. Errors are one line on stderr."""
-    colour = False if os.environ.get("NO_COLOR") else None
-    try:
-        result = cli.main(arguments, prog_name="kernel", standalone_mode=False, color=colour)
-        sys.stdout.flush()
-        return result if isinstance(result, int) else 0
-    except _NO_ARGUMENTS as error:
-        click.echo(error.format_message())
-        return 0
-    except click.UsageError as error:
-        return _say(_where(error) + one_line(error.format_message()), error.exit_code)
-    except click.ClickException as error:
-        return _say(one_line(error.format_message()), error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        return 130
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; nothing more may be written, not even while exiting.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KernelError as error:
-        return _say(one_line(str(error)), 2 if isinstance(error, (UsageError, PluginNotFoundError)) else 1)
-    except Exception as error:
-        if os.environ.get(TRACEBACK_VARIABLE):
-            raise
-        text = one_line(f"{type(error).__name__}: {error}")
-        return _say(f"{text} (unexpected; {TRACEBACK_VARIABLE}=1 shows where)", 1)
-
-
-def _where(error: click.UsageError) -> str:
-    path = error.ctx.command_path if error.ctx is not None else "kernel"
-    return f"{path}: " if path != "kernel" else ""
-
-
-def _say(text: str, code: int) -> int:
-    word = "kernel:"
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        word = click.style(word, fg="red", bold=True)
-    click.echo(f"{word} {text}", err=True, color=True)
-    return code
+    return run_commands(cli, "kernel", arguments)
 
 
 if __name__ == "__main__":

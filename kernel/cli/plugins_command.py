@@ -14,7 +14,7 @@ import click
 
 from kernel import mounts
 from kernel.cli import display, plugin_check, plugin_template
-from kernel.cli.refusals import Failure, NearestGroup, Refusal, unknown
+from kernel.commands import CommandGroup, Failure, Refusal, unknown
 from kernel.plugins import KINDS, PluginInfo, PluginManager
 from kernel_spec.errors import KernelError
 from kernel_spec.hooks import LIBRARY_GROUP, PLUGIN_GROUP
@@ -23,7 +23,7 @@ from kernel_spec.version import __version__
 BUILT_IN = "built in"
 
 
-@click.group("plugins", cls=NearestGroup)
+@click.group("plugins", cls=CommandGroup)
 def plugins() -> None:
     """See, check and write plugins.
 

@@ -10,7 +10,7 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import json_option
-from kernel.cli.refusals import Refusal, unknown
+from kernel.commands import Refusal, unknown
 
 if TYPE_CHECKING:
     from kernel.simulation import Load, Report

@@ -10,7 +10,7 @@ import click
 
 from kernel.cli import display, stacks
 from kernel.cli.client import SessionClient, address_option, find_head, json_option
-from kernel.cli.refusals import Refusal
+from kernel.commands import Refusal
 from kernel.node.sessions import Session
 
 _SILENT = "it did not answer within two seconds (pip install py-spy looks into it from outside)"

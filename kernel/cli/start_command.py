@@ -14,10 +14,10 @@ from kernel.cli.announcement import announce
 from kernel.cli.client import tls_option
 from kernel.cli.drain_command import DRAINED
 from kernel.cli.ending import end_session
-from kernel.cli.refusals import Failure, Refusal
 from kernel.cli.start_options import PORT, start_options
 from kernel.cli.tokens import token_option
 from kernel.cli.values import Label, Resources, Size
+from kernel.commands import Failure, Refusal
 from kernel.node.launch import await_agent, launched
 from kernel.node.sessions import Session, reason_of_end
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kernel.api.init_options import InitOptions, check_init
-from kernel.cli.refusals import Refusal
 from kernel.cli.tokens import token_of_head, token_to_join
+from kernel.commands import Refusal
 from kernel.node.config import AgentConfig
 from kernel.node.detection import address_towards
 from kernel.plugins import PluginManager

@@ -12,8 +12,8 @@ import click
 from kernel.cli import display
 from kernel.cli.client import DistantHead, SessionClient, match_session, tls_option
 from kernel.cli.ending import END_SECONDS, end_session, kill_session
-from kernel.cli.refusals import Failure, Refusal
 from kernel.cli.tokens import token_option, token_to_join
+from kernel.commands import Failure, Refusal
 from kernel.node.sessions import Session, root_directory, running_sessions, sweep
 from kernel.transport.addresses import parse_host_and_port
 from kernel.transport.credentials import TlsFiles

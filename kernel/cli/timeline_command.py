@@ -10,7 +10,7 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import SessionClient, address_option, find_head
-from kernel.cli.refusals import Failure
+from kernel.commands import Failure
 
 
 @click.command("timeline")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kernel.cli.client import find_session
-from kernel.cli.refusals import Refusal
+from kernel.commands import Refusal
 from kernel.transport.authentication import write_token
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kernel.cli.refusals import Refusal
+from kernel.commands import Refusal
 from kernel.node.cluster_tokens import given_token, token_in
 from kernel.node.sessions import running_sessions, session_of_cluster
 from kernel.transport.authentication import TOKEN_VARIABLE, make_token, write_token

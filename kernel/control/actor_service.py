@@ -45,7 +45,7 @@ class ActorService:
             "kill_actor": self._kill,
             "actor_leaves": lambda caller, reason: self.table.ends_itself(caller.id, reason),
             "explain_actor": lambda caller, actor: self.explain(actor),
-            "actors": lambda caller: Pickled.of(self.list()),
+            "actors": lambda caller, dead=True: Pickled.of(self.list(dead)),
         }
 
     # -- messages --------------------------------------------------------------------------------------------------
@@ -249,10 +249,12 @@ class ActorService:
         worker = self._head.callers.get(record.worker)
         return f"actor {record.label} is alive, pid {worker.pid if worker is not None else 0}"
 
-    def list(self) -> list[dict[str, Any]]:
-        """Return a row per actor."""
+    def list(self, dead: bool = True) -> list[dict[str, Any]]:
+        """Return a row per actor, of those that have died only with `dead`."""
         rows = []
         for record in self.table.actors.values():
+            if record.state == control.DEAD and not dead:
+                continue
             worker = self._head.callers.get(record.worker)
             rows.append(
                 {

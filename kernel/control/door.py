@@ -20,6 +20,8 @@ from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
 
 PULSE_SECONDS = 0.5
+_LEAST_PULSES = 5
+"""So many are sent in the time after which a node is dead, if that is short: one answer may be late, or the head."""
 LOOK_SECONDS = 0.1
 DEATH_SECONDS = 5.0
 """A node with which no pulse went to and fro for so long is declared dead. The option is `node_death_seconds`."""
@@ -64,6 +66,7 @@ class Door:
         self._head = head
         self._shared = dict(shared)
         self._death_seconds = death_seconds
+        self._pulse_seconds = min(PULSE_SECONDS, death_seconds / _LEAST_PULSES)
         self._links: set[Link] = set()
         self._visitors: set[Connection] = set()
         self._looked_at = self._pulsed_at = head.reactor.clock()
@@ -188,13 +191,13 @@ class Door:
         self._head.reactor.call_later(LOOK_SECONDS, self._look)
         now = self._head.reactor.clock()
         stood_still, self._looked_at = now - self._looked_at - LOOK_SECONDS, now
-        if stood_still > PULSE_SECONDS:
+        if stood_still > self._pulse_seconds:
             for link in self._links:
                 link.heard += stood_still
         for link in list(self._links):
             if now - link.heard > self._patience(link) - LOOK_SECONDS:
                 self._lose(link, f"nothing was heard of it for {now - link.heard:.1f} s")
-        if now - self._pulsed_at >= PULSE_SECONDS:
+        if now - self._pulsed_at >= self._pulse_seconds - LOOK_SECONDS / 2:
             self._pulsed_at = now
             for link in self._links:
                 link.connection.send((words.PULSE, link.done))

@@ -25,6 +25,7 @@ class Environments:
 
     def key_of(self, description: Mapping[str, Any] | None) -> str:
         """Return the key of an environment, remembering it."""
+        description = {name: value for name, value in (description or {}).items() if name != "inherit"}
         if not description:
             return ""
         text = json.dumps(description, sort_keys=True)
@@ -37,10 +38,13 @@ class Environments:
     def key_within(self, outer: str, description: Mapping[str, Any] | None) -> str:
         """Return the key of an environment that is asked for inside another: it adds to that one's.
 
-        Variables of the same name and the working directory are the inner one's, its modules are found first.
+        Variables of the same name and the working directory are the inner one's, its modules are found first. One
+        with `"inherit": False` has nothing of the other.
         """
         if not description:
             return outer
+        if not description.get("inherit", True):
+            return self.key_of(description)
         around = self._known[outer]
         merged = {**around, **description}
         for name, both in (

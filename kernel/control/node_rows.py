@@ -22,7 +22,7 @@ def node_rows(head: Head) -> list[dict[str, Any]]:
     now = head.reactor.clock()
     dead = [_fallen_row(id.hex(), cause) for id, cause in head.fallen.items() if id not in head.nodes]
     nodes = [node for node in head.nodes.values() if not node.client]
-    rows = [_row(node, now, snapshot.available.get(node.id, {})) for node in nodes]
+    rows = [_row(node, now, snapshot.available.get(node.id, {}), node.id == head.config.node) for node in nodes]
     hidden = max(0, sum(not row["Alive"] for row in (*dead, *rows)) - SHOWN_DEAD)
     shown = []
     for row in (*dead, *rows):
@@ -33,7 +33,7 @@ def node_rows(head: Head) -> list[dict[str, Any]]:
     return shown
 
 
-def _row(node: Node, now: float, available: Amounts) -> dict[str, Any]:
+def _row(node: Node, now: float, available: Amounts, beside_head: bool = False) -> dict[str, Any]:
     host, _, port = node.address.rpartition(":")
     socket = os.path.join(node.directory, "agent.sock")
     free: Mapping[str, float] = quantities(available)
@@ -41,6 +41,7 @@ def _row(node: Node, now: float, available: Amounts) -> dict[str, Any]:
         "NodeID": node.id.hex(),
         "Alive": node.alive,
         "State": node.state,
+        "IsHead": beside_head,
         "NodeManagerAddress": host or "127.0.0.1",
         "NodeManagerHostname": node.host,
         "NodeManagerPort": int(port or 0),

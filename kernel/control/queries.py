@@ -273,6 +273,10 @@ class Answers:
         self._head.journal.job(job)
         return key
 
+    def own_environment(self, caller: Caller) -> Mapping[str, Any]:
+        """Return the environment that a process runs in; of a driver, its job's."""
+        return self._head.environments.description(self._head.requests.environment_for(caller, None))
+
     def _on_last_calls(self, caller: Caller, message: Message) -> None:
         self._past_calls.extend(pickle.loads(message[1]))
         self._head.observation.note_calls(caller.id, message[2])

@@ -31,8 +31,11 @@ environment_here: ContextVar[Environment | None] = ContextVar("kernel_local_envi
 def within(outer: Environment | None, asked: Environment | None) -> Environment | None:
     """Return the environment that is asked for inside another: it adds to that one's.
 
-    Variables of the same name and the working directory are the inner one's, its modules are found first.
+    Variables of the same name and the working directory are the inner one's, its modules are found first. One with
+    `"inherit": False` has nothing of the other.
     """
+    if asked and not asked.get("inherit", True):
+        return {name: value for name, value in asked.items() if name != "inherit"}
     if not outer or not asked:
         return asked or outer
     variables = {**outer.get("env_vars", {}), **asked.get("env_vars", {})}

@@ -6,8 +6,11 @@ import os
 import pickle
 import socket
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kernel.local.actor import DEAD
+from kernel.local.environment import environment_here
 from kernel.local.groups import LocalGroup
 from kernel.local.resources import ADDRESS
 from kernel.runtime.definitions import group_of
@@ -45,6 +48,7 @@ class LocalAnswers:
                 "NodeID": runtime.node.hex(),
                 "Alive": True,
                 "State": "ALIVE",
+                "IsHead": True,
                 "NodeManagerAddress": ADDRESS,
                 "NodeManagerHostname": socket.gethostname(),
                 "NodeManagerPort": 0,
@@ -147,8 +151,8 @@ class LocalAnswers:
             }
         ]
 
-    def actors(self) -> list[dict[str, Any]]:
-        """Return a row per actor."""
+    def actors(self, dead: bool = True) -> list[dict[str, Any]]:
+        """Return a row per actor, of those that have died only with `dead`."""
         with self._runtime.lock:
             return [
                 {
@@ -165,6 +169,7 @@ class LocalAnswers:
                     "cause": actor.cause,
                 }
                 for actor in self._runtime.actors.actors.values()
+                if dead or actor.state != DEAD
             ]
 
     def explain_actor(self, actor: bytes) -> str:
@@ -241,3 +246,7 @@ class LocalAnswers:
         """Make an environment the one of tasks and actors that ask for none."""
         self.job_environment = pickle.loads(description)
         return ""
+
+    def own_environment(self) -> Mapping[str, Any]:
+        """Return the environment that the caller runs in; outside of tasks and actors, the program's."""
+        return environment_here.get() or self.job_environment or {}

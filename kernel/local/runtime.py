@@ -296,6 +296,9 @@ class LocalRuntime:
         """See `Runtime.pin_forever`."""
         self._forever.append(ref)
 
+    def attend(self) -> None:
+        """See `Runtime.attend`. There is no other process."""
+
     # -- streams ---------------------------------------------------------------------------------------------------
 
     def next_item(self, stream: Stream, timeout: float | None) -> ObjectRef:

@@ -216,6 +216,11 @@ class CallRunner:
             ends_actor=ends_actor,
         )
 
+    def send_dead(self, connection: Connection, task: bytes, name: str, reason: str) -> None:
+        """Send that a call came too late, because this actor ends."""
+        error = ActorDiedError(f"{name}() failed because the actor is dead: {reason}")
+        self._send(connection, (op.FAILED, task, op.SYSTEM_ERROR, pickle.dumps(error)))
+
     def send_cancelled(self, connection: Connection, task: bytes, name: str) -> None:
         """Send that a call was cancelled."""
         error = TaskCancelledError(f"task {name}() ({task.hex()}) was cancelled")

@@ -300,6 +300,10 @@ class CoreRuntime:
         """See `Runtime.pin_forever`."""
         self._forever.append(ref)
 
+    def attend(self) -> None:
+        """See `Runtime.attend`."""
+        self.io.pump.attend()
+
     # -- where this is ---------------------------------------------------------------------------------------------
 
     @property

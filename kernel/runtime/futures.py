@@ -33,18 +33,21 @@ class Futures:
         self._attend = attend
         self._awaited: set[concurrent.futures.Future[Any]] = set()
         self._deliveries = Deliveries()
+        self._awaited_in_loops = 0
 
-    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any]) -> None:
+    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any], read: bool = True) -> None:
         """See `Runtime.deliver`."""
 
         def fill() -> None:
             self._awaited.discard(future)
             try:
-                value = self._load(ref._entry)
+                value = self._load(ref._entry) if read else None
             except BaseException as error:
                 future.set_exception(error)
             else:
                 future.set_result(value)
+            if self._awaited:  # to read a value from the store this thread has polled, and leaves others without
+                self._attend()
 
         self._awaited.add(future)
         self._when_ready(ref._entry, lambda entry: self._deliveries.submit(fill))
@@ -65,7 +68,14 @@ class Futures:
             else:
                 future.set_result(value)
 
-        self._when_ready(ref._entry, lambda entry: call_in(loop, fill))
+        def ready(entry: Entry) -> None:
+            self._awaited_in_loops -= 1
+            call_in(loop, fill)
+
+        self._awaited_in_loops += 1
+        self._when_ready(ref._entry, ready)
+        if self._awaited_in_loops == 1:
+            self._attend()
         return future
 
 

@@ -6,8 +6,6 @@ Pickle gives `__reduce__` and rebuilding functions no argument to say so; this i
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 
@@ -37,13 +35,16 @@ def current_load() -> Any:
     return in_progress.context
 
 
-@contextmanager
-def capturing() -> Iterator[list[Any]]:
-    """Collect what `note_reference` is told in this thread meanwhile; may be nested."""
-    before = in_progress.captured
-    captured: list[Any] = []
-    in_progress.captured = captured
-    try:
-        yield captured
-    finally:
-        in_progress.captured = before
+class Capture:
+    """Collects what `note_reference` is told in this thread while it is entered; may be nested."""
+
+    __slots__ = ("_before", "captured")
+
+    def __enter__(self) -> list[Any]:
+        self._before = in_progress.captured
+        self.captured: list[Any] = []
+        in_progress.captured = self.captured
+        return self.captured
+
+    def __exit__(self, *error: object) -> None:
+        in_progress.captured = self._before

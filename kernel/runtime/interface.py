@@ -95,8 +95,8 @@ class Runtime(Protocol):
     ) -> tuple[list[ObjectRef], list[ObjectRef]]:
         """Return (ready, others), both in the order given."""
 
-    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any]) -> None:
-        """Set the value of `ref`, or its failure, on `future` when it is there."""
+    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any], read: bool = True) -> None:
+        """Set the value of `ref`, or its failure, on `future` when it is there; without `read` None in both cases."""
 
     def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
         """Return a future of `loop` for the value of `ref`."""
@@ -109,6 +109,9 @@ class Runtime(Protocol):
 
     def pin_forever(self, ref: ObjectRef) -> None:
         """Keep the object for the session: its reference left by a way that can't be counted."""
+
+    def attend(self) -> None:
+        """Have somebody answer at once what other processes are about to ask, though nobody here waits for it."""
 
     # -- streams ---------------------------------------------------------------------------------------------------
 

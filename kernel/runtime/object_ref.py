@@ -46,13 +46,16 @@ class ObjectRef:
         """Return whether the value (or a failure) is known in this process."""
         return self._entry.state != 0
 
-    def future(self) -> concurrent.futures.Future[Any]:
-        """Return a `concurrent.futures.Future` of the value."""
+    def future(self, *, read: bool = True) -> concurrent.futures.Future[Any]:
+        """Return a `concurrent.futures.Future` of the value.
+
+        With `read=False` its result is None, as soon as the value or a failure is there to be read, wherever it lies.
+        """
         import concurrent.futures
 
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
         future.set_running_or_notify_cancel()
-        get_runtime().deliver(self, future)
+        get_runtime().deliver(self, future, read)
         return future
 
     def as_future(self) -> asyncio.Future[Any]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.acknowledgements import Acknowledgements, Arrival
+from kernel.runtime.dead_owners import DeadOwners
 from kernel.runtime.failures import lost, owner_died
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Details, Entry, dropped
@@ -44,7 +45,7 @@ class Ownership:
         self._transit: dict[tuple[ProcessId, bytes], list[Entry]] = {}
         self._deletions = StoreDeletions(process, store)
         self._releases: dict[tuple[ProcessId, str], list[tuple[ObjectId, int]]] = {}
-        self.dead_owners: set[ProcessId] = set()
+        self.dead_owners = DeadOwners()
         self.recover: Callable[[Entry], None] = lambda entry: None
         """Have a lost object of ours made again; set, as `drop_recipe(entry)` is, by `kernel.runtime.lineage`."""
         self.drop_recipe: Callable[[Entry], None] = lambda entry: None
@@ -60,7 +61,7 @@ class Ownership:
         self._unheld: list[Entry] = []
         self._freeing = False
         process.on_peer_lost.append(self._on_peer_lost)
-        process.on_peer_met = self.dead_owners.discard  # it was only out of reach
+        process.on_peer_met = self.dead_owners.discard
         for leftovers in (dropped, self._deletions.here, self._deletions.elsewhere, self._releases):
             process.after_batch(leftovers, self.drain)
         store.drop_idle_views = self.drop_idle_views

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kernel.runtime.in_progress import capturing
+from kernel.runtime.in_progress import Capture
 
 if TYPE_CHECKING:
     from kernel.runtime.value_pickler import ReducerSource
@@ -29,7 +29,7 @@ _KEY_LIMIT = 60
 def attempt(value: Any, serializer: ReducerSource | None) -> Exception | None:
     """Return the error that pickling `value` alone raises, None if it works."""
     try:
-        with capturing():
+        with Capture():
             _pickler(serializer).dump(value)
     except Exception as error:
         return error
@@ -47,7 +47,7 @@ def parts_of(value: Any, path: str, serializer: ReducerSource | None) -> Iterabl
         return [(f"list({path})[{index}]", item) for index, item in enumerate(islice(value, _ITEM_LIMIT))]
     if cls is dict:
         return list(_dict_parts(value, path))
-    with capturing():
+    with Capture():
         reduced = _reduce(value, _pickler(serializer))
     if reduced is None:
         return ()

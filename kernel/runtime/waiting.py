@@ -62,6 +62,8 @@ class Pump:
         self._foreground = 0
         self._in_background = False
         self._wanted = 0
+        self._attended = False
+        """Somebody waits who does not poll: the background thread is to do it, without keeping out of the way."""
         self._alarm = threading.Lock()
         self._alarm.acquire()
         self._hurry = threading.Lock()
@@ -122,7 +124,10 @@ class Pump:
 
     def attend(self) -> None:
         """Send what is queued, and read what comes, at once: somebody waits for that who does not poll."""
+        if self._loop_polls:
+            return  # it does both, and is helped when it is stuck
         self._flush()
+        self._attended = True
         if self.lurking or not self._in_background:
             _release(self._hurry)
 
@@ -223,7 +228,7 @@ class Pump:
             try:
                 if self._loop_polls:
                     self._help_loop()
-                elif self._foreground != seen or self._wanted:
+                elif self._wanted or (self._foreground != seen and not self._attended):
                     seen = self._foreground
                     self._lurk()
                 else:
@@ -270,6 +275,7 @@ class Pump:
             while not (self._wanted or self._stopped or self.lurking or self._loop_polls):
                 self._flush()
                 self._reactor.poll(IDLE_SECONDS)
+                self._attended = False
                 self._tick()
         finally:
             self._in_background = False

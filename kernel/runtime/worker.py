@@ -43,6 +43,8 @@ class Worker:
         self._functions: dict[bytes, tuple[Callable[..., Any] | None, bytes, dict[str, Any], ProcessId]] = {}
         self._instance: Any = None
         self._lets_go = False
+        self._out_of_scope = ""
+        """Why this actor ends after the calls that it has, and takes no more."""
         """Whether the state of the actor was dropped, or is about to be."""
         self._class_name = ""
         self._creation: tuple[Any, ...] | None = None
@@ -124,6 +126,12 @@ class Worker:
         self.executor.enqueue(connection, message)
 
     def _on_actor_call(self, connection: Connection, message: Message) -> None:
+        if self._out_of_scope:
+            # Of somebody who found it by its name just before it lost that. It would be kept alive by the call, beside
+            # the next actor of that name.
+            name = f"{self._class_name}.{message[2]}"
+            self.runner.send_dead(connection, message[1], name, self._out_of_scope)
+            return
         extra = message[6]
         if extra is None:
             self.executor.enqueue(connection, message)
@@ -272,6 +280,8 @@ class Worker:
     def _on_exit(self, connection: Connection, message: Message) -> None:
         """The agent wants this process to end: at once, or after what is queued."""
         drain = message[2]
+        if drain and self._instance is not None:
+            self._out_of_scope = message[1]
         if drain and (self.executor.is_running or self._is_needed()):
             if not self.executor.is_running and self._instance is not None and not self._lets_go:
                 self._lets_go = True

@@ -35,7 +35,7 @@ from kernel.transport.authentication import make_token
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import UsageError
 
-END_SECONDS = 10.0
+END_SECONDS = 30.0
 HEAD = "kernel: head"
 _STORE_BYTES = 256 << 20
 
@@ -172,7 +172,7 @@ class Cluster:
             return kernel.init(**{**elsewhere, **options})
         return kernel.init(address=self.head.directory, **options)
 
-    def wait_for_nodes(self, count: int, seconds: float = 10.0) -> None:
+    def wait_for_nodes(self, count: int, seconds: float = 30.0) -> None:
         """Return when `count` nodes are alive. This process must be connected."""
         wait_until(lambda: self._alive() == count, seconds, f"{count} nodes alive (now {self._alive()})")
 

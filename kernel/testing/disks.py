@@ -17,7 +17,7 @@ import tempfile
 from contextlib import suppress
 from types import TracebackType
 
-_SECONDS = 10.0
+_SECONDS = 30.0
 _PIECE = b"x" * (64 << 10)
 
 

@@ -35,7 +35,7 @@ from kernel.testing.session import temporary_root
 from kernel_spec.dataclass import dataclass
 
 _NETWORK = "10.77.0"
-_SECONDS = 10.0
+_SECONDS = 30.0
 
 
 @dataclass(slots=True, eq=False)

@@ -19,11 +19,14 @@ import pytest
 from kernel_compat_ray.run import environment_of
 
 from kernel.testing import Cluster
+from kernel.testing.ports import free_port
 
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(FOLDER.glob("*.py"))
 SECONDS = 90
 AT_ONCE = 2
+SERVE_PORT = "8000"
+"""Programs that serve ask there; so that several can run at a time, each is given another port for it."""
 SHARED = re.compile(r"^(info = )?ray\.init\((namespace=.*|runtime_env=.*)?\)$", re.MULTILINE)
 """How a program begins that does not say what session it needs."""
 
@@ -46,8 +49,13 @@ def run(program: Path, shared: str, root: str, directory: Path) -> subprocess.Co
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours) or "PRELOAD" in name}
     inherited["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     environment = {**environment_of(inherited, wait_milliseconds=False), "KERNEL_TMPDIR": root}
-    if SHARED.search(program.read_text(encoding="utf-8")):
+    text = program.read_text(encoding="utf-8")
+    if SHARED.search(text):
         environment["RAY_ADDRESS"] = shared
+    if SERVE_PORT in text:
+        port = environment["KERNEL_SERVE_HTTP_PORT"] = str(free_port())
+        program = directory / program.name
+        program.write_text(text.replace(SERVE_PORT, port), encoding="utf-8")
     return subprocess.run(
         [sys.executable, str(program)],
         cwd=directory,

@@ -12,10 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from kernel.testing.ports import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial-scheduler.md"  # its blocks are files: test_docs_tutorial.py builds them
+SESSION = ROOT / "docs" / "serve-session.md"  # so are its: test_serve_session_page.py types it
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = "<<<block {}>>>"
+
+
+SERVED = "127.0.0.1:8000"
+"""Where pages find what they serve. Their programs use another port, since several run at a time."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +54,11 @@ PAGES = [
     for page in [
         ROOT / "README.md",
         ROOT / "plugins" / "parallel" / "README.md",
+        ROOT / "plugins" / "serve" / "README.md",
         *sorted((ROOT / "docs").glob("*.md")),
         *sorted((ROOT / "examples").glob("*.md")),
     ]
-    if page != TUTORIAL and blocks_of(page)
+    if page not in (TUTORIAL, SESSION) and blocks_of(page)
 ]
 
 
@@ -70,10 +78,12 @@ def fits(printed: str, shown: str) -> bool:
 def test_every_block_runs_and_prints_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     blocks = blocks_of(page)
     program = tmp_path / "page.py"
-    program.write_text(script_of(blocks), encoding="utf-8")
+    port = free_port()
+    program.write_text(script_of(blocks).replace(SERVED, f"127.0.0.1:{port}"), encoding="utf-8")
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KERNEL_") or "TMPDIR" in name}
     path = os.pathsep.join(entry for entry in sys.path if entry)
-    environment = {**clean, "PYTHONPATH": path}
+    own = {"KERNEL_SERVE_HTTP_PORT": str(port), "TUNE_RESULT_DIR": str(tmp_path / "kernel_results")}
+    environment = {**clean, "PYTHONPATH": path, **own}
     command = [sys.executable, str(program)]
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110)
     printed = re.split(r"<<<block \d+>>>\n", result.stdout)[1:]

@@ -13,7 +13,7 @@ import kernel
 from kernel.testing import Cluster
 
 
-def wait_until(predicate: Callable[[], Any], timeout: float = 10.0) -> Any:
+def wait_until(predicate: Callable[[], Any], timeout: float = 30.0) -> Any:
     """Return the first true value of `predicate`, asked every few milliseconds; fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while True:
@@ -27,7 +27,7 @@ def wait_until(predicate: Callable[[], Any], timeout: float = 10.0) -> Any:
 
 @pytest.fixture(scope="session")
 def eventually() -> Callable[..., Any]:
-    """`eventually(predicate, timeout=10.0)` polls until the predicate is true and returns its value."""
+    """`eventually(predicate, timeout=30.0)` polls until the predicate is true and returns its value."""
     return wait_until
 
 
@@ -84,7 +84,7 @@ def leftovers() -> list[str]:
 def nothing_left(cluster: Cluster) -> Iterator[None]:
     """Fail a test after which a process or a store of the cluster still holds an object."""
     yield
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 15
     while left := leftovers():
         assert time.monotonic() < deadline, "\n".join(left)
         time.sleep(0.02)

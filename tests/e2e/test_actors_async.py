@@ -28,7 +28,9 @@ class Service:
     def __init__(self) -> None:
         self.active = 0
         self.most = 0
+        self.met = 0
         self.events: dict[str, asyncio.Event] = {}
+        self.freed = threading.Event()
 
     async def nap(self, seconds: float) -> int:
         self.active += 1
@@ -37,6 +39,18 @@ class Service:
             await asyncio.sleep(seconds)
         finally:
             self.active -= 1
+        return self.most
+
+    async def meet(self, number: int, seconds: float = 0.0) -> int:
+        """Wait for as many calls at once, then nap; return how many there were at most."""
+        self.met += 1
+        if self.met == number:
+            await self.set("met")
+        self.active += 1
+        self.most = max(self.most, self.active)
+        await self.wait_for("met")
+        await asyncio.sleep(seconds)
+        self.active -= 1
         return self.most
 
     async def thread(self) -> int:
@@ -68,19 +82,29 @@ class Service:
     async def fail(self) -> None:
         raise LookupError("in a coroutine")
 
-    async def items(self, count: int, pause: float = 0.0) -> AsyncIterator[int]:
+    async def items(self, count: int) -> AsyncIterator[int]:
         for number in range(count):
-            await asyncio.sleep(pause)
+            await asyncio.sleep(0)
             yield number
+
+    async def items_between(self) -> AsyncIterator[int]:
+        yield 0
+        await self.wait_for("go on")
+        yield 1
+
+    async def met_items(self, number: int) -> AsyncIterator[int]:
+        yield await self.meet(number)
 
     def plain_items(self, count: int) -> Iterator[int]:
-        for number in range(count):
-            time.sleep(0.03)
-            yield number
+        assert self.freed.wait(30), "nobody called free()"
+        yield from range(count)
 
-    def block(self, seconds: float) -> int:
-        time.sleep(seconds)
+    def block(self) -> int:
+        assert self.freed.wait(30), "nobody called free()"
         return threading.get_ident()
+
+    async def free(self) -> None:
+        self.freed.set()
 
     async def cancelled(self) -> str:
         self.outcome = "started"
@@ -124,27 +148,18 @@ def slowly(seconds: float, value: Any) -> Any:
 
 def test_coroutines_run_side_by_side_on_one_thread() -> None:
     service = Service.remote()
-    begun = time.monotonic()
-    most = kernel.get([service.nap.remote(0.3) for _ in range(50)])
-    assert time.monotonic() - begun < 2.0
-    assert max(most) == 50
+    assert kernel.get([service.meet.remote(50) for _ in range(50)], timeout=30) == [50] * 50
     assert len(set(kernel.get([service.thread.remote() for _ in range(20)]))) == 1
 
 
 def test_limit_lets_the_next_start_as_earlier_ones_end() -> None:
     service = Service.options(max_concurrency=10).remote()
-    begun = time.monotonic()
-    most = kernel.get([service.nap.remote(0.1) for _ in range(50)])
-    took = time.monotonic() - begun
-    assert max(most) == 10
-    assert 0.5 <= took < 2.0
+    assert max(kernel.get([service.meet.remote(10, 0.1) for _ in range(50)], timeout=30)) == 10
 
 
 def test_default_limit_is_a_thousand() -> None:
     service = Service.remote()
-    kernel.get(service.nap.remote(0))
-    most = kernel.get([service.nap.remote(0.5) for _ in range(1200)])
-    assert max(most) == 1000
+    assert max(kernel.get([service.meet.remote(1000, 0.5) for _ in range(1200)], timeout=60)) == 1000
 
 
 def test_calls_wait_for_each_other() -> None:
@@ -152,7 +167,7 @@ def test_calls_wait_for_each_other() -> None:
     waiting = [service.wait_for.remote(name) for name in "abc"]
     for name in "cba":
         service.set.remote(name)
-    assert kernel.get(waiting, timeout=10) == ["a", "b", "c"]
+    assert kernel.get(waiting, timeout=30) == ["a", "b", "c"]
 
 
 def test_coroutines_start_in_the_order_of_the_calls() -> None:
@@ -203,10 +218,9 @@ def test_error_of_a_coroutine_is_the_users_own() -> None:
 def test_plain_methods_do_not_hold_up_coroutines() -> None:
     service = Service.remote()
     loop = kernel.get(service.thread.remote())
-    blocking = service.block.remote(1.0)
-    begun = time.monotonic()
+    blocking = service.block.remote()
     kernel.get([service.nap.remote(0.01) for _ in range(10)])
-    assert time.monotonic() - begun < 0.8
+    kernel.get(service.free.remote(), timeout=20)
     assert kernel.get(blocking) != loop
 
 
@@ -214,15 +228,12 @@ def test_streams_of_async_and_plain_generators() -> None:
     service = Service.remote()
     assert [kernel.get(ref) for ref in service.items.remote(50)] == list(range(50))
     plain = service.plain_items.remote(30)
-    begun = time.monotonic()
-    kernel.get(service.nap.remote(0))
-    assert time.monotonic() - begun < 0.6, "the plain generator does not hold up the loop"
+    kernel.get(service.free.remote(), timeout=20)  # the plain generator, which waits for it, does not hold up the loop
     assert [kernel.get(ref) for ref in plain] == list(range(30))
-    slow = service.items.remote(3, 0.3)
-    begun = time.monotonic()
-    assert kernel.get(next(slow)) == 0
-    assert time.monotonic() - begun < 0.7, "items come while the generator runs"
-    assert [kernel.get(ref) for ref in slow] == [1, 2]
+    between = service.items_between.remote()
+    assert kernel.get(next(between)) == 0, "items come while the generator runs"
+    service.set.remote("go on")
+    assert [kernel.get(ref) for ref in between] == [1]
 
 
 def test_stream_waits_for_its_consumer_and_stops_when_closed(eventually: Callable[..., Any]) -> None:
@@ -254,10 +265,8 @@ def test_stream_waits_for_its_consumer_and_stops_when_closed(eventually: Callabl
 
 def test_two_streams_run_side_by_side() -> None:
     service = Service.remote()
-    begun = time.monotonic()
-    streams = [service.items.remote(5, 0.05) for _ in range(10)]
-    assert [[kernel.get(ref) for ref in stream] for stream in streams] == [list(range(5))] * 10
-    assert time.monotonic() - begun < 1.5
+    streams = [service.met_items.remote(10) for _ in range(10)]
+    assert [[kernel.get(ref) for ref in stream] for stream in streams] == [[10]] * 10
 
 
 def test_running_coroutine_is_cancelled(eventually: Callable[..., Any]) -> None:
@@ -266,7 +275,7 @@ def test_running_coroutine_is_cancelled(eventually: Callable[..., Any]) -> None:
     eventually(lambda: kernel.get(service.last_outcome.remote()) == "started")
     kernel.cancel(ref)
     with pytest.raises(TaskCancelledError, match=r"Service\.cancelled\(\)"):
-        kernel.get(ref, timeout=10)
+        kernel.get(ref, timeout=30)
     assert kernel.get(service.last_outcome.remote()) == "cancelled"
 
 
@@ -277,12 +286,12 @@ def test_waiting_coroutine_never_runs_once_cancelled(eventually: Callable[..., A
     waiting = service.cancelled.remote()
     kernel.cancel(waiting)
     with pytest.raises(TaskCancelledError):
-        kernel.get(waiting, timeout=10)
+        kernel.get(waiting, timeout=30)
     kernel.cancel(first)
     service.set.remote("go")
-    assert kernel.get(second, timeout=10) == "go"
+    assert kernel.get(second, timeout=30) == "go"
     with pytest.raises(TaskCancelledError):
-        kernel.get(first, timeout=10)
+        kernel.get(first, timeout=30)
     assert kernel.get(service.last_outcome.remote()) == ""
 
 
@@ -293,7 +302,7 @@ def test_leaving_lets_the_calls_beside_it_finish(method: str) -> None:
     beside = service.nap.remote(0.3)
     leaving = getattr(service, method).remote()
     with pytest.raises(ActorDiedError, match=rf"Service\.{method}\(\) called exit_actor\(\)"):
-        kernel.get(leaving, timeout=10)
+        kernel.get(leaving, timeout=30)
     assert kernel.get(beside) >= 1
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -327,8 +336,8 @@ def test_crash_fails_every_coroutine_and_restarts() -> None:
     service.crash.remote()
     for nap in naps:
         with pytest.raises(ActorUnavailableError, match="exit code 4"):
-            kernel.get(nap, timeout=10)
-    assert kernel.get(service.nap.remote(0), timeout=10) == 1
+            kernel.get(nap, timeout=30)
+    assert kernel.get(service.nap.remote(0), timeout=30) == 1
 
 
 def test_each_coroutine_knows_its_own_call() -> None:
@@ -368,7 +377,7 @@ def test_constructor_may_block_and_use_the_loop(capfd: pytest.CaptureFixture[str
             await asyncio.sleep(0.1)
             return self.start, self.ticks
 
-    start, ticks = kernel.get(Ticker.remote().read.remote(), timeout=10)
+    start, ticks = kernel.get(Ticker.remote().read.remote(), timeout=30)
     assert start == 10 and ticks >= 2
     assert "blocks its event loop" not in capfd.readouterr().err
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 import kernel
 from kernel.exceptions import GetTimeoutError, OptionError
+from kernel.testing.faults import wait_until
 
 
 @kernel.remote
@@ -113,7 +113,7 @@ class TestResources:
         assert kernel.wait([ref], timeout=0.2) == ([], [ref])
         assert "PENDING_CREATION" in kernel.explain(second) and "CPU" in kernel.explain(ref)
         kernel.kill(first)
-        assert kernel.get(ref, timeout=10)
+        assert kernel.get(ref, timeout=30)
 
     def test_impossible_actor_waits_and_says_why(self) -> None:
         impossible = Holder.options(resources={"quantum": 1}, name="hopeful").remote()
@@ -122,7 +122,7 @@ class TestResources:
             kernel.get(ref, timeout=0.3)
         assert "quantum" in kernel.explain(impossible) and "Holder 'hopeful'" in kernel.explain(impossible)
         kernel.set_resource("quantum", 2)
-        assert kernel.get(ref, timeout=10)
+        assert kernel.get(ref, timeout=30)
         kernel.set_resource("quantum", 0)
 
     def test_killed_actor_waits_no_more(self) -> None:
@@ -130,11 +130,11 @@ class TestResources:
         ref = waiting.pid.remote()
         kernel.kill(waiting)
         with pytest.raises(kernel.exceptions.ActorDiedError, match="killed"):
-            kernel.get(ref, timeout=5)
+            kernel.get(ref, timeout=20)
 
     def test_blocked_actor_gives_its_cpu_back_meanwhile(self, eventually: Callable[..., Any]) -> None:
         holder = Holder.options(num_cpus=2).remote()
-        assert kernel.get(holder.wait_for.remote([two.remote()]), timeout=10) == 2
+        assert kernel.get(holder.wait_for.remote([two.remote()]), timeout=30) == 2
         eventually(lambda: free("CPU") == 0)  # the result is here before the node has heard of the end of the wait
 
     def test_blocked_constructor_gives_its_cpu_back_meanwhile(self) -> None:
@@ -146,13 +146,13 @@ class TestResources:
             def read(self) -> int:
                 return self.value
 
-        assert kernel.get(Early.remote().read.remote(), timeout=10) == 2
+        assert kernel.get(Early.remote().read.remote(), timeout=30) == 2
 
     def test_restarted_actor_takes_its_resources_again(self) -> None:
         holder = Holder.options(num_cpus=2, max_restarts=1).remote()
         first = kernel.get(holder.pid.remote())
         kernel.kill(holder, no_restart=False)
-        assert kernel.get(holder.pid.remote(), timeout=10) != first
+        assert kernel.get(holder.pid.remote(), timeout=30) != first
         assert kernel.get(holder.assigned.remote()) == {"CPU": 2.0}
         assert free("CPU") == 0
 
@@ -197,20 +197,21 @@ class TestResources:
         ref = Holder.options(num_gpus=2, num_cpus=0).remote().pid.remote()
         assert kernel.wait([ref], timeout=0.2)[0] == []
         kernel.kill(holder)
-        assert kernel.get(ref, timeout=10)
+        assert kernel.get(ref, timeout=30)
 
-    def test_blocked_actor_keeps_its_gpus(self, eventually: Callable[..., Any]) -> None:
+    def test_blocked_actor_keeps_its_gpus(self, eventually: Callable[..., Any], tmp_path: Path) -> None:
         holder = Holder.options(num_gpus=4, num_cpus=2).remote()
         kernel.get(holder.pid.remote())
-        waiting = holder.wait_for.remote([slowly.remote(0.5)])
+        waiting = holder.wait_for.remote([wait_for_file.remote(tmp_path / "asked")])
         eventually(lambda: free("CPU") == 1)
         assert free("GPU") == 0
-        kernel.get(waiting, timeout=10)
+        (tmp_path / "asked").touch()
+        kernel.get(waiting, timeout=30)
 
 
 @kernel.remote
-def slowly(seconds: float) -> None:
-    time.sleep(seconds)
+def wait_for_file(path: Path) -> None:
+    wait_until(path.exists, 30, f"the making of {path}")
 
 
 # -- environments ------------------------------------------------------------------------------------------------------
@@ -252,4 +253,4 @@ class TestEnvironments:
         actor = Environment.remote()
         assert kernel.get(actor.read.remote()) == "again"
         kernel.kill(actor, no_restart=False)
-        assert kernel.get(actor.read.remote(), timeout=10) == "again"
+        assert kernel.get(actor.read.remote(), timeout=30) == "again"

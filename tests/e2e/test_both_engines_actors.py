@@ -646,3 +646,7 @@ def test_the_rows_of_actors_say_what_they_are():
         kernel.get(counter.add.remote())
     (row,) = [row for row in kernel.actors() if row["name"] == "listed"]
     assert row["state"] == "DEAD" and "kill" in row["cause"]
+    other = Counter.options(name="living").remote()
+    assert kernel.get(other.add.remote()) == 1
+    names = [row["name"] for row in kernel.actors(dead=False)]
+    assert "living" in names and "listed" not in names

@@ -256,6 +256,8 @@ def test_references_are_hashable_and_equal():
 
 def test_future_of_a_reference():
     assert identity.remote(3).future().result(timeout=30) == 3
+    for ref in (identity.remote(3), refuse.remote(1)):
+        assert ref.future(read=False).result(timeout=30) is None and ref.is_ready()
     with pytest.raises(Refused):
         refuse.remote(1).future().result(timeout=30)
 
@@ -470,12 +472,12 @@ def test_what_a_future_calls_may_wait_for_other_values():
     found = queue.SimpleQueue()
 
     def go_on(future):
-        kernel.get(second.open.remote(future.result()), timeout=10)
-        found.put(kernel.get(second.passed.remote(), timeout=10))
+        kernel.get(second.open.remote(future.result()), timeout=30)
+        found.put(kernel.get(second.passed.remote(), timeout=30))
 
     first.passed.remote().future().add_done_callback(go_on)
-    kernel.get(first.open.remote("through"), timeout=10)
-    assert found.get(timeout=10) == "through"
+    kernel.get(first.open.remote("through"), timeout=30)
+    assert found.get(timeout=30) == "through"
 
 
 def test_an_infeasible_task_is_explained_when_time_runs_out():
@@ -742,6 +744,41 @@ def test_modules_that_travel(tmp_path):
         return travelling_of_both_engines.VALUE
 
     assert kernel.get(look.remote()) == 8
+
+
+def test_an_environment_is_packed_known_and_not_inherited(tmp_path):
+    import os
+    import shutil
+
+    folder = tmp_path / "packed"
+    folder.mkdir()
+    (folder / "data.txt").write_text("contents")
+    packed = kernel.pack_runtime_env({"working_dir": str(folder), "env_vars": {"FLAVOUR": "plum"}})
+    shutil.rmtree(folder)
+
+    @kernel.remote
+    def look():
+        here = os.path.exists("data.txt"), os.environ.get("FLAVOUR")
+        return *here, kernel.get_runtime_context().runtime_env
+
+    @kernel.remote(runtime_env=packed)
+    def outer():
+        return kernel.get([look.remote(), look.options(runtime_env={"inherit": False}).remote()])
+
+    assert kernel.get_runtime_context().runtime_env == {}
+    inherited, alone = kernel.get(outer.remote())
+    assert inherited == (True, "plum", packed)
+    assert alone[2] == {}
+
+
+def test_references_that_a_program_pickles_are_kept_by_who_collects_them():
+    import pickle
+
+    ref = kernel.put([1, 2])
+    with kernel.collect_references() as references:
+        data = pickle.dumps({"inside": ref})
+    assert references == [ref]
+    assert kernel.get(pickle.loads(data)["inside"]) == [1, 2]
 
 
 def test_an_unknown_field_of_an_environment():

@@ -131,7 +131,7 @@ def test_an_asynchronous_one():
     waiting = [meeting.wait.remote() for _ in range(10)]
     assert kernel.wait(waiting, timeout=0.2)[0] == []
     meeting.come.remote()
-    assert kernel.get(waiting, timeout=5) == ["met"] * 10
+    assert kernel.get(waiting, timeout=20) == ["met"] * 10
 
 
 def test_one_with_threads():
@@ -141,11 +141,11 @@ def test_one_with_threads():
             self.barrier = threading.Barrier(4)
 
         def meet(self):
-            self.barrier.wait(10)
+            self.barrier.wait(30)
             return True
 
     barrier = Barrier.remote()
-    assert kernel.get([barrier.meet.remote() for _ in range(4)], timeout=10) == [True] * 4
+    assert kernel.get([barrier.meet.remote() for _ in range(4)], timeout=30) == [True] * 4
 
 
 def test_a_method_that_is_a_generator():
@@ -214,9 +214,9 @@ def test_what_a_dead_actor_has_put_is_lost_and_the_error_says_so():
     with pytest.raises(exceptions.ActorDiedError):
         kernel.get(keeper.read.remote())
     with pytest.raises((exceptions.OwnerDiedError, exceptions.ObjectLostError), match="owner|owned"):
-        kernel.get(total.options(**C).remote(ref), timeout=10)
+        kernel.get(total.options(**C).remote(ref), timeout=30)
     with pytest.raises((exceptions.OwnerDiedError, exceptions.ObjectLostError), match="owner|owned"):
-        kernel.get(ref, timeout=10)
+        kernel.get(ref, timeout=30)
 
 
 def test_kill_ends_it_wherever_the_caller_is():
@@ -229,7 +229,7 @@ def test_kill_ends_it_wherever_the_caller_is():
 
     kernel.get(end.remote(counter))
     with pytest.raises(exceptions.ActorDiedError, match="killed by kernel.kill"):
-        kernel.get(counter.add.remote(), timeout=5)
+        kernel.get(counter.add.remote(), timeout=20)
 
 
 def test_a_call_is_cancelled():
@@ -246,8 +246,8 @@ def test_a_call_is_cancelled():
     assert kernel.wait([ref], timeout=0.3)[0] == []
     kernel.cancel(ref)
     with pytest.raises(exceptions.TaskCancelledError):
-        kernel.get(ref, timeout=5)
-    assert kernel.get(sleeper.add.remote(), timeout=5) == 1
+        kernel.get(ref, timeout=20)
+    assert kernel.get(sleeper.add.remote(), timeout=20) == 1
 
 
 def test_it_ends_with_its_last_handle(eventually):

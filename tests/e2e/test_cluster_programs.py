@@ -205,7 +205,7 @@ def test_a_driver_that_ends_frees_everything_on_all_nodes(cluster, eventually, e
     other.communicate("\n", timeout=20)
     eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
     detached = kernel.get_actor(f"stays-{other.pid}", namespace="shared")
-    assert kernel.get(detached.add.remote(), timeout=10) == (2, stays)
+    assert kernel.get(detached.add.remote(), timeout=30) == (2, stays)
     assert len(ask("memory")["stored"]) == 1  # what the detached actor has put
     kernel.kill(detached)
     del detached

@@ -11,6 +11,7 @@ import pytest
 
 import kernel
 from kernel import exceptions
+from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("cluster", "nothing_left")
 
@@ -52,13 +53,14 @@ def test_tasks_run_where_their_resources_are(cluster):
     assert kernel.get([where.options(**one).remote() for one in (A, B, C, B)]) == [here, b, c, b]
 
 
-def test_more_tasks_than_one_node_has_room_for_run_on_all(cluster):
+def test_more_tasks_than_one_node_has_room_for_run_on_all(cluster, tmp_path):
     @kernel.remote
-    def meet():
-        time.sleep(0.3)
+    def meet(number):
+        (tmp_path / str(number)).touch()
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 6, 30, "the meeting of all six")
         return node()
 
-    assert len(set(kernel.get([meet.remote() for _ in range(6)]))) == 3
+    assert len(set(kernel.get([meet.remote(number) for number in range(6)]))) == 3
 
 
 def test_many_small_tasks(cluster):
@@ -149,7 +151,7 @@ def test_a_generator_that_is_left_early_stops():
     stream = endless.remote()
     assert [kernel.get(next(stream)) for _ in range(3)] == [0, 1, 2]
     del stream
-    assert kernel.get(where.options(num_cpus=2, resources={"b": 1}).remote(), timeout=10)
+    assert kernel.get(where.options(num_cpus=2, resources={"b": 1}).remote(), timeout=30)
 
 
 def test_a_dynamic_number_of_results():
@@ -208,7 +210,7 @@ def test_cancel_reaches_another_node():
     assert kernel.wait([ref], timeout=0.3) == ([], [ref])
     kernel.cancel(ref)
     with pytest.raises(exceptions.TaskCancelledError):
-        kernel.get(ref, timeout=5)
+        kernel.get(ref, timeout=20)
 
 
 def test_cancel_by_force_ends_the_worker_there():
@@ -224,7 +226,7 @@ def test_cancel_by_force_ends_the_worker_there():
     kernel.wait([ref], timeout=0.5)
     kernel.cancel(ref, force=True)
     with pytest.raises((exceptions.TaskCancelledError, exceptions.WorkerDiedError)):
-        kernel.get(ref, timeout=5)
+        kernel.get(ref, timeout=20)
 
 
 def test_wait_returns_what_is_ready_wherever_it_is():
@@ -233,9 +235,14 @@ def test_wait_returns_what_is_ready_wherever_it_is():
     kernel.cancel(slow)
 
 
-def test_get_runs_out_of_time_and_says_where_the_task_is(cluster):
-    ref = sleep.options(**B).remote(30)
-    kernel.wait([ref], timeout=0.3)
+def test_get_runs_out_of_time_and_says_where_the_task_is(cluster, tmp_path):
+    @kernel.remote(**B)
+    def sleep():
+        (tmp_path / "begun").touch()
+        time.sleep(30)
+
+    ref = sleep.remote()
+    wait_until((tmp_path / "begun").exists, 30, "the begin of the task")
     with pytest.raises(exceptions.GetTimeoutError, match=rf"sleep\(\) is running.*node {cluster.nodes[1].id[:8]}"):
         kernel.get(ref, timeout=0.2)
     kernel.cancel(ref)

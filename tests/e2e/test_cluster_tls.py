@@ -35,5 +35,5 @@ def test_nodes_work_together_in_tls_and_refuse_who_speaks_none(tmp_path: Path) -
         for wrong, said in ((None, "speaks TLS only"), ("stranger", "of another authority")):
             with pytest.raises(Exception, match=said):
                 cluster.add_node(tls=wrong and TlsFiles.of_directory(str(tmp_path / wrong)))
-        wait_until(lambda: "a peer speaks no TLS" in cluster.head.log(), 10, "the refusal in the log")
-        wait_until(lambda: "refuses the certificate of this node" in cluster.head.log(), 10, "the refusal in the log")
+        wait_until(lambda: "a peer speaks no TLS" in cluster.head.log(), 30, "the refusal in the log")
+        wait_until(lambda: "refuses the certificate of this node" in cluster.head.log(), 30, "the refusal in the log")

@@ -51,4 +51,4 @@ def test_nothing_happens_when_the_clock_jumps() -> None:
             cluster.kill_head()
             assert kernel.get(nap.remote(0.0), timeout=20) < 5
             wait_until(lambda: [row["Alive"] for row in kernel.nodes()] == [True, True], 20, "both nodes")
-    assert abs(time.time() - real()) < 1
+    assert abs(time.time() - real()) < 5

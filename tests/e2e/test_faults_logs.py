@@ -64,17 +64,21 @@ def test_hello_world_prints_nothing_of_ours(init: str, more: str) -> None:
         assert run(root, mark, init, more) == ("", "")
 
 
+def ours_in(directory: str) -> set[str]:
+    """Return what has our name: other tests of this moment have theirs in a directory of the whole run."""
+    return {name for name in os.listdir(directory) if "kernel" in name.lower()}
+
+
 def test_nothing_is_written_elsewhere() -> None:
     """Below KERNEL_TMPDIR while the session lives; only what was found of plugins is kept, in the user's cache."""
     with temporary_root() as root, no_leaks(root) as mark:
         home = os.path.join(root, "home")
         os.mkdir(home)
-        others = set(os.listdir("/dev/shm")), {name for name in os.listdir("/tmp") if "kernel" in name.lower()}
+        others = ours_in("/dev/shm"), ours_in("/tmp")
         run(root, mark, HOME=home, XDG_CACHE_HOME=home, TMPDIR=home)
         assert os.listdir(home) in ([], ["python-entrypoints"])
         shutil.rmtree(home)
-        now = set(os.listdir("/dev/shm")), {name for name in os.listdir("/tmp") if "kernel" in name.lower()}
-        assert now == others
+        assert (ours_in("/dev/shm"), ours_in("/tmp")) == others
 
 
 def test_workers_that_print_a_lot_stay_within_the_cap(tmp_path: Path) -> None:
@@ -210,7 +214,7 @@ def test_a_flood_of_output_keeps_the_session_responsive_and_the_agent_small() ->
         slowest = 0.0
         while not kernel.wait([ref], timeout=0)[0]:
             begun = time.monotonic()
-            assert kernel.get(whisper.remote(), timeout=10) == 1
+            assert kernel.get(whisper.remote(), timeout=30) == 1
             slowest = max(slowest, time.monotonic() - begun)
         assert kernel.get(ref) == 96
         assert slowest < 2
@@ -237,9 +241,8 @@ def test_a_driver_that_does_not_read_does_not_fill_the_agents_memory() -> None:
                     print(line)
                 open("done", "w").close()
 
-            ref = shout.remote()
             print("ready", flush=True)
-            kernel.get(ref)
+            kernel.get(shout.remote())
         """
         environment = {**os.environ, "KERNEL_TMPDIR": root, MARK: mark, "PYTHONPATH": os.pathsep.join(sys.path)}
         driver = subprocess.Popen(
@@ -249,7 +252,7 @@ def test_a_driver_that_does_not_read_does_not_fill_the_agents_memory() -> None:
         assert driver.stdout is not None
         assert driver.stdout.readline() == b"ready\n"
         agent = agents_of(driver.pid)[0]
-        wait_until(lambda: os.path.exists(os.path.join(root, "begun")), 10, "the begin of the shouting")
+        wait_until(lambda: os.path.exists(os.path.join(root, "begun")), 30, "the begin of the shouting")
         with paused(driver.pid):
             wait_until(lambda: os.path.exists(os.path.join(root, "done")), 30, "the end of the shouting")
             assert resident_bytes(agent) < 120 << 20
@@ -270,4 +273,4 @@ def test_a_thousand_short_workers_leave_few_files() -> None:
         assert kernel.get([once.remote(n) for n in range(60)], timeout=60) == list(range(60))
         assert len(os.listdir(os.path.join(session.directory, "logs"))) <= 4
         sockets = os.path.join(session.directory, "sockets")
-        wait_until(lambda: len(os.listdir(sockets)) <= 4, 10, "the end of worn out workers' sockets")
+        wait_until(lambda: len(os.listdir(sockets)) <= 4, 30, "the end of worn out workers' sockets")

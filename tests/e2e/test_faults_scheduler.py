@@ -77,7 +77,7 @@ def test_the_session_ends_and_says_why(task, cause: str) -> None:  # type: ignor
             rf"^the session has ended.*: scheduler plugin 'fragile' raised RuntimeError: {cause}; call kernel.shutdown"
         )
         with pytest.raises(SessionEndedError, match=text):
-            kernel.get(ref, timeout=10)
+            kernel.get(ref, timeout=30)
         for use in (lambda: kernel.get(ref), kernel.nodes, lambda: kernel.remote(task).remote()):
             with pytest.raises(SessionEndedError, match=text):
                 use()

@@ -19,7 +19,7 @@ from kernel.testing.session import RunningSession, kernel_session, running_sessi
 
 def new_worker(agent: int, known: set[int]) -> int:
     """Stop a worker as soon as it is there, most likely before it has joined, and return it."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         for pid in set(workers_of(agent)) - known:
             os.kill(pid, signal.SIGSTOP)

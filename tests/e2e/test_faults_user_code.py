@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import fcntl
 import multiprocessing
 import os
 import subprocess
@@ -74,7 +75,7 @@ def test_a_forked_child_that_returns_from_the_task_ends_quietly(session: Running
 
     who, child = kernel.get(fork.remote(), timeout=20)
     assert who == "parent"
-    wait_until(lambda: not os.path.exists(f"/proc/{child}") or is_zombie(child), 5, "the child's end")
+    wait_until(lambda: not os.path.exists(f"/proc/{child}") or is_zombie(child), 20, "the child's end")
     check_health()
 
 
@@ -116,10 +117,8 @@ def test_a_child_that_lives_on_does_not_keep_a_dead_worker_alive(session: Runnin
             os._exit(0)
         os._exit(7)
 
-    begun = time.monotonic()
     with pytest.raises(WorkerDiedError, match="exit code 7"):
-        kernel.get(fork_and_die.remote(), timeout=20)
-    assert time.monotonic() - begun < 5
+        kernel.get(fork_and_die.remote(), timeout=20)  # long before the child ends
     check_health()
 
 
@@ -286,10 +285,13 @@ def test_a_crash_in_a_constructor_is_named(session: RunningSession) -> None:
 # -- the interpreter held for long ---------------------------------------------------------------------------------
 
 
-def test_a_worker_in_a_long_call_into_c_holds_up_nobody_else(session: RunningSession) -> None:
+def test_a_worker_in_a_long_call_into_c_holds_up_nobody_else(session: RunningSession, tmp_path: Path) -> None:
+    path = tmp_path / "locked"
+
     @kernel.remote
-    def hold(seconds: int) -> str:
-        ctypes.PyDLL(None).sleep(seconds)  # keeps the interpreter's lock
+    def hold() -> str:
+        with open(path) as file:
+            ctypes.PyDLL(None).flock(file.fileno(), fcntl.LOCK_EX)  # keeps the interpreter's lock meanwhile
         return "awake"
 
     @kernel.remote
@@ -301,11 +303,11 @@ def test_a_worker_in_a_long_call_into_c_holds_up_nobody_else(session: RunningSes
             ctypes.PyDLL(None).sleep(2)
             return "awake"
 
-    asleep = hold.remote(2)
-    assert kernel.wait([asleep], timeout=0.3)[0] == []
-    begun = time.monotonic()
-    assert kernel.get([double.remote(i) for i in range(20)], timeout=20) == [2 * i for i in range(20)]
-    assert time.monotonic() - begun < 1.5, "tasks ran while the other worker was away"
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        asleep = hold.remote()
+        assert kernel.wait([asleep], timeout=0.3)[0] == []
+        assert kernel.get([double.remote(i) for i in range(20)], timeout=20) == [2 * i for i in range(20)]
     assert kernel.get(asleep, timeout=20) == "awake"
 
     owner = Owner.remote()

@@ -43,7 +43,7 @@ def restart(cluster: Cluster) -> Any:
             except AssertionError:
                 return False
 
-        wait_until(another, 10, "another head")
+        wait_until(another, 30, "another head")
         return cluster.head_process()
 
     return restart
@@ -79,7 +79,7 @@ def test_actors_and_tasks_go_on_and_nothing_runs_twice(restart: Any, tmp_path: P
     counter = Counter.remote()
     before, pid = kernel.get(counter.up.remote(), timeout=20)
     running = note.remote(str(tmp_path / "notes"), 1.5)
-    wait_until((tmp_path / "notes").exists, 10, "the task to begin")
+    wait_until((tmp_path / "notes").exists, 30, "the task to begin")
     restart()
     assert kernel.get(counter.up.remote(), timeout=20) == (before + 1, pid)
     assert kernel.get(running, timeout=20) == str(tmp_path / "notes")
@@ -108,7 +108,7 @@ def test_names_and_detached_actors_are_there(restart: Any) -> None:
     with pytest.raises(ValueError, match="stays"):
         Counter.options(name="stays").remote()
     kernel.kill(again)
-    wait_until(lambda: not any(row["name"] == "stays" for row in kernel.list_named_actors(True)), 10, "its end")
+    wait_until(lambda: not any(row["name"] == "stays" for row in kernel.list_named_actors(True)), 30, "its end")
 
 
 def test_an_actor_restarts_under_the_next_head(restart: Any) -> None:

@@ -105,7 +105,7 @@ def test_a_task_that_rests_says_so_and_can_be_cancelled(fresh_session, tmp_path,
     eventually(lambda: "memory ran out, and is run again in" in kernel.explain(ref), timeout=20)
     kernel.cancel(ref)
     with pytest.raises(exceptions.TaskCancelledError):
-        kernel.get(ref, timeout=10)
+        kernel.get(ref, timeout=30)
 
 
 def test_an_actor_beyond_its_quota_is_ended(fresh_session) -> None:
@@ -222,7 +222,7 @@ def test_arguments_of_a_cancelled_call_count_no_more(fresh_session, tmp_path) ->
     assert budget.waiting > 50_000
     kernel.cancel(ref)
     with pytest.raises(exceptions.TaskCancelledError):
-        kernel.get(ref, timeout=10)
+        kernel.get(ref, timeout=30)
     assert budget.waiting == 0
     (tmp_path / "go").touch()
 
@@ -248,7 +248,7 @@ def test_own_weak_objects_make_room(fresh_session) -> None:
     weak = kernel.put(b"x" * MIB, weak=True)
     kept = kernel.put(b"y" * (MIB + MIB // 2))
     with pytest.raises(exceptions.ObjectLostError, match="was a weak object and was dropped, because the process that"):
-        kernel.get(weak, timeout=10)
+        kernel.get(weak, timeout=30)
     assert len(kernel.get(kept)) == MIB + MIB // 2
 
 

@@ -79,7 +79,7 @@ def test_a_session_outlives_its_redis(server: RedisServer) -> None:
             return 2 * number
 
         assert kernel.get(double.remote(21), timeout=20) == 42
-    wait_until(lambda: not Path(session.directory).exists(), 5, "the end of the session's directory")
+    wait_until(lambda: not Path(session.directory).exists(), 20, "the end of the session's directory")
     server.start()
 
 

@@ -18,6 +18,7 @@ import pytest
 
 import kernel
 from kernel import exceptions
+from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -245,7 +246,7 @@ def test_wait_keeps_the_order_in_both_lists():
     slow = [nap.remote(3.0 + i / 100, i) for i in range(1)]
     quick = [identity.remote(i) for i in range(4)]
     mixed = [quick[3], slow[0], quick[1], quick[0], quick[2]]
-    ready, others = kernel.wait(mixed, num_returns=4, timeout=10)
+    ready, others = kernel.wait(mixed, num_returns=4, timeout=30)
     assert ready == [quick[3], quick[1], quick[0], quick[2]]
     assert others == slow
     kernel.cancel(slow[0])
@@ -256,10 +257,13 @@ def test_wait_with_a_timeout_returns_what_there_is():
     ready = kernel.put(1)
     begun = time.monotonic()
     assert kernel.wait([slow, ready], num_returns=2, timeout=0.2) == ([ready], [slow])
-    assert 0.15 < time.monotonic() - begun < 2
-    begun = time.monotonic()
-    assert kernel.wait([slow], timeout=0) == ([], [slow])
-    assert time.monotonic() - begun < 0.1
+    assert 0.15 < time.monotonic() - begun < 10
+    times = []
+    for _ in range(5):
+        begun = time.monotonic()
+        assert kernel.wait([slow], timeout=0) == ([], [slow])
+        times.append(time.monotonic() - begun)
+    assert min(times) < 0.1, times  # the best counts: this machine may be busy
     kernel.cancel(slow)
 
 
@@ -280,13 +284,13 @@ def test_wait_counts_failures_as_ready():
         raise ValueError
 
     ref = failing.remote()
-    assert kernel.wait([ref], timeout=10) == ([ref], [])
+    assert kernel.wait([ref], timeout=30) == ([ref], [])
 
 
 @pytest.mark.parametrize("fetch", [True, False])
 def test_wait_for_large_values(fetch):
     ref = identity.remote(numpy.zeros(1 << 18))
-    assert kernel.wait([ref], fetch_local=fetch, timeout=10) == ([ref], [])
+    assert kernel.wait([ref], fetch_local=fetch, timeout=30) == ([ref], [])
     assert kernel.get(ref).size == 1 << 18
 
 
@@ -321,8 +325,8 @@ def test_many_threads_wait_for_the_same_and_for_different_values():
 
 @pytest.mark.parametrize("value", ["small", "x" * 500_000], ids=["inline", "stored"])
 def test_futures(value):
-    assert identity.remote(value).future().result(timeout=10) == value
-    assert kernel.put(value).future().result(timeout=10) == value
+    assert identity.remote(value).future().result(timeout=30) == value
+    assert kernel.put(value).future().result(timeout=30) == value
 
 
 def test_futures_carry_errors():
@@ -330,7 +334,7 @@ def test_futures_carry_errors():
     def failing():
         raise KeyError("k")
 
-    assert isinstance(failing.remote().future().exception(timeout=10), KeyError)
+    assert isinstance(failing.remote().future().exception(timeout=30), KeyError)
 
 
 @pytest.mark.parametrize("value", ["small", "x" * 500_000], ids=["inline", "stored"])
@@ -375,17 +379,23 @@ def test_a_weak_put_can_be_read_while_it_is_there():
     assert kernel.get(kernel.put(numpy.zeros(1 << 18), weak=True)).size == 1 << 18
 
 
-def test_a_slow_get_says_what_it_waits_for():
+def test_a_slow_get_says_what_it_waits_for(tmp_path, monkeypatch):
     """The warning after some seconds, with the patience made short."""
-    import kernel.runtime.object_values as object_values
 
-    slow = nap.remote(1.0)
+    @kernel.remote
+    def slow():
+        (tmp_path / "begun").touch()
+        wait_until((tmp_path / "said").exists, 30, "the warning")
+
+    def warn(pending):
+        said.append(inspection.explain_entry(pending[0]))
+        (tmp_path / "said").touch()
+
     said = []
-    runtime = kernel.api.session.ensure_session()
-    warn, object_values.PATIENCE_SECONDS = runtime.inspection.warn_waiting, 0.2
-    try:
-        runtime.inspection.warn_waiting = lambda pending: said.append(runtime.inspection.explain_entry(pending[0]))
-        kernel.get(slow)
-    finally:
-        runtime.inspection.warn_waiting, object_values.PATIENCE_SECONDS = warn, 5.0
-    assert "nap() is running on worker" in said[0]
+    inspection = kernel.api.session.ensure_session().inspection
+    monkeypatch.setattr("kernel.runtime.object_values.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(inspection, "warn_waiting", warn)
+    ref = slow.remote()
+    wait_until((tmp_path / "begun").exists, 30, "the begin")
+    kernel.get(ref)
+    assert "slow() is running on worker" in said[0]

@@ -233,7 +233,7 @@ def test_a_group_travels_and_is_found_by_name(make: Any) -> None:
     @kernel.remote(num_cpus=0)
     def look(given: kernel.PlacementGroup, ready: Any) -> Any:
         found = kernel.get_placement_group("named")
-        return found == given == ready, found.bundle_specs, given.wait(5)
+        return found == given == ready, found.bundle_specs, given.wait(20)
 
     expected = (True, [{"CPU": 1.0}, {"CPU": 0.5}], True)
     assert kernel.get(look.remote(group, group.ready()), timeout=SECONDS) == expected

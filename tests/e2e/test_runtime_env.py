@@ -194,6 +194,50 @@ def test_actors_have_environments_too():
     assert kernel.get(Actor.remote().look.remote()) == ("yes", "yes")
 
 
+# -- packed beforehand, and not inherited ------------------------------------------------------------------------------
+
+
+@kernel.remote
+def own_environment():
+    return kernel.get_runtime_context().runtime_env
+
+
+def test_a_packed_environment_means_the_same_when_its_files_are_gone(project):
+    given = {"working_dir": str(project), "py_modules": [str(project / "env_package")], "env_vars": {"KT_P": "1"}}
+    packed = kernel.pack_runtime_env(given)
+    assert packed == kernel.pack_runtime_env(given) == kernel.pack_runtime_env(packed)
+    shutil.rmtree(project)
+    assert kernel.get(read.options(runtime_env=packed).remote("data/words.txt")) == "hello"
+    assert kernel.get(imported.options(runtime_env=packed).remote("env_package")) == "package"
+    assert kernel.get(own_environment.options(runtime_env=packed).remote()) == packed
+
+
+def test_changed_files_are_another_environment(project):
+    before = kernel.pack_runtime_env({"working_dir": str(project)})
+    (project / "data" / "words.txt").write_text("bye")
+    assert kernel.pack_runtime_env({"working_dir": str(project)}) != before
+
+
+def test_code_knows_the_environment_that_it_runs_in(fresh_session, project):
+    fresh_session()
+    assert kernel.get_runtime_context().runtime_env == {}
+    assert kernel.get(own_environment.remote()) == {}
+    kernel.shutdown()
+    fresh_session(runtime_env={"env_vars": {"KT_ONE": "1"}, "working_dir": str(project)})
+    program = kernel.pack_runtime_env({"env_vars": {"KT_ONE": "1"}, "working_dir": str(project)})
+    assert kernel.get_runtime_context().runtime_env == program
+    assert kernel.get(own_environment.remote()) == program
+    inner = own_environment.options(runtime_env={"env_vars": {"KT_TWO": "2"}})
+    assert kernel.get(inner.remote()) == {**program, "env_vars": {"KT_ONE": "1", "KT_TWO": "2"}}
+
+
+def test_an_environment_may_have_nothing_of_the_one_around(fresh_session):
+    fresh_session(runtime_env={"env_vars": {"KT_ONE": "1", "KT_TWO": "2"}})
+    alone = variable.options(runtime_env={"env_vars": {"KT_TWO": "two"}, "inherit": False})
+    assert kernel.get([alone.remote("KT_ONE"), alone.remote("KT_TWO")]) == [None, "two"]
+    assert kernel.get(own_environment.options(runtime_env={"inherit": False}).remote()) == {}
+
+
 def test_workers_see_the_programs_modules_and_directory(tmp_path):
     (tmp_path / "beside.py").write_text("VALUE = 'beside'\n")
     script = tmp_path / "main.py"
@@ -239,6 +283,8 @@ def test_workers_see_the_programs_modules_and_directory(tmp_path):
         ({"py_modules": "/tmp"}, r"\['py_modules'\] must be a list"),
         ({"py_modules": [5]}, r"\['py_modules'\]"),
         ({"excludes": "data"}, r"\['excludes'\] must be a list"),
+        ({"inherit": "no"}, r"\['inherit'\] must be True or False, not 'no'"),
+        ({"working_dir": "package:0123"}, "names 'package:0123', which this session does not have; give the directory"),
     ],
 )
 def test_bad_environments_are_refused_in_words(environment, text):
@@ -259,7 +305,7 @@ def test_a_package_that_is_gone_from_a_node_is_fetched_again(fresh_session, proj
     pid_of_worker = kernel.remote(runtime_env={"working_dir": str(project)})(os.getpid)
     os.kill(kernel.get(pid_of_worker.remote()), signal.SIGKILL)
     shutil.rmtree(os.path.join(info["session_dir"], "packages"))
-    assert kernel.get(pid_of_worker.remote(), timeout=10)
+    assert kernel.get(pid_of_worker.remote(), timeout=30)
 
 
 def test_a_package_that_is_gone_is_an_error_each_time(fresh_session, project):
@@ -270,4 +316,4 @@ def test_a_package_that_is_gone_is_an_error_each_time(fresh_session, project):
         shutil.rmtree(os.path.join(info["session_dir"], folder))
     for _ in range(2):
         with pytest.raises(exceptions.RuntimeEnvError, match="is not on this node, and the head has it no more"):
-            kernel.get(pid_of_worker.remote(), timeout=10)
+            kernel.get(pid_of_worker.remote(), timeout=30)

@@ -56,9 +56,9 @@ class Healthy:
 
     def check(self) -> None:
         self.calls += 1
-        assert kernel.get(self.counter.add.remote(), timeout=10) == self.calls
-        assert kernel.get([double.remote(i) for i in range(20)], timeout=10) == [2 * i for i in range(20)]
-        assert kernel.get(kernel.put(np.ones(50_000)), timeout=10).sum() == 50_000
+        assert kernel.get(self.counter.add.remote(), timeout=30) == self.calls
+        assert kernel.get([double.remote(i) for i in range(20)], timeout=30) == [2 * i for i in range(20)]
+        assert kernel.get(kernel.put(np.ones(50_000)), timeout=30).sum() == 50_000
         assert self.session.agent == self.agent, "the agent lives"
 
     def targets(self) -> list[str]:
@@ -140,7 +140,7 @@ def test_strangers_are_refused_everywhere(healthy: Healthy, kind: str) -> None:
             begun = time.monotonic()
             send(sock, STRANGERS[kind](greeting))
             assert read_to_end(sock) == b"", "nothing is said to a stranger"
-            assert time.monotonic() - begun < 2
+            assert time.monotonic() - begun < HANDSHAKE_SECONDS - 1, "and that at once"
     healthy.check()
 
 
@@ -150,7 +150,7 @@ def test_a_refusal_is_one_line_in_the_log(healthy: Healthy) -> None:
     with connected(agent) as sock:
         send(sock, wrong_token(sock.recv(4096)))
         read_to_end(sock)
-    wait_until(lambda: healthy.session.log().count("\n") > before, 5, "a line in the agent's log")
+    wait_until(lambda: healthy.session.log().count("\n") > before, 20, "a line in the agent's log")
     line = healthy.session.log().splitlines()[before:]
     assert len(line) == 1 and "refused" in line[0] and "wrong session token" in line[0]
 
@@ -160,7 +160,7 @@ def test_half_open_connections_are_dropped(healthy: Healthy) -> None:
     for path in healthy.targets():
         for sockets in (silent, partial):
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            sock.settimeout(HANDSHAKE_SECONDS + 3)
+            sock.settimeout(4 * HANDSHAKE_SECONDS)
             sock.connect(path)
             sockets.append(sock)
     for sock in partial:
@@ -170,7 +170,7 @@ def test_half_open_connections_are_dropped(healthy: Healthy) -> None:
     for sock in [*silent, *partial]:
         assert len(read_to_end(sock)) == 24
         sock.close()
-    assert HANDSHAKE_SECONDS - 1 < time.monotonic() - begun < HANDSHAKE_SECONDS + 2
+    assert HANDSHAKE_SECONDS - 1 < time.monotonic() - begun < 3 * HANDSHAKE_SECONDS
     healthy.check()
 
 
@@ -179,13 +179,13 @@ def test_a_flood_of_silent_connections_keeps_nobody_out(healthy: Healthy) -> Non
     crowd = []
     for _ in range(400):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.settimeout(2)
+        sock.settimeout(20)
         sock.connect(agent)
         crowd.append(sock)
     healthy.check()
     for sock in crowd:
         sock.close()
-    wait_until(lambda: can_join(healthy), 5, "room for who has the token")
+    wait_until(lambda: can_join(healthy), 20, "room for who has the token")
     healthy.check()
 
 
@@ -252,7 +252,7 @@ def test_malformed_frames_end_the_connection_and_nothing_else(healthy: Healthy, 
             send(sock, MALFORMED[kind])
             assert read_to_end(sock) == b""
         if path.endswith("agent.sock"):
-            wait_until(lambda seen=before: healthy.session.log().count("\n") > seen, 5, "a line in the log")
+            wait_until(lambda seen=before: healthy.session.log().count("\n") > seen, 20, "a line in the log")
             assert healthy.session.log().count("\n") == before + 1
     healthy.check()
 

@@ -85,7 +85,7 @@ def test_ten_sessions_side_by_side() -> None:
                 kill(program.pid)
                 program.communicate()
         assert [ask(program, 4) for program in programs[1::2]] == [8] * 5
-        wait_until(lambda: len(os.listdir(os.path.join(root, f"kernel-{os.getuid()}"))) == 5, 5, "the end of five")
+        wait_until(lambda: len(os.listdir(os.path.join(root, f"kernel-{os.getuid()}"))) == 5, 20, "the end of five")
         assert [finish(program) for program in programs[1::2]] == [""] * 5
 
 
@@ -155,8 +155,8 @@ def test_shutdown_while_other_threads_wait() -> None:
         begun = time.monotonic()
         kernel.shutdown()
         for thread in threads:
-            thread.join(timeout=5)
-        assert time.monotonic() - begun < 3
+            thread.join(timeout=20)
+        assert time.monotonic() - begun < 20
         assert [type(outcome) for outcome in outcomes] == [SessionEndedError] * 4
 
 
@@ -173,10 +173,10 @@ def test_shutdown_ends_work_that_is_running_soon() -> None:
                 time.sleep(1)
 
         refs = [stubborn.remote() for _ in range(2)]
-        wait_until(lambda: len(session.workers()) == 2, 10, "two workers")
+        wait_until(lambda: len(session.workers()) == 2, 30, "two workers")
         begun = time.monotonic()
         kernel.shutdown()
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 20
         del refs
 
 
@@ -185,11 +185,11 @@ def test_shutdown_ends_work_that_is_running_soon() -> None:
 
 @contextmanager
 def fails_soon(error: type[Exception], words: str) -> Iterator[None]:
-    """The block raises this error within five seconds, and leaves no session."""
+    """The block raises this error within twenty seconds, and leaves no session."""
     begun = time.monotonic()
     with pytest.raises(error, match=words):
         yield
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
     assert not kernel.is_initialized()
     assert not agents_of()
 

@@ -15,6 +15,7 @@ import pytest
 
 import kernel
 from kernel import exceptions
+from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -34,37 +35,29 @@ def process():
     return os.getpid()
 
 
-def test_a_call_returns_a_reference_at_once_and_runs_in_another_process():
+def test_a_call_returns_a_reference_at_once_and_runs_in_another_process(tmp_path):
+    returned = tmp_path / "returned"
+
     @kernel.remote
     def slow():
-        time.sleep(0.3)
+        wait_until(returned.exists, 30, "the call's return")
         return os.getpid()
 
-    begun = time.monotonic()
     ref = slow.remote()
-    assert time.monotonic() - begun < 0.1
+    returned.touch()
     assert isinstance(ref, kernel.ObjectRef)
     assert kernel.get(ref) != os.getpid()
 
 
-def test_calls_run_side_by_side():
+def test_calls_run_side_by_side(tmp_path):
     @kernel.remote
     def meet(path, other):
-        open(path, "w").close()
-        deadline = time.monotonic() + 10
-        while not os.path.exists(other):
-            assert time.monotonic() < deadline, "the other task never ran beside this one"
-            time.sleep(0.005)
+        path.touch()
+        wait_until(other.exists, 30, "the start of the other task beside this one")
         return True
 
-    directory = kernel.get(identity.remote(os.environ.get("TMPDIR", "/tmp")))
-    first, second = (f"{directory}/kernel-meet-{os.getpid()}-{i}" for i in range(2))
-    try:
-        assert kernel.get([meet.remote(first, second), meet.remote(second, first)]) == [True, True]
-    finally:
-        for path in (first, second):
-            if os.path.exists(path):
-                os.unlink(path)
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert kernel.get([meet.remote(first, second), meet.remote(second, first)]) == [True, True]
 
 
 def test_positional_keyword_default_and_variable_arguments():
@@ -139,19 +132,15 @@ def test_several_returns_from_any_sequence(count, kind):
     assert kernel.get(refs) == list(range(count))
 
 
-def test_no_returns():
+def test_no_returns(tmp_path):
     @kernel.remote(num_returns=0)
     def nothing(path):
         open(path, "w").close()
         return "dropped"
 
-    path = f"/tmp/kernel-nothing-{os.getpid()}"
+    path = tmp_path / "called"
     assert nothing.remote(path) is None
-    deadline = time.monotonic() + 10
-    while not os.path.exists(path):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.unlink(path)
+    wait_until(path.exists, 30, "the call")
 
 
 @pytest.mark.parametrize(

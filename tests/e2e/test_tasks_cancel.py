@@ -9,6 +9,7 @@ import pytest
 
 import kernel
 from kernel import exceptions
+from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -30,7 +31,7 @@ def identity(value):
 
 def assert_cancelled(ref, name="sleep"):
     with pytest.raises(exceptions.TaskCancelledError, match=rf"task {name}\(\) \({ref.hex()[:32]}\) was cancelled"):
-        kernel.get(ref, timeout=10)
+        kernel.get(ref, timeout=30)
 
 
 def test_a_running_task_is_interrupted(tmp_path, eventually):
@@ -84,7 +85,7 @@ def test_what_depends_on_a_cancelled_task_is_cancelled_too():
     dependent = identity.remote(slow)
     kernel.cancel(slow)
     with pytest.raises(exceptions.TaskCancelledError, match=r"task sleep\(\)"):
-        kernel.get(dependent, timeout=10)
+        kernel.get(dependent, timeout=30)
 
 
 def test_a_finished_task_is_left_alone():
@@ -143,8 +144,8 @@ def test_force_on_a_task_that_waits_in_line_spares_the_one_that_runs(fresh_sessi
     eventually((tmp_path / "log").exists)
     kernel.cancel(behind, force=True)
     with pytest.raises(exceptions.TaskCancelledError):
-        kernel.get(behind, timeout=10)
-    assert kernel.get(running, timeout=10) == 0.4
+        kernel.get(behind, timeout=30)
+    assert kernel.get(running, timeout=30) == 0.4
     assert (tmp_path / "log").read_text() == "x"
 
 
@@ -165,17 +166,20 @@ def test_children_may_be_spared(tmp_path, eventually):
     @kernel.remote
     def child(path):
         path.write_text("begun")
-        time.sleep(0.5)
+        wait_until(parent_ended.exists, 30, "the parent's end")
         path.write_text("finished")
 
     @kernel.remote
     def parent():
         return kernel.get(child.remote(tmp_path / "child"))
 
+    parent_ended = tmp_path / "parent ended"
+
     ref = parent.remote()
     eventually((tmp_path / "child").exists)
     kernel.cancel(ref, recursive=False)
     assert_cancelled(ref, "parent")
+    parent_ended.touch()
     eventually(lambda: (tmp_path / "child").read_text() == "finished")
 
 
@@ -220,7 +224,7 @@ def test_cancelling_many_quick_tasks_leaves_each_either_done_or_cancelled():
         kernel.cancel(ref)
     for i, ref in enumerate(refs):
         try:
-            assert kernel.get(ref, timeout=10) == i
+            assert kernel.get(ref, timeout=30) == i
         except exceptions.TaskCancelledError:
             continue
 

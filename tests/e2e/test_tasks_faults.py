@@ -310,9 +310,9 @@ def test_workers_that_can_not_start_are_not_tried_for_ever(fresh_session):
         exceptions.WorkerDiedError, match=r"(?s)3 workers in a row did not come up; the last: .*FileNotFoundError"
     ):
         kernel.get([fresh_worker.remote(1) for _ in range(5)], timeout=20)
-    assert kernel.get(identity.remote(2), timeout=10) == 2
+    assert kernel.get(identity.remote(2), timeout=30) == 2
     os.rename(sockets + ".gone", sockets)
-    assert kernel.get(fresh_worker.remote(3), timeout=10) == 3
+    assert kernel.get(fresh_worker.remote(3), timeout=30) == 3
 
 
 def test_where_the_program_s_directory_is_missing_workers_start_all_the_same(fresh_session, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 
 import kernel
 from kernel import exceptions
+from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -53,18 +54,19 @@ def test_a_generator_function_streams_references():
     assert kernel.get(stream.completed()) is None
 
 
-def test_items_can_be_read_while_the_generator_runs():
+def test_items_can_be_read_while_the_generator_runs(tmp_path):
+    read_early = tmp_path / "read early"
+
     @kernel.remote
     def slow():
         yield "early"
-        time.sleep(1)
+        wait_until(read_early.exists, 30, "the reading of the first item")
         yield "late"
 
     stream = slow.remote()
-    begun = time.monotonic()
     assert kernel.get(next(stream)) == "early"
-    assert time.monotonic() - begun < 0.9
-    stream.close()
+    read_early.touch()
+    assert kernel.get(next(stream)) == "late"
 
 
 def test_an_empty_generator():
@@ -179,7 +181,7 @@ def test_a_task_that_waits_for_the_next_item_lends_its_cpu(fresh_session):
     def total():
         return sum(kernel.get(ref) for ref in count.remote(3))
 
-    assert kernel.get(total.remote(), timeout=10) == 3
+    assert kernel.get(total.remote(), timeout=30) == 3
 
 
 def test_streams_may_be_bounded(tmp_path, eventually):
@@ -229,17 +231,21 @@ def test_a_bounded_stream_survives_the_death_of_its_worker(tmp_path):
     assert [kernel.get(ref) for ref in dying.remote(tmp_path / "died")] == list(range(10))
 
 
-def test_a_stream_whose_worker_dies_for_good_ends_with_the_story():
+def test_a_stream_whose_worker_dies_for_good_ends_with_the_story(tmp_path):
+    read_first = tmp_path / "read first"
+
     @kernel.remote(max_retries=0)
     def dying():
         yield 1
-        time.sleep(0.1)
+        wait_until(read_first.exists, 30, "the reading of the first item")
         os._exit(41)
 
-    refs = list(dying.remote())
-    assert kernel.get(refs[0]) == 1
+    stream = dying.remote()
+    assert kernel.get(next(stream)) == 1
+    read_first.touch()
+    (died,) = stream
     with pytest.raises(exceptions.WorkerDiedError, match="exit code 41"):
-        kernel.get(refs[1])
+        kernel.get(died)
 
 
 def test_many_streams_at_once():

@@ -28,12 +28,15 @@ def works():
     assert kernel.get([identity.remote(i) for i in range(20)], timeout=20) == list(range(20))
 
 
+def environment():
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
 def run_program(source, *, timeout=40, **options):
     """Run a program of its own; return what it printed to output and error."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(source)],
-        env=environment, capture_output=True, text=True, timeout=timeout, **options,
+        env=environment(), capture_output=True, text=True, timeout=timeout, **options,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
@@ -201,7 +204,7 @@ def test_input_is_empty():
     def reads():
         return sys.stdin.read()
 
-    assert kernel.get(reads.remote(), timeout=10) == ""
+    assert kernel.get(reads.remote(), timeout=30) == ""
 
 
 def test_threads_of_numerical_libraries_are_one_unless_told():
@@ -262,10 +265,15 @@ def test_output_can_be_turned_off():
 
 
 def test_output_appears_while_the_program_runs():
-    more = "import time; time.sleep(0.7); print('driver'); sys.stdout.flush()"
-    output, _ = run_program(PRINTING.format(options="", more=more))
-    lines = [line.rpartition(") ")[2] for line in output.splitlines()]
-    assert lines.index("to output ☃") < lines.index("driver")
+    program = textwrap.dedent(PRINTING.format(options="", more="sys.stdin.readline()"))
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline().endswith(") to output ☃\n")
+        process.communicate("\n", timeout=40)
+    assert process.returncode == 0
 
 
 def test_much_output_is_whole():
@@ -327,7 +335,7 @@ def test_ctrl_c_ends_the_wait_and_leaves_a_working_session(wait):
             try:
                 {wait}
             except KeyboardInterrupt:
-                assert time.monotonic() - begun < 2, "late"
+                assert time.monotonic() - begun < 15, "late"
                 print("interrupted")
             assert kernel.get([identity.remote(i) for i in range(50)]) == list(range(50))
         print("works")
@@ -391,5 +399,5 @@ def test_references_of_an_ended_session_say_so(fresh_session):
     kernel.shutdown()
     kernel.init(num_cpus=1)
     with pytest.raises(exceptions.KernelError, match="session"):
-        kernel.get(pending, timeout=5)
+        kernel.get(pending, timeout=20)
     assert kernel.get(identity.remote(2)) == 2

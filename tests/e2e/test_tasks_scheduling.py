@@ -10,15 +10,9 @@ import pytest
 
 import kernel
 from kernel import exceptions
+from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
-
-
-@kernel.remote
-def nap(seconds=0.0):
-    begun = time.monotonic()
-    time.sleep(seconds)
-    return begun, time.monotonic()
 
 
 @kernel.remote
@@ -26,44 +20,66 @@ def identity(value):
     return value
 
 
-def overlap(spans):
-    """Return how many of the spans run at once at most."""
-    edges = sorted([(begun, 1) for begun, _ in spans] + [(ended, -1) for _, ended in spans])
-    most = now = 0
-    for _, change in edges:
-        now += change
-        most = max(most, now)
+def meet(directory, number):
+    """Wait for `number` of those that share a directory to be there at once; return how many were, at most."""
+    directory.mkdir(exist_ok=True)
+    here = directory / str(os.getpid())
+    here.touch()
+    met, most = directory.with_name(f"{directory.name} met"), 0
+
+    def together():
+        nonlocal most
+        most = max(most, len(list(directory.iterdir())))
+        if most >= number:
+            met.touch()
+        return met.exists()
+
+    wait_until(together, 30, f"the meeting of {number}")
+    time.sleep(0.1)  # others, for whom there is no room, would come
+    together()
+    here.unlink()
     return most
 
 
-def test_no_more_runs_at_once_than_there_are_cpus():
-    spans = kernel.get([nap.remote(0.1) for _ in range(6)])
-    assert overlap(spans) == 2
+@pytest.fixture
+def at_once(tmp_path):
+    """`at_once(expected, count, **options)`: how many of `count` tasks run at once, of which `expected` wait for it."""
+
+    def ask(expected, count, **options):
+        task = kernel.remote(meet).options(**options)
+        directory = tmp_path / str(len(list(tmp_path.iterdir())))
+        return max(kernel.get([task.remote(directory, expected) for _ in range(count)], timeout=60))
+
+    return ask
 
 
-def test_a_task_may_take_several_cpus_or_a_share():
-    assert overlap(kernel.get([nap.options(num_cpus=2).remote(0.1) for _ in range(3)])) == 1
-    assert overlap(kernel.get([nap.options(num_cpus=0.5).remote(0.2) for _ in range(8)])) == 4
+def test_no_more_runs_at_once_than_there_are_cpus(at_once):
+    assert at_once(2, 6) == 2
 
 
-def test_custom_resources_limit_what_runs(fresh_session):
+def test_a_task_may_take_several_cpus_or_a_share(at_once):
+    assert at_once(1, 3, num_cpus=2) == 1
+    assert at_once(4, 8, num_cpus=0.5) == 4
+
+
+def test_custom_resources_limit_what_runs(fresh_session, at_once):
     fresh_session(num_cpus=4, resources={"slot": 2, "half": 1})
     assert kernel.cluster_resources()["slot"] == 2
-    assert overlap(kernel.get([nap.options(resources={"slot": 1}, num_cpus=0).remote(0.15) for _ in range(4)])) == 2
-    assert overlap(kernel.get([nap.options(resources={"half": 0.25}, num_cpus=0).remote(0.3) for _ in range(8)])) == 4
+    assert at_once(2, 4, resources={"slot": 1}, num_cpus=0) == 2
+    assert at_once(4, 8, resources={"half": 0.25}, num_cpus=0) == 4
 
 
-def test_declared_gpus_are_counted_and_shared(fresh_session):
+def test_declared_gpus_are_counted_and_shared(fresh_session, tmp_path):
     fresh_session(num_cpus=4, num_gpus=2)
 
     @kernel.remote(num_gpus=1)
     def whole():
-        time.sleep(0.15)
+        assert meet(tmp_path / "whole", 2) == 2
         return kernel.get_gpu_ids(), os.environ.get("CUDA_VISIBLE_DEVICES")
 
     @kernel.remote(num_gpus=0.5, num_cpus=0)
     def half():
-        time.sleep(0.3)
+        assert meet(tmp_path / "half", 4) == 4
         return kernel.get_gpu_ids()
 
     found = kernel.get([whole.remote(), whole.remote()])
@@ -73,9 +89,9 @@ def test_declared_gpus_are_counted_and_shared(fresh_session):
     assert kernel.get_gpu_ids() == []
 
 
-def test_memory_is_a_resource_like_others(fresh_session):
+def test_memory_is_a_resource_like_others(fresh_session, at_once):
     fresh_session(num_cpus=4, memory=1 << 30)
-    assert overlap(kernel.get([nap.options(memory=600 << 20).remote(0.1) for _ in range(3)])) == 1
+    assert at_once(1, 3, memory=600 << 20) == 1
 
 
 def test_what_a_task_holds_can_be_asked():
@@ -88,10 +104,16 @@ def test_what_a_task_holds_can_be_asked():
     assert ids == {"CPU": [(0, 1.5)]}
 
 
-def test_what_is_free_can_be_asked(eventually):
+@kernel.remote
+def wait_for_file(path):
+    wait_until(path.exists, 30, f"the making of {path}")
+
+
+def test_what_is_free_can_be_asked(eventually, tmp_path):
     eventually(lambda: kernel.available_resources().get("CPU") == 2)
-    ref = nap.remote(0.5)
+    ref = wait_for_file.remote(tmp_path / "end")
     eventually(lambda: kernel.available_resources().get("CPU") == 1)
+    (tmp_path / "end").touch()
     kernel.get(ref)
     eventually(lambda: kernel.available_resources().get("CPU") == 2)
 
@@ -100,7 +122,7 @@ def test_custom_resources_can_come_and_go(eventually):
     wanted = identity.options(resources={"sudden": 1}).remote(1)
     assert kernel.wait([wanted], timeout=0.2) == ([], [wanted])
     kernel.set_resource("sudden", 1)
-    assert kernel.get(wanted, timeout=10) == 1
+    assert kernel.get(wanted, timeout=30) == 1
     kernel.set_resource("sudden", 0)
     eventually(lambda: "sudden" not in kernel.cluster_resources())
     with pytest.raises(ValueError, match="must be zero or more"):
@@ -115,49 +137,46 @@ def test_what_can_never_run_waits_and_is_explained():
     assert "unicorn" in explanation
     with pytest.raises(exceptions.GetTimeoutError, match="unicorn"):
         kernel.get(ref, timeout=0.1)
-    assert kernel.get(identity.remote(2), timeout=10) == 2
+    assert kernel.get(identity.remote(2), timeout=30) == 2
     kernel.cancel(ref)
 
 
-def test_a_get_that_times_out_says_what_it_waits_for():
+def test_a_get_that_times_out_says_what_it_waits_for(eventually, tmp_path):
     @kernel.remote
     def slow():
-        time.sleep(1.5)
+        (tmp_path / "begun").touch()
+        wait_until((tmp_path / "end").exists, 30, "the end of the questions")
 
     running = slow.remote()
     dependent = identity.remote(running)
+    eventually((tmp_path / "begun").exists)
     with pytest.raises(TimeoutError, match=r"no result within 0.5 s: slow\(\) is running on worker"):
         kernel.get(running, timeout=0.5)
     with pytest.raises(exceptions.GetTimeoutError, match=r"identity\(\) waits for 1 of its arguments: slow\(\)"):
         kernel.get(dependent, timeout=0)
+    (tmp_path / "end").touch()
     kernel.get(dependent)
 
 
 def test_what_cannot_run_now_does_not_hold_up_the_rest(tmp_path):
-    @kernel.remote
-    def hold(path):
-        deadline = time.monotonic() + 10
-        while not path.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-
-    holder = hold.remote(tmp_path / "go")
+    holder = wait_for_file.remote(tmp_path / "go")
     wide = identity.options(num_cpus=2).remote("wide")
-    assert kernel.get([identity.remote(i) for i in range(20)], timeout=10) == list(range(20))
-    (tmp_path / "go").write_text("")
+    assert kernel.get([identity.remote(i) for i in range(20)], timeout=30) == list(range(20))
+    (tmp_path / "go").touch()
     kernel.get(holder)
-    assert kernel.get(wide, timeout=10) == "wide"
+    assert kernel.get(wide, timeout=30) == "wide"
 
 
-def test_a_long_task_does_not_hold_up_quick_ones_that_were_sent_behind_it():
+def test_a_long_task_does_not_hold_up_quick_ones_that_were_sent_behind_it(tmp_path):
     @kernel.remote
-    def work(seconds):
-        time.sleep(seconds)
-        return time.monotonic()
+    def work(path):
+        if path is not None:
+            wait_until(path.exists, 30, "the end of the quick ones")
 
-    kernel.get([work.remote(0) for _ in range(200)])
-    begun = time.monotonic()
-    long, *quick = [work.remote(1.0), *[work.remote(0) for _ in range(100)]]
-    assert max(kernel.get(quick, timeout=10)) - begun < 0.7
+    kernel.get([work.remote(None) for _ in range(200)])
+    long, *quick = [work.remote(tmp_path / "quick"), *[work.remote(None) for _ in range(100)]]
+    kernel.get(quick, timeout=20)
+    (tmp_path / "quick").touch()
     kernel.get(long)
 
 
@@ -279,7 +298,7 @@ def test_a_task_can_be_bound_to_a_node():
     node = kernel.nodes()[0]["NodeID"]
     strategy = {"type": "node_affinity", "node": node, "soft": False}
     ref = identity.options(scheduling_strategy=strategy).remote(1)
-    assert kernel.get(ref, timeout=10) == 1
+    assert kernel.get(ref, timeout=30) == 1
 
 
 def test_an_unknown_strategy_is_refused_by_name():

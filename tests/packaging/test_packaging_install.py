@@ -27,6 +27,7 @@ PLUGINS = (
     "scheduler-fair",
     "scheduler-fifo",
     "serializer-arrow",
+    "serve",
     "store-plasma",
     "tune",
 )

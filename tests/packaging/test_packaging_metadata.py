@@ -25,11 +25,35 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.
 OPTIONAL: dict[str, set[str]] = {
     "kernel": {"cryptography", "grpcio", "hypothesis", "protobuf", "pytest"},
     "kernel-parallel": {"joblib", "threadpoolctl"},
+    "kernel-serve": {
+        "cryptography",
+        "fastapi",
+        "grpcio",
+        "grpcio-health-checking",
+        "grpcio-reflection",
+        "h2",
+        "hyperframe",
+        "opentelemetry-api",
+        "opentelemetry-sdk",
+        "pillow",
+        "protobuf",
+        "pydantic",
+        "scikit-learn",
+        "torch",
+        "werkzeug",
+        "watchfiles",
+    },
     "kernel-tune": {"crc32c", "google-crc32c", "keras", "lightgbm", "scikit-learn", "torch", "xgboost"},
 }
 """Distribution to third-party ones that only parts of it need which say so themselves (testing, certificates, gRPC)."""
 
-DISTRIBUTION_OF = {"pynvml": "nvidia-ml-py", "grpc": "grpcio", "google": "protobuf"}
+DISTRIBUTION_OF = {
+    "pynvml": "nvidia-ml-py",
+    "grpc": "grpcio",
+    "google": "protobuf",
+    "grpc_health": "grpcio-health-checking",
+    "grpc_reflection": "grpcio-reflection",
+}
 """Modules whose distribution has another name, for where it is not installed."""
 
 

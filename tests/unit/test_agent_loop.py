@@ -13,6 +13,7 @@ import pytest
 from kernel.node.agent import Agent
 from kernel.node.descriptor_limit import check_room, describe_shortage
 from kernel.node.log_service import LogService
+from kernel.testing.leaks import count_descriptors
 from kernel.transport.reactor import Reactor
 
 
@@ -50,12 +51,12 @@ def test_a_worker_has_room_as_long_as_others_can_still_connect(monkeypatch: pyte
 def test_pipes_that_can_not_be_had_leave_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reactor = Reactor()
     service = LogService(reactor, str(tmp_path), lambda worker: None, lambda worker, name, stream, lines: None)
-    before, watched = os.listdir("/proc/self/fd"), reactor.watched
+    before, watched = count_descriptors(), reactor.watched
     pipes = iter([os.pipe])
     monkeypatch.setattr(os, "pipe", lambda: next(pipes, out_of_descriptors)())
     with pytest.raises(OSError, match="Too many open files"):
         service.open(b"worker")
-    assert (os.listdir("/proc/self/fd"), reactor.watched) == (before, watched)
+    assert (count_descriptors(), reactor.watched) == (before, watched)
     assert service.tail(b"worker") == []
     service.close()
     reactor.close()

@@ -9,9 +9,9 @@ import pytest
 
 from kernel.cli import display
 from kernel.cli.log_files import Follower, Line, parse, tail
-from kernel.cli.refusals import nearest
 from kernel.cli.stacks import _KERNEL, Frame, Thread, show
 from kernel.cli.values import id_of, parse_size
+from kernel.commands import nearest
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,10 @@ def test_the_version_is_the_distribution_s(capsys: pytest.CaptureFixture[str]) -
 
 def test_help_is_quick_and_loads_no_command() -> None:
     program = (
-        "import sys, time; begun = time.perf_counter()\n"
+        "import sys, time; begun = time.process_time()\n"
         "from kernel.cli.main import main; main(['--help'])\n"
         "own = [name for name in sys.modules if name.startswith('kernel.cli.') and name.endswith('_command')]\n"
-        "print(time.perf_counter() - begun, own, file=sys.stderr)"
+        "print(time.process_time() - begun, own, file=sys.stderr)"
     )
     times = []
     for _ in range(5):

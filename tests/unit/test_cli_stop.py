@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernel.cli.refusals import Refusal
 from kernel.cli.stop_command import named_session
+from kernel.commands import Refusal
 from kernel.node.sessions import Session
 
 STAYS = Session("/tmp/k/session_1_stays", 1, True)

@@ -84,6 +84,10 @@ def reactor() -> Reactor:
 
 @pytest.fixture
 def door(reactor: Reactor) -> Door:
+    return door_of(reactor, DEATH_SECONDS)
+
+
+def door_of(reactor: Reactor, death_seconds: float) -> Door:
     head: Any = SimpleNamespace(
         reactor=reactor,
         nodes={},
@@ -92,7 +96,7 @@ def door(reactor: Reactor) -> Door:
         why_fallen=lambda id: "",
         log=SimpleNamespace(),
     )
-    return Door(head, {}, DEATH_SECONDS)
+    return Door(head, {}, death_seconds)
 
 
 def test_pulses_go_to_and_fro(reactor: Reactor, door: Door) -> None:
@@ -135,6 +139,22 @@ def test_time_in_which_the_head_stood_still_counts_against_nobody(reactor: React
     assert not agent.closed and not silent.closed
     reactor.run(DEATH_SECONDS)
     assert silent.closed and not agent.closed
+
+
+def test_where_death_comes_soon_neither_a_late_answer_nor_a_short_stand_of_the_head_is_death(reactor: Reactor) -> None:
+    agent = Agent(door := door_of(reactor, 1.0), b"a")
+    reactor.run(10.0)
+    assert agent.pulses == pytest.approx(10 / 0.2, rel=0.2)
+    agent.answers = False
+    reactor.run(0.6)
+    reactor.stand_still(0.45)  # the answer to the last pulse waits to be read meanwhile
+    reactor.run(0.15)
+    assert not agent.closed
+    door.on_messages(agent, [(words.PULSE,)])  # type: ignore[arg-type]
+    reactor.run(0.6)
+    assert not agent.closed
+    reactor.run(1.0)
+    assert agent.closed
 
 
 @pytest.mark.parametrize(("client", "seconds"), [(False, 20.0), (True, 60.0)], ids=["node", "remote driver"])

@@ -110,9 +110,9 @@ def test_futures_are_filled_where_it_may_block(futures: Futures) -> None:
     for entry in entries:
         entry.resolve(INLINE, b"here")
     for value, call in zip(values, called, strict=True):
-        assert value.result(10) == b"here"
-        call.result(10)
-    deadline = time.monotonic() + 10
+        assert value.result(30) == b"here"
+        call.result(30)
+    deadline = time.monotonic() + 30
     while any(thread.name == THREAD_NAME for thread in threading.enumerate()):
         assert time.monotonic() < deadline, "threads without work never end"
         time.sleep(0.01)
@@ -144,3 +144,22 @@ def test_a_consumer_waits_for_items_as_get_does_for_values(entry: Entry) -> None
         consumer.next_item(stream, 3)
     assert waits == [(1, [entry])]
     assert not stream._waiters, "nobody waits any longer"
+
+
+def test_who_awaits_has_somebody_read_what_comes_and_the_many_behind_it_do_not_ask_again(entry: Entry) -> None:
+    attended = []
+    futures = Futures(Entry.when_ready, lambda entry: entry.value, lambda: attended.append(True))
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        awaited = [futures.deliver_async(ObjectRef(entry), loop) for _ in range(3)]
+        assert len(attended) == 1
+        entry.resolve(INLINE, b"")
+        await asyncio.gather(*awaited)
+        later = Entry(ObjectId(bytes(20)), 1)
+        one_more = futures.deliver_async(ObjectRef(later), loop)
+        assert len(attended) == 2
+        later.resolve(INLINE, b"")
+        await one_more
+
+    asyncio.run(main())

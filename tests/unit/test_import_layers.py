@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = (
-    ("entry_points", "logs", "mounts", "plugins"),
+    ("commands", "entry_points", "logs", "mounts", "plugins"),
     ("transport",),
     ("runtime",),
     ("local",),
@@ -33,8 +33,8 @@ LAYERS = (
 """The parts of `kernel`, lowest first. A part may import itself, its neighbours of one line, and what is below."""
 
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-PUBLIC = {"", "exceptions", "testing"}
-"""What others may import of `kernel`: the face, its errors, and (in tests) the testing kit."""
+PUBLIC = {"", "commands", "exceptions", "testing"}
+"""What others may import of `kernel`: the face, its errors, what commands share, and (in tests) the testing kit."""
 
 
 @dataclass(frozen=True)

@@ -234,7 +234,7 @@ def test_a_generator_put_aside_holds_no_cpu(local):
     for stream in streams:
         stream.close()
     # The generators end in threads of their own.
-    wait_until(lambda: kernel.available_resources()["CPU"] == 2, 10, "both CPUs to be free again")
+    wait_until(lambda: kernel.available_resources()["CPU"] == 2, 30, "both CPUs to be free again")
 
 
 def test_many_queued_calls_do_not_nest(local):

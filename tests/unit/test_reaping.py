@@ -19,7 +19,7 @@ PROGRAM = textwrap.dedent("""
     if worker == 0:
         os.setsid()
         os._exit(6)
-    found, deadline = [], time.monotonic() + 10
+    found, deadline = [], time.monotonic() + 30
     while len(found) < 2 or is_alive(mine.pid) or is_alive(leader.pid):
         assert time.monotonic() < deadline, found
         found += reap_adopted({worker, 0})

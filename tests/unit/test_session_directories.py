@@ -13,7 +13,7 @@ import pytest
 
 from kernel.api.session import _find_session
 from kernel.cli.client import find_session, match_session
-from kernel.cli.refusals import Refusal
+from kernel.commands import Refusal
 from kernel.node.sessions import clean_up, describe, make_session, root_directory, running_sessions, session_at, sweep
 from kernel.testing.session import temporary_root
 from kernel_spec.errors import SessionEndedError, UsageError

@@ -262,8 +262,8 @@ def test_the_end_does_not_wait_for_what_hangs(monkeypatch: pytest.MonkeyPatch) -
     assert bench.target.calls == 2 and not bench.target.closed
     for event in go:
         event.set()
-    wait_until(lambda: bench.target.closed, 5, "the end of the target")
-    wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith("spill")], 5, "the end of threads")
+    wait_until(lambda: bench.target.closed, 20, "the end of the target")
+    wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith("spill")], 20, "the end of threads")
     bench.reactor.close()
 
 
@@ -276,11 +276,11 @@ def test_threads_are_as_few_as_are_needed() -> None:
 
     assert names() == 0
     threads.begin(lambda: ended.append(1))
-    wait_until(lambda: ended == [1], 5, "the first job")
+    wait_until(lambda: ended == [1], 20, "the first job")
     assert names() == 1
     for number in range(2, 50):
         threads.begin(lambda number=number: ended.append(number))  # type: ignore[misc]
-    wait_until(lambda: sorted(ended) == list(range(1, 50)), 5, "all jobs")
+    wait_until(lambda: sorted(ended) == list(range(1, 50)), 20, "all jobs")
     assert names() <= 2
     threads.close(1.0)
-    wait_until(lambda: names() == 0, 5, "the end of the threads")
+    wait_until(lambda: names() == 0, 20, "the end of the threads")

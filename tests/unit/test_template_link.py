@@ -14,6 +14,7 @@ import pytest
 from kernel.node import template_process
 from kernel.node.template_link import ASKED_AT_ONCE, TemplateLink
 from kernel.node.template_messages import receive_message
+from kernel.testing.leaks import count_descriptors
 from kernel.transport.reactor import Reactor
 
 
@@ -83,7 +84,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
 
 
 def test_only_so_much_is_asked_for_that_asking_never_blocks(agent: Agent) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_descriptors()
     (template,) = Template.started
     ids = [b"worker%d" % number for number in range(ASKED_AT_ONCE + 2)]
     for id in ids:
@@ -94,13 +95,13 @@ def test_only_so_much_is_asked_for_that_asking_never_blocks(agent: Agent) -> Non
         agent.reactor.poll(1.0)
     assert agent.heard == [(ids[0], 1), (1, 0), (ids[1], "no room")]
     assert [value["id"] for _, value in template.told()] == ids[ASKED_AT_ONCE:]
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert count_descriptors() == before
 
 
 def test_what_was_not_asked_for_is_forgotten_with_its_template_and_the_next_is_told_of_the_session(
     agent: Agent,
 ) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_descriptors()
     for number in range(ASKED_AT_ONCE + 2):
         agent.fork(b"worker%d" % number)
     Template.started[0].link.close()
@@ -108,7 +109,7 @@ def test_what_was_not_asked_for_is_forgotten_with_its_template_and_the_next_is_t
     assert agent.heard == [("lost",)]
     agent.fork(b"another")
     assert [kind for kind, _ in Template.started[1].told()] == ["load", "fork"]
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert count_descriptors() == before
 
 
 def test_templates_that_end_by_themselves_are_counted_until_one_forks(agent: Agent) -> None:

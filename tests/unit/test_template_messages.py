@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from kernel.node.template_messages import receive_message, send_message
+from kernel.testing.leaks import count_descriptors
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def test_a_message_of_any_size_arrives_with_its_descriptors(
 ) -> None:
     ours, theirs = link
     reader, writer = os.pipe()
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_descriptors()
     message = ("fork", {"variables": {"LARGE": "x" * size}, "id": b"\0\xff"})
     send_message(ours, message, [writer])
     received = receive_message(theirs)
@@ -36,7 +37,7 @@ def test_a_message_of_any_size_arrives_with_its_descriptors(
     assert os.read(reader, 4) == b"here"
     for descriptor in (reader, writer, copy):
         os.close(descriptor)
-    assert len(os.listdir("/proc/self/fd")) == before - 2
+    assert count_descriptors() == before - 2
 
 
 def test_messages_keep_their_order(link: tuple[socket.socket, socket.socket]) -> None:

@@ -106,17 +106,17 @@ def processor_seconds(pid: int) -> float:
 
 def test_a_paused_process_stands_still_and_goes_on(counting: subprocess.Popen[bytes]) -> None:
     with paused(counting.pid):
-        wait_until(lambda: state_of(counting.pid) == "T", 5, "the stop")
-    wait_until(lambda: state_of(counting.pid) == "R", 5, "the going on")
+        wait_until(lambda: state_of(counting.pid) == "T", 20, "the stop")
+    wait_until(lambda: state_of(counting.pid) == "R", 20, "the going on")
     kill(counting.pid)
     assert counting.wait() == -9
 
 
 def test_a_slowed_process_gets_its_share(counting: subprocess.Popen[bytes]) -> None:
-    wait_until(lambda: processor_seconds(counting.pid) > 0, 5, "its start")
+    wait_until(lambda: processor_seconds(counting.pid) > 0, 20, "its start")
     with slowed(counting.pid, 0.2):
         before, begun = processor_seconds(counting.pid), time.monotonic()
-        wait_until(lambda: time.monotonic() - begun > 0.7, 5, "some time")
+        wait_until(lambda: time.monotonic() - begun > 0.7, 20, "some time")
         share = (processor_seconds(counting.pid) - before) / (time.monotonic() - begun)
     assert share < 0.6
     assert state_of(counting.pid) != "T", "it goes on afterwards"

@@ -55,7 +55,7 @@ def nodes(tmp_path: Any, make_store: Callable[[], Any]) -> Iterator[Nodes]:
     try:
         for node in (node for node in made if not node.closed):
             node.validate()
-            wait_until(lambda node=node: not held_for_transfers(node), 5, "the end of all pins")  # type: ignore[misc]
+            wait_until(lambda node=node: not held_for_transfers(node), 20, "the end of all pins")  # type: ignore[misc]
     finally:
         for node in made:
             node.close()
@@ -140,7 +140,7 @@ def test_an_object_is_copied_from_store_to_store(nodes: Nodes, size: int) -> Non
     a, b = nodes(), nodes()
     data = os.urandom(size)
     a.put(name(), data)
-    b.pull(name(), size, [a.address]).result(10)
+    b.pull(name(), size, [a.address]).result(30)
     assert b.read(name()) == data == a.read(name())
     (row,) = b.call(b.server.objects)
     assert (row.owner, row.state, dict(row.pins)) == (OWNER, "sealed", {})
@@ -153,14 +153,14 @@ def test_several_pulls_of_one_object_are_one(nodes: Nodes) -> None:
     a.put(name(), data)
     pulls = [b.pull(name(), len(data), [a.address]) for _ in range(5)]
     for pull in pulls:
-        pull.result(10)
+        pull.result(30)
     sent_in_all(len(data), a)
 
 
 def test_what_is_here_is_not_pulled(nodes: Nodes) -> None:
     a = nodes()
     a.put(name(), b"here")
-    a.pull(name(), 4, ["127.0.0.1:1"]).result(10)
+    a.pull(name(), 4, ["127.0.0.1:1"]).result(30)
 
 
 def test_many_objects_share_few_connections(nodes: Nodes) -> None:
@@ -179,7 +179,7 @@ def test_two_sources_both_give(nodes: Nodes) -> None:
     data = os.urandom(100 * CHUNK)
     a.put(name(), data)
     b.put(name(), data)
-    c.pull(name(), len(data), [a.address, b.address]).result(10)
+    c.pull(name(), len(data), [a.address, b.address]).result(30)
     assert c.read(name()) == data
     sent_in_all(len(data), a, b)
     assert min(node.transfer.uploads.sent_bytes for node in (a, b)) > len(data) / 10
@@ -193,7 +193,7 @@ def test_a_spilled_object_is_restored_first(nodes: Nodes, make_store: Callable[[
     for index in range(3):
         a.put(name(index), data[index])
     for index in range(3):
-        b.pull(name(index), 2 * CHUNK, [a.address]).result(10)
+        b.pull(name(index), 2 * CHUNK, [a.address]).result(30)
         assert b.read(name(index)) == data[index]
 
 
@@ -203,10 +203,10 @@ def test_what_is_being_written_at_the_source_is_waited_for(nodes: Nodes) -> None
     a.store.serve_locally(ProcessId(b"writer--"), lambda request, location, error: locations.append(location))
     a.call(lambda: a.store.create(Create(ProcessId(b"writer--"), 1, name(), 5, OWNER)))
     pull = b.pull(name(), 5, [a.address])
-    wait_until(lambda: a.transfer.uploads.table.shares, 5, "the request")
+    wait_until(lambda: a.transfer.uploads.table.shares, 20, "the request")
     a.server.view(locations[0], 5)[:] = b"there"
     a.call(lambda: a.store.seal(Seal(ProcessId(b"writer--"), name())))
-    pull.result(10)
+    pull.result(30)
     assert b.read(name()) == b"there"
 
 
@@ -261,9 +261,9 @@ def test_after_a_cut_what_is_there_is_not_sent_again(nodes: Nodes, impostor: Cal
     a, b = nodes(), nodes()
     a.put(name(), data)
     pull = b.pull(name(), CHUNK, [fake.address])
-    wait_until(lambda: fake.asked, 5, "the request")
+    wait_until(lambda: fake.asked, 20, "the request")
     b.call(lambda: b.transfer.add_sources(name(), [a.address]))
-    pull.result(10)
+    pull.result(30)
     assert b.read(name()) == data
     sent_in_all(CHUNK - CHUNK // 2, a)
 
@@ -273,7 +273,7 @@ def test_a_source_that_stalls_is_left_for_another(nodes: Nodes, impostor: Callab
     fake = impostor(lambda want: protocol.encode_bytes_head(want.length) + data[want.offset : want.offset + 4])
     a, b = nodes(), nodes()
     a.put(name(), data)
-    b.pull(name(), len(data), [fake.address, a.address]).result(10)
+    b.pull(name(), len(data), [fake.address, a.address]).result(30)
     assert b.read(name()) == data
 
 
@@ -281,7 +281,7 @@ def test_a_source_that_only_stalls_is_named(nodes: Nodes, impostor: Callable[...
     fake = impostor(lambda want: protocol.encode_bytes_head(want.length))
     b = nodes(limits=replace(LIMITS, stall_seconds=0.1, failures_per_source=2))
     with pytest.raises(ObjectLostError, match=f"{fake.address} stalled after 0 of 100 bytes"):
-        b.pull(name(), 100, [fake.address]).result(10)
+        b.pull(name(), 100, [fake.address]).result(30)
     assert b.usage().used == 0
 
 
@@ -291,10 +291,10 @@ def test_wrong_bytes_are_noticed_with_checksums(nodes: Nodes, impostor: Callable
     a, b, c = nodes(limits=limits), nodes(limits=limits), nodes(limits=replace(limits, failures_per_source=1))
     data = os.urandom(10 * CHUNK)
     a.put(name(), data)
-    b.pull(name(), len(data), [fake.address, a.address]).result(10)
+    b.pull(name(), len(data), [fake.address, a.address]).result(30)
     assert b.read(name()) == data
     with pytest.raises(ObjectLostError, match="sent wrong bytes: the checksum of 100 from 0 on differs"):
-        c.pull(name(), 100, [fake.address]).result(10)
+        c.pull(name(), 100, [fake.address]).result(30)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_nonsense_from_a_source_is_named(
     fake = impostor(lambda want: answer)
     b = nodes(limits=replace(LIMITS, failures_per_source=1))
     with pytest.raises(ObjectLostError) as caught:
-        b.pull(name(), 100, [fake.address]).result(10)
+        b.pull(name(), 100, [fake.address]).result(30)
     assert f"{fake.address} {text}" in str(caught.value)
 
 
@@ -325,7 +325,7 @@ def test_strangers_cost_nothing(nodes: Nodes) -> None:
         with a.connect(a.address) as sock, suppress(ConnectionError):  # it may be refused before all of it is sent
             sock.sendall(noise)
     silent = [a.connect(a.address) for _ in range(20)]
-    b.pull(name(), len(data), [a.address]).result(10)
+    b.pull(name(), len(data), [a.address]).result(30)
     assert b.read(name()) == data
     for sock in silent:
         sock.close()
@@ -341,7 +341,7 @@ def test_what_can_never_fit_fails_as_the_store_says(nodes: Nodes) -> None:
     a, b = nodes(), nodes(room=CHUNK)
     a.put(name(), bytes(2 * CHUNK))
     with pytest.raises(ObjectStoreFullError, match="can never fit into this object store"):
-        b.pull(name(), 2 * CHUNK, [a.address]).result(10)
+        b.pull(name(), 2 * CHUNK, [a.address]).result(30)
 
 
 def test_a_pull_waits_for_room(nodes: Nodes) -> None:
@@ -350,12 +350,12 @@ def test_a_pull_waits_for_room(nodes: Nodes) -> None:
     b.put(name(1), bytes(2 * CHUNK))
     b.pin(name(1))
     pull = b.pull(name(0), 2 * CHUNK, [a.address])
-    wait_until(lambda: b.usage().waiting, 5, "waiting for room")
+    wait_until(lambda: b.usage().waiting, 20, "waiting for room")
     assert "waits for room" in b.call(lambda: b.transfer.explain(name(0)))
     b.say(Delete([name(1)]))
     assert not pull.done()
     b.say(Unpin(WORKER, name(1)))
-    pull.result(10)
+    pull.result(30)
     assert b.read(name(0)) == bytes(2 * CHUNK)
 
 
@@ -363,13 +363,13 @@ def test_a_copy_makes_room_before_anything_is_spilled_and_may_be_pulled_again(no
     a, b = nodes(), nodes(room=3 * CHUNK)
     data = os.urandom(2 * CHUNK)
     a.put(name(0), data)
-    b.pull(name(0), len(data), [a.address]).result(10)
+    b.pull(name(0), len(data), [a.address]).result(30)
     b.put(name(1), bytes(2 * CHUNK))
     assert b.usage().spilled == 0
     with pytest.raises(ObjectLostError, match="dropped"):
         b.read(name(0))
     b.say(Delete([name(1)]))
-    b.pull(name(0), len(data), [a.address]).result(10)
+    b.pull(name(0), len(data), [a.address]).result(30)
     assert b.read(name(0)) == data
 
 
@@ -377,10 +377,10 @@ def test_a_copy_to_keep_is_an_object_like_any_other(nodes: Nodes) -> None:
     a, b = nodes(), nodes()
     for index in range(2):
         a.put(name(index), bytes(CHUNK))
-    b.pull(name(0), CHUNK, [a.address]).result(10)
-    b.pull(name(1), CHUNK, [a.address], keep=True).result(10)
+    b.pull(name(0), CHUNK, [a.address]).result(30)
+    b.pull(name(1), CHUNK, [a.address], keep=True).result(30)
     assert {row.object: row.weak for row in b.call(b.server.objects)} == {name(0): True, name(1): False}
-    b.pull(name(0), CHUNK, [a.address], keep=True).result(10)
+    b.pull(name(0), CHUNK, [a.address], keep=True).result(30)
     assert not any(row.weak for row in b.call(b.server.objects))
 
 
@@ -400,10 +400,10 @@ def test_who_waited_for_a_copy_pins_it_before_others_who_wait_for_room_have_it_d
         b.store.handle(Create(WORKER, b._expect(waiting), name(2), len(data), OWNER))
 
     waiting: Any = Future()
-    b.begin(pull).result(10)
+    b.begin(pull).result(30)
     assert not waiting.done() and b.read(name(0)) == data
     b.say(Unpin(WORKER, name(0)))
-    waiting.result(10)
+    waiting.result(30)
     b.say(Seal(WORKER, name(2)))
     b.say(Unpin(WORKER, name(1)))
 
@@ -414,7 +414,7 @@ def test_who_waits_for_room_no_more_leaves_nothing(nodes: Nodes) -> None:
     b.put(name(1), bytes(2 * CHUNK))
     b.pin(name(1))
     pull = b.pull(name(0), 2 * CHUNK, [a.address])
-    wait_until(lambda: b.usage().waiting, 5, "waiting for room")
+    wait_until(lambda: b.usage().waiting, 20, "waiting for room")
     b.cancel(pull)
     assert b.usage().waiting == 0 and not b.transfer.pulls
     b.say(Unpin(WORKER, name(1)))
@@ -424,11 +424,11 @@ def test_the_last_who_waits_ends_the_pull_and_frees_its_room(nodes: Nodes, impos
     fake = impostor(lambda want: protocol.encode_bytes_head(want.length) + b"some")
     b = nodes(limits=replace(LIMITS, stall_seconds=60.0))
     first, second = (b.pull(name(), 10 * CHUNK, [fake.address]) for _ in range(2))
-    wait_until(lambda: fake.asked, 5, "the request")
+    wait_until(lambda: fake.asked, 20, "the request")
     b.cancel(first)
     assert b.usage().used == 10 * CHUNK
     b.cancel(second)
-    wait_until(lambda: b.usage().used == 0, 5, "the room")
+    wait_until(lambda: b.usage().used == 0, 20, "the room")
     assert not first.done() and not second.done()
 
 
@@ -438,7 +438,7 @@ def test_who_wants_it_again_while_it_is_being_given_up_gets_it(nodes: Nodes, imp
     data = os.urandom(10 * CHUNK)
     a.put(name(), data)
     pull = b.pull(name(), len(data), [fake.address])
-    wait_until(lambda: fake.asked, 5, "the request")
+    wait_until(lambda: fake.asked, 20, "the request")
     results: list[Exception | None] = []
 
     def again() -> None:
@@ -447,7 +447,7 @@ def test_who_wants_it_again_while_it_is_being_given_up_gets_it(nodes: Nodes, imp
         b.transfer.pull(name(), len(data), OWNER, [a.address], results.append)
 
     b.call(again)
-    wait_until(lambda: results, 10, "the second pull")
+    wait_until(lambda: results, 30, "the second pull")
     assert results == [None] and not pull.done()
     assert b.read(name()) == data
 
@@ -456,20 +456,20 @@ def test_the_end_of_its_owner_ends_a_pull(nodes: Nodes, impostor: Callable[..., 
     fake = impostor(lambda want: protocol.encode_bytes_head(want.length) + b"some")
     b = nodes(limits=replace(LIMITS, stall_seconds=60.0))
     pull = b.pull(name(), 10 * CHUNK, [fake.address])
-    wait_until(lambda: fake.asked, 5, "the request")
+    wait_until(lambda: fake.asked, 20, "the request")
     b.ended.add(OWNER)
     b.call(lambda: (b.store.client_left(OWNER), b.transfer.owner_left(OWNER)))
     with pytest.raises(OwnerDiedError, match=f"object {name().hex()} is not fetched to this node: process"):
-        pull.result(10)
+        pull.result(30)
     assert b.usage().used == 0
     with pytest.raises(OwnerDiedError, match="is not stored"):
-        b.pull(name(), 10, [fake.address]).result(10)
+        b.pull(name(), 10, [fake.address]).result(30)
 
 
 def test_the_end_of_its_owner_deletes_the_copy(nodes: Nodes) -> None:
     a, b = nodes(), nodes()
     a.put(name(), bytes(CHUNK))
-    b.pull(name(), CHUNK, [a.address]).result(10)
+    b.pull(name(), CHUNK, [a.address]).result(30)
     assert b.usage().used == CHUNK
     b.say(ClientLeft(OWNER))
     assert b.usage().used == 0
@@ -501,7 +501,7 @@ def test_closing_in_the_middle_waits_for_nobody(nodes: Nodes, impostor: Callable
     b.pull(name(0), 10 * CHUNK, [fake.address])
     b.pull(name(1), 100 * CHUNK, [a.address])
     c.pull(name(1), 100 * CHUNK, [b.address])
-    wait_until(lambda: fake.asked, 5, "the request")
+    wait_until(lambda: fake.asked, 20, "the request")
     b.close()
 
 
@@ -528,19 +528,19 @@ def test_what_is_still_arriving_is_passed_on(nodes: Nodes, impostor: Callable[..
 
     def slowly(want: protocol.Want) -> bytes:
         if want.offset >= 2 * CHUNK:
-            assert go.wait(10)
+            assert go.wait(30)
         return protocol.encode_bytes_head(want.length) + data[want.offset : want.offset + want.length]
 
     fake = impostor(slowly)
     b, c = nodes(limits=replace(LIMITS, stall_seconds=20.0)), nodes()
     first = b.pull(name(), len(data), [fake.address])
-    wait_until(lambda: fake.asked > 0, 10, "the first node's beginning")  # one that knows of nothing is not waited for
+    wait_until(lambda: fake.asked > 0, 30, "the first node's beginning")  # one that knows of nothing is not waited for
     second = c.pull(name(), len(data), [b.address])
-    wait_until(lambda: b.transfer.uploads.sent_bytes >= 2 * CHUNK, 10, "the first half at the second node")
+    wait_until(lambda: b.transfer.uploads.sent_bytes >= 2 * CHUNK, 30, "the first half at the second node")
     assert not first.done()
     go.set()
-    second.result(10)
-    first.result(10)
+    second.result(30)
+    first.result(30)
     assert c.read(name()) == data == b.read(name())
 
 
@@ -549,7 +549,7 @@ def test_the_death_of_a_node_inside_the_tree_hurts_nobody_else(nodes: Nodes) -> 
     data = os.urandom(400 * CHUNK)
     source.put(name(), data)
     pulls = [node.pull(name(), len(data), [source.address]) for node in others]
-    wait_until(lambda: any(inner(node) for node in others), 10, "somebody who passes it on")
+    wait_until(lambda: any(inner(node) for node in others), 30, "somebody who passes it on")
     dead = next(index for index, node in enumerate(others) if inner(node))
     others[dead].kill()
     for index, pull in enumerate(pulls):

@@ -71,7 +71,7 @@ def test_every_byte_is_right_whatever_happens(tmp_path: Path, seed: int) -> None
                 if any(row.object == name(index) for row in node.call(node.server.objects)):
                     assert node.read(name(index)) == data[index], f"object {index} is wrong at {node.address}"
         for node in nodes:
-            wait_until(lambda node=node: idle(node), 10, "the end of all pulls and pins")  # type: ignore[misc]
+            wait_until(lambda node=node: idle(node), 30, "the end of all pulls and pins")  # type: ignore[misc]
             node.validate()
 
 

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from kernel.testing.leaks import count_descriptors
 from kernel.transport import connector, dialling, gateway
 from kernel.transport.acceptor import PAUSE_SECONDS
 from kernel.transport.addresses import TcpAddress
@@ -121,10 +122,6 @@ def node(tmp_path):
     one = Node(tmp_path)
     yield one
     one.close()
-
-
-def descriptors():
-    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else len(os.listdir("/dev/fd"))
 
 
 def received(sock, flags=0):
@@ -271,13 +268,13 @@ def test_an_inlet_takes_sockets_alone(tmp_path):
     courier = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     courier.sendto(b"noise", inlet.path)
     courier.sendto(os.urandom(5000), inlet.path)
-    before = descriptors()
+    before = count_descriptors()
     left, right = socket.socketpair()
     socket_and_noise = socket.SCM_RIGHTS, left.fileno().to_bytes(4, "little")
     courier.sendmsg([b"noise"], [(socket.SOL_SOCKET, *socket_and_noise)], 0, inlet.path)
     while loop.poll(0):
         pass
-    assert taken == [] and descriptors() == before + 2
+    assert taken == [] and count_descriptors() == before + 2
     pass_in(courier, left, inlet.path)
     while loop.poll(0):
         pass
@@ -371,7 +368,7 @@ def test_names_are_looked_up_beside_the_loop(node, monkeypatch):
     )
     before = time.monotonic()
     node.reactor.poll(0)
-    assert time.monotonic() - before < 1.0
+    assert time.monotonic() - before < SECONDS / 2
     asked.set()
     hear(node, connection, node.heard)  # at the second place: nobody is at the first
     connection.close()
@@ -392,12 +389,12 @@ def test_a_name_that_nobody_knows(node, monkeypatch):
 
 
 def test_a_connection_closed_before_it_stands_leaves_nothing(node):
-    before = descriptors(), node.reactor.watched
+    before = count_descriptors(), node.reactor.watched
     connection = node.connect("agent")
     connection.close("changed my mind")
     assert connection.info[1] == ["changed my mind"]
     node.until(lambda: node.refused)
-    node.until(lambda: (descriptors(), node.reactor.watched) == before)
+    node.until(lambda: (count_descriptors(), node.reactor.watched) == before)
 
 
 def test_opening_a_socket_to_nobody(node):
@@ -478,7 +475,7 @@ def test_one_byte_at_a_time_is_not_enough(node):
 
 @pytest.mark.parametrize("first", [b"", b"KRN1\1" + b"agent".ljust(32, b"\0")])
 def test_a_million_bytes_of_noise_are_refused_at_the_first(node, first):
-    before = descriptors()
+    before = count_descriptors()
     sock = node.raw()
     sock.setblocking(False)
     noise = memoryview(first + os.urandom(1_000_000))
@@ -497,7 +494,7 @@ def test_a_million_bytes_of_noise_are_refused_at_the_first(node, first):
             sock.setblocking(True)
             assert sock.recv(1000) and node.heard == []
     sock.close()
-    assert descriptors() == before
+    assert count_descriptors() == before
 
 
 def test_a_recorded_handshake_proves_nothing(node):
@@ -522,7 +519,7 @@ def test_a_recorded_handshake_proves_nothing(node):
 def test_a_flood_keeps_nobody_out_and_nothing_grows(node):
     hear(node, first := node.connect("agent"), node.heard)
     gc.collect()
-    before = descriptors(), node.reactor.watched
+    before = count_descriptors(), node.reactor.watched
     for _ in range(3):
         flood = [node.raw() for _ in range(300)]
         half = [node.raw() for _ in range(300)]
@@ -536,7 +533,7 @@ def test_a_flood_keeps_nobody_out_and_nothing_grows(node):
             sock.close()
         late.close()
         node.until(lambda: node.reactor.watched == before[1])
-        assert descriptors() <= before[0]
+        assert count_descriptors() <= before[0]
     assert len(node.refused) < 200  # of more than a thousand
     assert any("too many connections at once" in reason for reason in node.refused)
     first.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
 import struct
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernel.testing.leaks import count_descriptors
 from kernel.transport import certificates, frame_log, tcp_connection
 from kernel.transport import frame_words as words
 from kernel.transport.authentication import Handshake
@@ -520,8 +520,7 @@ def test_little_is_kept_when_all_is_quiet(make):
 def test_hundreds_of_cuts_leave_nothing_behind(make):
     pair = make()
     pair.begin()
-    gc.collect()
-    watched, descriptors = pair.reactor.watched, len(os.listdir("/proc/self/fd"))
+    watched, descriptors = pair.reactor.watched, count_descriptors()
     for number in range(200):
         pair.relay.cut((RESET, END)[number % 2])
         pair.client.send((number,))
@@ -529,7 +528,7 @@ def test_hundreds_of_cuts_leave_nothing_behind(make):
         pair.until(lambda number=number: pair.server_heard[-1:] == [(number,)])
     assert pair.server_heard == [(number,) for number in range(200)]
     pair.until(lambda: pair.reactor.watched == watched)
-    assert len(os.listdir("/proc/self/fd")) <= descriptors
+    assert count_descriptors() <= descriptors
 
 
 # -- what is nonsense --------------------------------------------------------------------------------------------------

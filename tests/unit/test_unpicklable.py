@@ -313,14 +313,14 @@ def test_search_is_bounded() -> None:
 
 
 def test_references_met_while_explaining_are_not_counted() -> None:
-    from kernel.runtime.in_progress import capturing, note_reference
+    from kernel.runtime.in_progress import Capture, note_reference
 
     class Reference:
         def __reduce__(self) -> Any:
             assert note_reference(self)
             return str, ()
 
-    with capturing() as outer:
+    with Capture() as outer:
         explain([Reference(), LOCK], "value", TypeError("x"))
     assert outer == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +17,15 @@ from kernel_compat_ray.option_names import OPTIONS_REFUSED
 def get(object_refs: Any = None, timeout: float | None = None, **others: Any) -> Any:
     """Return the value of a reference or the values of a list of them; `timeout` is in seconds.
 
-    An `ObjectRefGenerator` of `num_returns="dynamic"` gives the list of its values' references.
+    An `ObjectRefGenerator` of `num_returns="dynamic"` gives the list of its values' references. Responses of Serve's
+    handles, which were references once, give their results.
     """
     refs = _refs("get", object_refs, others)
+    if _is_response(refs):
+        return refs.result(timeout)
+    if isinstance(refs, list) and any(map(_is_response, refs)):
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return [get(each, None if deadline is None else max(0.0, deadline - time.monotonic())) for each in refs]
     if isinstance(refs, kernel.ObjectRef):
         return kernel.get(refs, timeout=timeout)
     if isinstance(refs, (list, tuple)) and not refs:
@@ -90,6 +97,11 @@ def _refs(verb: str, given: Any, others: dict[str, Any]) -> Any:
     others.pop("_use_object_store", None)
     _refuse(verb, others)
     return list(given) if isinstance(given, Sequence) and not isinstance(given, (list, tuple, str)) else given
+
+
+def _is_response(value: Any) -> bool:
+    """Return whether a value is what a handle of Serve has returned, whose library need not be installed."""
+    return hasattr(type(value), "_to_object_ref_sync")
 
 
 def _refuse(verb: str, others: dict[str, Any]) -> None:

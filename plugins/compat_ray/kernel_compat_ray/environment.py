@@ -8,6 +8,7 @@ VARIABLES: dict[str, str] = {
     "RAY_ADDRESS": "KERNEL_ADDRESS",
     "RAY_TMPDIR": "KERNEL_TMPDIR",
     "RAY_BACKEND_LOG_LEVEL": "KERNEL_LOG_LEVEL",
+    "RAY_SERVE_DEFAULT_HTTP_HOST": "KERNEL_SERVE_HTTP_HOST",
 }
 """Ray's variable to kernel's: taken over when the program begins, unless kernel's is set."""
 

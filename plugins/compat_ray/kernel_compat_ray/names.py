@@ -6,6 +6,7 @@ can be imported under its name of Ray.
 
 from __future__ import annotations
 
+from kernel_compat_ray.serve_names import SERVE_MODULES_REFUSED, SERVE_NAMES, SERVE_REFUSED
 from kernel_compat_ray.tune_names import TUNE_MODULES_RENAMED, TUNE_NAMES
 
 HOST = "ray"
@@ -33,6 +34,7 @@ _LOST = (
 )  # fmt: skip
 
 NAMES: dict[str, dict[str, str]] = {
+    **SERVE_NAMES,
     **TUNE_NAMES,
     "ray": {
         **dict.fromkeys(_IDS, ".context:Id"),
@@ -348,6 +350,7 @@ CONSTANTS: dict[str, object] = {
 }  # fmt: skip
 
 REFUSED: dict[str, str] = {
+    **SERVE_REFUSED,
     "ray.Language": "kernel runs Python only",
     "ray.LoggingConfig": "logging is configured by init(logging_level=...) and by Python's own logging",
     "ray.autoscaler.sdk.request_resources": "machines are added by a node provider plugin; see docs/plugins.md",
@@ -382,6 +385,7 @@ REFUSED: dict[str, str] = {
 """Names that can be imported, and raise NotSupportedError when they are used."""
 
 MODULES_REFUSED: dict[str, str] = {
+    **SERVE_MODULES_REFUSED,
     "ray.experimental.channel": "there are no channels; actor calls go straight from process to process",
     "ray.experimental.compiled_dag_ref": "compiled graphs give ordinary references",
     "ray.experimental.signal": "use a kernel.parallel Event, or a named actor that others ask",
@@ -389,9 +393,8 @@ MODULES_REFUSED: dict[str, str] = {
     "ray.llm": "it has no counterpart",
     "ray.projects": "run the commands by the shell or make; `kernel start` and `kernel ray-run` need no project file",
     "ray.sgd": "use kernel.train",
-    "ray.tune.ray_trial_executor": "trials run as actors; a scheduler says what runs when, resources_per_trial where",
-    "ray.tune.trial_executor": "trials run as actors; a scheduler says what runs when, resources_per_trial where",
-    "ray.tune.trial_runner": "use tune.run; a trial scheduler gets a Controller in place of the runner",
+    "ray.tune.trial_runner": "use tune.run; a trial scheduler gets a Controller in place of the runner, and who writes "
+    "a loop of his own has kernel.tune.execution.process_executor",
     "ray.util.dask": "use dask.distributed, or kernel.parallel's Executor",
     "ray.util.horovod": "use kernel.train",
     "ray.util.lightgbm": "use kernel.train",

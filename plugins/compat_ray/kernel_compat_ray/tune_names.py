@@ -49,13 +49,25 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     **{f"ray.air.integrations.{module}": {name: f"kernel.tune.loggers:{name}"} for module, name in _TRACKERS.items()},
     "ray.air.session": {**_REPORTING, **_TRIAL},
     "ray.train": {**_SETTINGS, **_REPORTING, "Result": "kernel.tune.analysis:Result"},
+    "ray.train.lightgbm": {
+        "RayTrainReportCallback": "kernel.tune.integration.lightgbm:TuneReportCheckpointCallback",
+    },
+    "ray.train.lightning": {"RayTrainReportCallback": "kernel.tune.integration.lightning:EpochReportCallback"},
+    "ray.train.tensorflow": {},
+    "ray.train.tensorflow.keras": {
+        "ReportCheckpointCallback": "kernel.tune.integration.keras:ReportCheckpointCallback",
+    },
+    "ray.train.xgboost": {"RayTrainReportCallback": "kernel.tune.integration.xgboost:TuneReportCheckpointCallback"},
     "ray.tune.analysis.experiment_analysis": {
         "Analysis": "kernel.tune.analysis:Analysis",
         "ExperimentAnalysis": "kernel.tune.analysis:ExperimentAnalysis",
     },
     "ray.tune.callback": {"Callback": "kernel.tune:Callback"},
     "ray.tune.durable_trainable": {"DurableTrainable": "kernel.tune:DurableTrainable"},
-    "ray.tune.error": {"TuneError": "kernel.tune:TuneError"},
+    "ray.tune.error": {
+        "AbortTrialExecution": "kernel.tune.execution.trial_executor:AbortTrialExecution",
+        "TuneError": "kernel.tune:TuneError",
+    },
     "ray.tune.execution.placement_groups": {"PlacementGroupFactory": "kernel.tune:PlacementGroupFactory"},
     "ray.tune.experiment": {
         "Experiment": "kernel.tune:Experiment",
@@ -77,6 +89,9 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.tune.progress_reporter": {
         name: f"kernel.tune.reporters:{name}" for name in ("CLIReporter", "JupyterNotebookReporter", "ProgressReporter")
+    },
+    "ray.tune.ray_trial_executor": {
+        "RayTrialExecutor": "kernel.tune.execution.process_executor:ProcessTrialExecutor",
     },
     "ray.tune.registry": {
         "register_env": "kernel.tune:register_env",
@@ -113,6 +128,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         for module, name in sorted(_ADAPTERS.items())
     },
     "ray.tune.syncer": {"SyncConfig": "kernel.tune:SyncConfig"},
+    "ray.tune.trial_executor": {"TrialExecutor": "kernel.tune.execution.trial_executor:TrialExecutor"},
     "ray.tune.trainable": {
         **{name: f"kernel.tune:{name}" for name in ("Trainable", "with_parameters", "with_resources")},
         "FunctionTrainable": "kernel.tune.trainable.function:FunctionTrainable",

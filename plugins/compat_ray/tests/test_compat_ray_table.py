@@ -18,7 +18,9 @@ TARGETS = sorted(
 LIBRARY_OF_ANOTHER = "kernel.parallel"
 """Its names are tested by the programs that use them; here, that the library is known."""
 
-NEED_ANOTHER_LIBRARY = {"kernel.tune.integration.lightning"}
+NEED_ANOTHER_LIBRARY = {
+    f"kernel.tune.integration.{library}" for library in ("keras", "lightgbm", "lightning", "xgboost")
+}
 
 
 @pytest.mark.parametrize(("name", "target"), TARGETS, ids=[name for name, _ in TARGETS])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_parallel import collective
-from kernel_parallel.collective import GroupError, RankDiedError, RankTimeoutError
+from kernel_parallel.collective import GroupError, RankDiedError, RankTimeoutError, rendezvous
 from kernel_parallel.collective.rendezvous import Coordinator
 
 import kernel
@@ -205,3 +205,16 @@ def test_without_torch_its_backends_say_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "torch", None)  # to Python, a module that can't be imported
     with pytest.raises(GroupError, match="the backend 'gloo' needs torch, which is not installed here .*pip install"):
         collective.init_collective_group(2, 0, "gloo")
+
+
+def test_a_member_at_a_coordinator_that_nobody_finds_any_more_goes_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when all have left, and one found the former coordinator just before it lost its name."""
+    former = kernel.remote(max_concurrency=10)(Coordinator).remote("late")
+    found = rendezvous.coordinator_of
+    given = [former]
+    monkeypatch.setattr(rendezvous, "coordinator_of", lambda group: given.pop() if given else found(group))
+    member = Member.remote()
+    other = member.join.remote(2, 1, "late")
+    collective.init_collective_group(2, 0, "numpy", "late")
+    assert kernel.get(other) == 1 and not given
+    collective.destroy_collective_group("late")

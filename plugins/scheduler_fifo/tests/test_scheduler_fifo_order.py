@@ -129,11 +129,11 @@ def test_an_event_costs_the_same_with_a_hundred_thousand_waiting() -> None:
             scheduler.handle(LeaseRequested(request(number)), 0.0)
         best = float("inf")
         for turn in range(5):
-            start = time.perf_counter()
+            start = time.process_time()
             for number in range(turn * 200, turn * 200 + 200):
                 scheduler.handle(LeaseRequested(request(10**9 + number)), 0.0)
                 scheduler.handle(LeaseReleased(request(number).id), 0.0)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         costs[waiting] = best / 400
     assert costs[100_000] < 3 * costs[1_000], costs
 

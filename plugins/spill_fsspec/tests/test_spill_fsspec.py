@@ -146,7 +146,7 @@ def test_patience_ends(faulty: type[FaultyFiles]) -> None:
     begun = time.monotonic()
     with pytest.raises(SpillError, match="can't spill object .* nobody there; see whether it answers"):
         made.write(OBJECT, memoryview(b"abc"))
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
     fail(faulty, ConnectionRefusedError("nobody there"), 0, ())
     assert read(made, made.write(OBJECT, memoryview(b"abc")), 3) == b"abc"
     made.close()
@@ -168,10 +168,10 @@ def test_what_hangs_fails_in_time_and_never_touches_memory_again(faulty: type[Fa
         made.read_into(uri, memoryview(memory))
     with pytest.raises(SpillError, match=r"can't spill object .* it did not answer within 0.2 s"):
         made.write(OBJECT, memoryview(b"xyz"))
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 10
     memory[:] = b"new"
     go.set()
-    wait_until(lambda: not [t for t in threading.enumerate() if t.name == "spill-step"], 5, "the end of what hung")
+    wait_until(lambda: not [t for t in threading.enumerate() if t.name == "spill-step"], 20, "the end of what hung")
     assert memory == b"new"
     made.close()
 

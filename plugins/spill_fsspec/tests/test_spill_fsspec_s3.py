@@ -96,7 +96,7 @@ def test_a_server_that_accepts_and_says_nothing_does_not_hold_up(s3: Any) -> Non
                 patience_seconds=0.1,
                 storage_options={"endpoint_url": f"http://127.0.0.1:{silent.getsockname()[1]}"},
             )
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 15
 
 
 def test_a_server_that_stops_for_a_moment_is_waited_for(s3: Any) -> None:
@@ -141,7 +141,7 @@ def test_a_program_whose_objects_exceed_the_store(s3: Any) -> None:
         assert len(s3.names()) >= 30 - 32 // 4
         assert not list(Path(session.directory).rglob("kernel-spill-*")), "nothing is spilled to this machine's disk"
         del refs
-        wait_until(lambda: not s3.names(), 10, "the end of copies that nobody needs")
+        wait_until(lambda: not s3.names(), 30, "the end of copies that nobody needs")
         kept = [kernel.put(block(n)) for n in range(12)]
         assert kept and s3.names()
     assert s3.names() == [], "the end of a session removes what it has spilled"
@@ -170,5 +170,5 @@ def test_a_server_that_dies_in_the_middle_is_named_and_the_session_goes_on(s3: A
         s3.start()
         refs += [kernel.put(block(n)) for n in range(12, 20)]
         assert [digest(kernel.get(ref, timeout=20)) for ref in refs] == [digest(block(n)) for n in range(20)]
-    wait_until(lambda: s3.names() == [], 10, "the end of what was spilled")
+    wait_until(lambda: s3.names() == [], 30, "the end of what was spilled")
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in message

@@ -48,6 +48,24 @@ DEFAULT_METRIC = EPISODE_REWARD_MEAN
 """What searchers and schedulers go by when nobody says."""
 
 
+def with_plain_numbers(result: dict[Any, Any]) -> dict[Any, Any]:
+    """Return a copy in which arrays and tensors without a dimension, numpy's numbers too, are what they hold.
+
+    They compare and travel as numbers do: a program need not have the library that they are from, nor its device.
+    """
+    plain = {}
+    for key, value in result.items():
+        if type(value) is dict:
+            value = with_plain_numbers(value)
+        elif type(value) not in _PLAIN and getattr(value, "shape", None) == () and hasattr(value, "item"):
+            value = value.item()
+        plain[key] = value
+    return plain
+
+
+_PLAIN = (float, int, str, bool, type(None))
+
+
 def flatten(result: dict[str, Any], separator: str = "/") -> dict[str, Any]:
     """Return a copy with nested dicts as one level: `{"a": {"b": 1}}` gives `{"a/b": 1}`. Keys become strings."""
     flat: dict[str, Any] = {}

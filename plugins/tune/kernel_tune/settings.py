@@ -16,8 +16,9 @@ class TuneConfig:
 
     `num_samples` is how many trials there are, or how often a grid is gone through (-1: without an end). `metric` and
     `mode` ("max" or "min") say what is optimised. `search_alg` and `scheduler` are objects or names. `time_budget_s` is
-    in seconds. `seed` makes everything that is random repeat; with `deterministic` a run with several trials at once
-    also takes their results in the same order each time, at the price of waiting for the slower ones.
+    in seconds. With `queue_trials` trials that no machine has room for wait for one; that is an error otherwise. `seed`
+    makes everything that is random repeat; with `deterministic` a run with several trials at once also takes their
+    results in the same order each time, at the price of waiting for the slower ones.
     """
 
     metric: str | None = None
@@ -31,6 +32,7 @@ class TuneConfig:
     trial_name_creator: Callable[[Trial], str] | None = None
     trial_dirname_creator: Callable[[Trial], str] | None = None
     chdir_to_trial_dir: bool = True
+    queue_trials: bool = False
     seed: int | None = None
     deterministic: bool = False
 
@@ -76,6 +78,10 @@ class SyncConfig:
 
     `upload_dir` is any fsspec address. `syncer` is "auto" (by fsspec), None (no copying), a command with `{source}` and
     `{target}`, or a function of both. `sync_period` is in seconds; copies are also made at the end.
+
+    What trials write into their directories on other machines comes to the program's by kernel itself, unless
+    `sync_artifacts` is False; `sync_to_driver` may be a command or a function that does it instead, and is called on
+    the program's machine, with a path or `user@host:/path`.
     """
 
     upload_dir: str | None = None
@@ -83,6 +89,7 @@ class SyncConfig:
     sync_period: float = 300.0
     sync_on_checkpoint: bool = True
     sync_artifacts: bool = True
+    sync_to_driver: Any = None
 
 
 @dataclass
@@ -110,8 +117,11 @@ class RunConfig:
     local_dir: str | None = None
 
     def __post_init__(self) -> None:
-        self.failure_config = self.failure_config or FailureConfig()
-        self.checkpoint_config = self.checkpoint_config or CheckpointConfig()
-        self.sync_config = self.sync_config or SyncConfig()
-        if isinstance(self.failure_config, dict):
-            self.failure_config = FailureConfig(**self.failure_config)
+        self.failure_config = _made(FailureConfig, self.failure_config)
+        self.checkpoint_config = _made(CheckpointConfig, self.checkpoint_config)
+        self.sync_config = _made(SyncConfig, self.sync_config)
+
+
+def _made(kind: Any, given: Any) -> Any:
+    """Return what is given, or what is made of a dict of its fields, or of nothing."""
+    return given if isinstance(given, kind) else kind(**(given or {}))

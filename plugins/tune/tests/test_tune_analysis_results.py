@@ -94,12 +94,13 @@ def test_the_experiments_own_metric_is_the_default(tmp_path: Path) -> None:
     assert ExperimentAnalysis(tmp_path, trials, default_mode="min").default_metric == "episode_reward_mean"
 
 
-def test_wrong_arguments_say_what_is_right(experiment: ExperimentAnalysis) -> None:
+def test_wrong_arguments_say_what_is_right(experiment: ExperimentAnalysis, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ValueError, match="mode is 'best': it is 'min' or 'max'"):
         experiment.get_best_trial("score", "best")
     with pytest.raises(ValueError, match=r"scope is 'first': it is one of 'last', 'all', 'avg'"):
         experiment.get_best_trial("score", "max", "first")
     assert experiment.get_best_trial("nothing", "max") is None and experiment.get_best_config("nothing") is None
+    assert "none has reported a number as 'nothing', but nested/x, score" in caplog.text
     with pytest.raises(MetricError, match=r"no trial of .* has a value of 'nothing'.*have reported nested/x, score"):
         ResultGrid(experiment).get_best_result("nothing", "max")
 

@@ -76,7 +76,7 @@ def test_experiments_and_notes(experiment: Path) -> None:
         (("list-trials", "nowhere"), "there is no directory nowhere"),
         (("list-trials", "EXPERIMENT", "--sort", "heigt"), "no column 'heigt'; did you mean 'height'?"),
         (("list-trials", "EXPERIMENT", "--filter", "height is 3"), "not of the form '<column> <operator> <value>'"),
-        (("list-trial", "EXPERIMENT"), "there is no command 'list-trial'; did you mean 'list-trials'?"),
+        (("list-trial", "EXPERIMENT"), "there is no command 'tune list-trial', did you mean 'list-trials'?"),
         (("list-trials", "EXPERIMENT", "--output", "x.docx"), "tables are written as .csv or .pkl"),
     ],
 )

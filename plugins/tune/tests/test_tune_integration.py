@@ -56,7 +56,7 @@ STAND_INS: dict[str, dict[str, Any]] = {
     },
     "xgboost": {"callback": SimpleNamespace(TrainingCallback=type("TrainingCallback", (), {})), "Booster": Model},
     "lightgbm": {"Booster": Model},
-    "lightning.pytorch": {"Callback": Hooks},
+    "lightning.pytorch": {"Callback": type("Callback", (Hooks,), {"on_train_epoch_end": lambda self, *_: None})},
     "torch": {"save": save, "load": lambda path, **_: pickle.loads(Path(path).read_bytes())},
 }
 
@@ -200,8 +200,21 @@ def test_lightning_reports_what_is_logged(load: Load, trial: RunningTrial, caplo
     assert said == ["Lightning has logged no val_acc and no val_loss yet, and nothing else"]
     module.TuneReportCallback(on="train_end").on_train_end(trainer, None)
     assert told(trial) == [({"val_loss": 0.5, "other": 1}, {})]
-    with pytest.raises(ValueError, match="on is 'end': it is one of epoch_end, fit_end, train_end, validation_end"):
+    with pytest.raises(
+        ValueError, match="on is 'end': it is one of epoch_end, fit_end, train_end, train_epoch_end, validation_end"
+    ):
         module.TuneReportCallback(on="end")
+
+
+def test_lightning_reports_epochs_of_training(load: Load, trial: RunningTrial) -> None:
+    callback = load("lightning").EpochReportCallback()
+    trainer = SimpleNamespace(
+        sanity_checking=False, callback_metrics={"loss": 0.5}, save_checkpoint=Model().save, current_epoch=2,
+        global_step=30,
+    )  # fmt: skip
+    callback.on_validation_end(trainer, None)
+    callback.on_train_epoch_end(trainer, None)
+    assert told(trial) == [({"loss": 0.5, "epoch": 2, "step": 30}, {"checkpoint.ckpt": "model"})]
 
 
 def test_lightning_ends_where_the_trial_is_to_stop(load: Load, trial: RunningTrial) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -174,10 +175,10 @@ def test_a_copy_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_silence_and_refusals(capsys: pytest.CaptureFixture[str]) -> None:
     tune.run(score, config={"x": 1}, progress_reporter=tune.CLIReporter(), verbose=0)
     assert capsys.readouterr().out == ""
-    for experiment in (tune.Experiment("e", score, sync_to_driver="rsync -a {source} {target}"),):
-        for run in (tune.run, tune.run_experiments):
-            with pytest.raises(tune.TuneError, match="sync_to_driver can't be"):
-                run(experiment, verbose=0)
+    experiment = tune.Experiment("e", score, sync_to_driver="rsync -a {source}")
+    for run in (tune.run, tune.run_experiments):
+        with pytest.raises(ValueError, match=r"'rsync -a \{source\}' must contain \{source\} and \{target\}"):
+            run(experiment, verbose=0)
 
 
 def test_several_metrics_of_a_searcher() -> None:
@@ -206,3 +207,17 @@ def test_without_a_session() -> None:
     with kernel.init(local_mode=True):
         (trial,) = tune.run(score, config={"x": 1}, verbose=0).trials
     assert trial.last_result["score"] == 1 and os.getcwd() == before
+
+
+def test_the_directory_of_a_dict_goes_with_its_checkpoint_unless_another_process_may_need_it() -> None:
+    checkpoint = tune.Checkpoint.from_dict({"step": 1})
+    path = checkpoint.path
+    assert checkpoint.to_dict() == {"step": 1}
+    del checkpoint
+    assert not os.path.exists(path)
+
+    sent = tune.Checkpoint.from_dict({"step": 2})
+    received = pickle.loads(pickle.dumps(sent))
+    del sent
+    assert received.to_dict() == {"step": 2}
+    shutil.rmtree(received.path)

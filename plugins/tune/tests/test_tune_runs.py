@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -206,21 +207,23 @@ def test_resources_bound_how_many_run_at_once(results: Path) -> None:
         folder = Path(config["folder"])
         mine = folder / tune.get_context().get_trial_id()
         mine.touch()
-        until = time.monotonic() + 0.2
+        met = Path(f"{folder}.met")
+        least, latest = time.monotonic() + 0.2, time.monotonic() + 20
         most = 0
-        while time.monotonic() < until:
+        while time.monotonic() < least or not (met.exists() or time.monotonic() > latest):
             most = max(most, len(list(folder.iterdir())))
+            if most >= config["wanted"]:
+                met.touch()
             time.sleep(0.01)
         mine.unlink()
         tune.report({"most": most})
 
-    for cpus, most in ((2, 1), (0.5, 4)):
-        folder = results / f"at once {cpus}"
+    for cpus, wanted in ((2, 1), (0.5, 4)):
+        folder = results / f"cpus {cpus}"
         folder.mkdir(parents=True)
-        trials = run(watch, config={"folder": str(folder)}, num_samples=5, resources_per_trial={"cpu": cpus})
-        assert max(trial.last_result["most"] for trial in trials) <= most
-        if most > 1:
-            assert max(trial.last_result["most"] for trial in trials) > 2
+        config = {"folder": str(folder), "wanted": wanted}
+        trials = run(watch, config=config, num_samples=5, resources_per_trial={"cpu": cpus})
+        assert max(trial.last_result["most"] for trial in trials) == wanted
 
 
 def test_what_no_machine_has_is_an_error_at_once(results: Path) -> None:
@@ -261,14 +264,37 @@ def test_older_forms(results: Path) -> None:
     (trial,) = run(Older, config={"x": 4}, checkpoint_at_end=True)
     assert reported(trial, "score") == [4, 4, 4]
     (checkpoint,) = Path(trial.logdir).glob("checkpoint_*/model.txt")
-    (again,) = run(Older, config={"x": 5}, restore=str(checkpoint), stop={"training_iteration": 5})
-    assert reported(again, "score") == [4, 4] and reported(again, "training_iteration") == [4, 5]
+    older_name = os.path.join(trial.logdir, "checkpoint_3", "checkpoint-3")
+    for restored in (str(checkpoint), older_name, os.path.dirname(older_name)):
+        (again,) = run(Older, config={"x": 5}, restore=restored, stop={"training_iteration": 5})
+        assert reported(again, "score") == [4, 4] and reported(again, "training_iteration") == [4, 5]
 
     def tracked(config: dict[str, Any]) -> None:
         tune.track.log(score=1, hello="world")
 
     (trial,) = run(tracked)
     assert reported(trial, "hello") == ["world"]
+
+
+def test_what_is_saved_in_memory_goes_through_named_directories(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Prints(tune.Trainable):
+        def save_checkpoint(self, checkpoint_dir: str) -> str:
+            seen.append(checkpoint_dir)
+            Path(checkpoint_dir, "my").mkdir()
+            return os.path.join(checkpoint_dir, "my")
+
+        def load_checkpoint(self, checkpoint: str) -> None:
+            seen.append(checkpoint)
+
+    trainer = Prints()
+    trainer.restore_from_object(trainer.save_to_object())
+    saved, loaded = (re.escape(trainer.logdir) + rf"/\.\w+{end}/checkpoint_0" for end in ENDS)
+    assert re.fullmatch(saved, seen[0]) and re.fullmatch(loaded + "/my", seen[1]) and not os.listdir(trainer.logdir)
+
+
+ENDS = ("save_to_object", "restore_from_object")
 
 
 def test_save_and_restore_are_validated() -> None:

@@ -128,12 +128,12 @@ def test_bohb_notes_the_budget_at_milestones_only():
     class Watching(HyperBandForBOHB):
         def on_trial_result(self, runner, trial, result):
             decision = super().on_trial_result(runner, trial, result)
-            budgets.append((result["training_iteration"], result.get("hyperband_info")))
+            budgets.append((result["training_iteration"], result["hyperband_info"]["budget"]))
             return decision
 
     simulate(Watching(max_t=9), curve, configs(9), iterations=20)
     assert {at: info for at, info in budgets} == {
-        1: {"budget": 1}, 2: None, 3: {"budget": 3}, 4: None, 5: None, 6: None, 7: None, 8: None, 9: {"budget": 9},
+        1: 1, 2: None, 3: 3, 4: None, 5: None, 6: None, 7: None, 8: None, 9: 9,
     }  # fmt: skip
 
 

@@ -115,11 +115,11 @@ def test_the_searcher_hears_of_the_budgets():
 
     class Listening(BasicVariantGenerator):
         def on_trial_result(self, trial_id, result):
-            heard.append((result["training_iteration"], result.get("hyperband_info")))
+            heard.append((result["training_iteration"], result["hyperband_info"]["budget"]))
 
     Play(HyperBandForBOHB(max_t=9), 3, samples=9, length=20, searcher=Listening(random_state=1)).run()
     budgets = dict(heard)
-    assert budgets[1] == {"budget": 1} and budgets[2] is None and budgets[3] == {"budget": 3}
+    assert budgets[1] == 1 and budgets[2] is None and budgets[3] == 3
 
 
 def test_soft_stopped_trials_come_last():

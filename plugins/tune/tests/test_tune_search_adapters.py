@@ -84,7 +84,7 @@ def test_failures_and_rewards_are_told() -> None:
 @pytest.mark.parametrize("module", sorted(ADAPTERS))
 def test_a_missing_library_says_what_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(OptionalDependencyError, match=r"is not installed\. Run: pip install [a-zA-Z-]+"):
+    with pytest.raises(OptionalDependencyError, match=r"is not installed\. Run: pip install '?[a-zA-Z-]+"):
         getattr(searchers, ADAPTERS[module])(space={"x": tune.uniform(0, 1)})
 
 

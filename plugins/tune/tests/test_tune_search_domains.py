@@ -112,6 +112,11 @@ def test_domains_can_be_changed_and_pickled() -> None:
         (lambda: tune.qrandint(0, 4, 0.5), r"for integers it must be an integer"),
         (lambda: tune.randint(0.5, 3), r"the bound 0.5 is not an integer: use uniform"),
         (lambda: tune.randn(0, 0), r"standard deviation is 0"),
+        (lambda: tune.randn(3, 4.5, 6), r"randn takes whole numbers as lengths, or a mean and a deviation"),
+        (lambda: tune.randn(3, size=2), r"randn takes a size, or a mean and a standard deviation: it was given both"),
+        (lambda: tune.randn(size=2.5), r"size is 2.5: it is a length, or a tuple of lengths"),
+        (lambda: tune.choice([1, 2], size=3, replace=False), r"take 3 different ones of 2 values: ask for fewer, or"),
+        (lambda: tune.choice([1, 2], (1, 2), False, [1, 0]), r"take 2 different ones of 1 values"),
         (lambda: tune.choice([]), r"nothing to choose from"),
         (lambda: tune.choice("abc"), r"choice takes a list of values, not 'abc'"),
         (lambda: tune.choice([1, 2], p=[1, 1]), r"2 probabilities, one for each value, that add up to 1"),
@@ -124,6 +129,33 @@ def test_domains_can_be_changed_and_pickled() -> None:
 def test_what_is_no_domain_is_refused(make: Any, message: str) -> None:
     with pytest.raises(SearchSpaceError, match=message):
         make()
+
+
+def test_arrays_and_lists_as_numpy_draws_them() -> None:
+    assert tune.randn(5) != tune.Normal(5, 1) and isinstance(tune.randn(5), tune.Function)
+    assert tune.randn(5, 2) == tune.Normal(5, 2) and tune.randn(5.0) == tune.Normal(5.0, 1)
+    assert tune.randn(0) == tune.randn() == tune.Normal(0, 1) and tune.randn(3, sd=2) == tune.Normal(3, 2)
+    shapes = [tune.randn(*shape).sample().shape for shape in ((4,), (2, 3, 4))]
+    assert shapes == [(4,), (2, 3, 4)] and tune.randn(size=(2, 3)).sample().shape == (2, 3)
+    many = tune.randn(10_000).sample()
+    assert (abs(many.mean()), many.std()) == pytest.approx((0, 1), abs=0.05)
+    assert sorted(tune.choice(["a", None, (1, 2)], size=3, replace=False).sample(), key=str) == [(1, 2), None, "a"]
+    table = tune.choice(10, size=(2, 3)).sample()
+    assert [len(row) for row in table] == [3, 3] and all(
+        type(cell) is int and cell < 10 for row in table for cell in row
+    )
+    assert tune.choice(["x", "y"], 4, p=[0, 1]).sample() == ["y"] * 4 and tune.choice([1], size=0).sample() == []
+    assert repr(tune.choice(3, size=2)) == "Function('choice(size=2)')"
+    assert repr(tune.randn(4)) == "Function('randn(4,)')"
+
+
+def test_what_is_drawn_at_once_follows_the_seed() -> None:
+    space = {"noise": tune.randn(2), "few": tune.choice(100, size=3), "x": tune.uniform(0, 1)}
+
+    def drawn(seed: int) -> list[str]:
+        return [str(variant) for _, variant in tune.generate_variants(space, random_state=seed)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
 
 
 def test_they_are_exported() -> None:

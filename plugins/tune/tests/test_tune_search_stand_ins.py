@@ -111,12 +111,22 @@ class Bandit:
         assert ask_tell_mode
         self.caller = caller
         self.told: list[Any] | None = None
+        self.options = SimpleNamespace(build_new_model_every=17)
+        self.first_qinfos = ["a point to begin with"]
+        self.step_idx = self.last_model_build_at = 0
+        self.fitted_at: list[int] = []
 
     def initialise(self) -> None:
         self.told = []
 
+    def _build_new_model(self) -> None:
+        assert self.told is not None
+        self.last_model_build_at = self.step_idx
+        self.fitted_at.append(len(self.told))
+
     def ask(self) -> list[Any]:
         assert self.told is not None
+        self.first_qinfos = []
         numpy = getattr(sys.modules["dragonfly.opt.gp_bandit"], "np")  # noqa: B009 - a module that mypy knows not
         point: list[Any] = []
         for variable in self.caller.variables:
@@ -177,6 +187,17 @@ def test_hebo_with_a_space_of_its_own_and_known_points() -> None:
     config = searcher.suggest("0")
     assert isinstance(config, dict) and 0 <= config["width"] <= 20 and type(config["width"]) is float
     assert searcher._optimizer.y == [0.5]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_dragonfly_fits_its_model_anew(own: bool) -> None:
+    optimizer = Bandit(Caller(None, [{"name": "a", "type": "float", "min": 0, "max": 7}]), ask_tell_mode=True)
+    arguments = {"space": BOX} if own else {"optimizer": optimizer}
+    searcher = DragonflySearch(metric="loss", mode="min", seed=1, **arguments)  # type: ignore[arg-type]
+    for number in range(36):
+        searcher.suggest(str(number))
+        searcher.on_trial_complete(str(number), {"loss": 1.0 if number != 3 else float("nan")})
+    assert searcher._optimizer.fitted_at == ([5, 10, 15, 20, 25, 30, 35] if own else [17, 34])
 
 
 def test_dragonfly_with_an_optimiser_of_the_users() -> None:

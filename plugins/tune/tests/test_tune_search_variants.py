@@ -143,3 +143,18 @@ def test_tags() -> None:
     assert tune.experiment_tag(7, {}) == "7"
     tag = tune.experiment_tag(1, {"a/lr": 1e-5, "b/lr": 0.5, "layers/0": 16, "act": "nn.ReLU()/x y", "f": 0.123456})
     assert tag == "1_a_lr=1e-05,act=nn.ReLU_x_y,b_lr=0.5,f=0.1235,layers_0=16"
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (tune.grid_search([tune.uniform(0, 1), tune.choice([{"x": tune.randint(3, 4)}]), 5]), [0.5, {"x": 3}, 5]),
+        (tune.choice([tune.choice([tune.uniform(0, 1)])]), [0.5]),
+        (tune.sample_from(lambda spec: tune.uniform(0, 1)), [0.5]),
+        (tune.grid_search([tune.sample_from(lambda spec: spec.config.other), 5]), [7, 5]),
+        (tune.grid_search([tune.grid_search([1, 2]), 3]), [1, 2, 3]),
+    ],
+)
+def test_a_value_may_be_a_domain_itself(value: Any, found: list[Any]) -> None:
+    values = [config["value"] for config in configs({"value": value, "other": 7})]
+    assert [0.5 if isinstance(each, float) and 0 < each < 1 else each for each in values] == found

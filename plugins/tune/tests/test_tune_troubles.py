@@ -6,10 +6,12 @@ import gc
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,96 @@ def test_a_killed_process_says_how_it_died_and_half_a_checkpoint_is_none(results
     assert column(trial, "count") == [1, 2, 3, 4, 5, 6] and Path(trial.logdir, "loaded").read_text() == "3 "
     names = os.listdir(trial.logdir)
     assert "checkpoint_000004" in names and not [name for name in names if name.startswith(".")]
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def remove_all(file: Path) -> None:
+    shutil.rmtree(file.parent)
+
+
+@pytest.mark.parametrize(
+    ("harm", "what"),
+    [
+        (cut, "its file second has 0 of 1 bytes"),
+        (remove, "its file second is not there"),
+        (remove_all, "it is not there"),
+    ],
+)
+def test_a_damaged_checkpoint_is_passed_over(
+    results: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None], what: str
+) -> None:
+    arguments: dict[str, Any] = {
+        "config": {"dies_at": 4}, "stop": {"training_iteration": 6}, "checkpoint_freq": 1, "deterministic": True,
+        "raise_on_failed_trial": False,
+    }  # fmt: skip
+    (trial,) = run(Steps, **arguments)
+    newest, former = (Path(trial.logdir, f"checkpoint_00000{number}") for number in (3, 2))
+    harm(newest / "second")
+    caplog.clear()
+    (trial,) = run(Steps, **arguments, resume="ERRORED")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"checkpoint {newest} of trial {trial} is damaged ({what}): it goes on from the one before, {former}"
+    ]
+    assert column(trial, "count") == [1, 2, 3, 4, 5, 6] and Path(trial.logdir, "loaded").read_text() == "2 "
+
+
+def test_a_trial_with_only_damaged_checkpoints_begins_anew(results: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def saves(config: dict[str, Any]) -> None:
+        checkpoint = tune.get_checkpoint()
+        start = checkpoint.to_dict()["step"] if checkpoint is not None else 0
+        for step in range(start + 1, 5):
+            tune.report({"step": step, "start": start}, checkpoint=tune.Checkpoint.from_dict({"step": step}))
+            if step == 2 and not Path("failed").exists():
+                Path("failed").touch()
+                raise ValueError("once")
+
+    (trial,) = run(saves, raise_on_failed_trial=False)
+    for file in Path(trial.logdir).glob("checkpoint_*/*"):
+        os.truncate(file, os.path.getsize(file) // 2)
+    caplog.clear()
+    (trial,) = run(saves, resume="ERRORED")
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 2 and "checkpoint_000002 of trial" in texts[0] and "goes on from the one before" in texts[0]
+    assert f"checkpoint_000001 of trial {trial} is damaged" in texts[1] and texts[1].endswith("): it begins anew")
+    assert column(trial, "step") == [1, 2, 3, 4] and column(trial, "start") == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_generators_end_when_they_are_told_to(results: Path, reuse: bool) -> None:
+    def polite(config: dict[str, Any]) -> Any:
+        try:
+            for step in range(1_000_000):
+                yield {"loss": step}
+        finally:
+            Path("cleaned").touch()
+
+    def stubborn(config: dict[str, Any]) -> Any:
+        while True:
+            try:
+                yield {"loss": 1}
+            except GeneratorExit:
+                Path("told").touch()
+
+    def nested(config: dict[str, Any]) -> Any:
+        while True:
+            tune.report({"loss": 1})
+            yield {"loss": 2}
+
+    arguments: dict[str, Any] = {"stop": {"training_iteration": 5}, "num_samples": 3, "reuse_actors": reuse}
+    for trainable, trace in ((polite, "cleaned"), (stubborn, "told"), (nested, "")):
+        trials = run(trainable, **arguments, resources_per_trial={"cpu": 2}, log_to_file=True)
+        assert [(str(trial.status), trial.results) for trial in trials] == [("TERMINATED", 5)] * 3
+        assert not trace or all(Path(trial.logdir, trace).exists() for trial in trials)
+        for trial in trials:
+            errors = Path(trial.logdir, "stderr").read_text()
+            assert "Traceback" not in errors and "Exception ignored" not in errors
 
 
 def test_a_full_disk(results: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 import time
 import urllib.error
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from kernel import tune
+from kernel.testing.ports import free_port
 from kernel.tune.searchers import ConcurrencyLimiter, Repeater, Searcher, TPESearch
 from kernel.tune.server.client import TuneClient
 
@@ -153,9 +155,12 @@ def test_durable_trainables_copy_their_checkpoints_themselves(results: Path, tmp
     assert again.count == 4 and again.iteration == 4
 
 
-def test_arguments_that_would_do_nothing_are_refused(results: Path) -> None:
-    with pytest.raises(tune.TuneError, match="sync_to_driver can't be"):
+def test_sync_to_driver_that_can_not_be_is_refused(results: Path) -> None:
+    with pytest.raises(ValueError, match=r"the sync command 'rsync' must contain \{source\} and \{target\}"):
         tune.run(objective, sync_to_driver="rsync")
+    with pytest.raises(tune.TuneError, match=r"sync_to_driver is 3: it is None or True \(by kernel itself\), False"):
+        tune.run(objective, sync_to_driver=3)
+    assert not results.exists()
 
 
 class Serving(tune.Callback):
@@ -181,6 +186,7 @@ class Serving(tune.Callback):
 
 def test_the_server_lists_adds_and_stops_trials(results: Path) -> None:
     tune.register_trainable("other", objective)
+    port = free_port()
 
     def patient(config: dict[str, Any]) -> None:
         while True:
@@ -189,10 +195,10 @@ def test_the_server_lists_adds_and_stops_trials(results: Path) -> None:
 
     def act(token: str) -> Any:
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen("http://127.0.0.1:14321/trials")
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/trials")
         assert refused.value.code == 401
-        client = TuneClient("127.0.0.1", 14321, token)
-        first = client.get_all_trials()[0]
+        client = TuneClient("127.0.0.1", port, token)
+        first = next(each for each in client.get_all_trials() if each["status"] == "RUNNING")
         assert client.get_trial(first["id"])["status"] == "RUNNING"
         with pytest.raises(tune.TuneError, match="there is no trial nobody"):
             client.get_trial("nobody")
@@ -209,7 +215,7 @@ def test_the_server_lists_adds_and_stops_trials(results: Path) -> None:
 
     serving = Serving(act)
     trials = tune.run(
-        patient, num_samples=2, with_server=True, server_port=14321, callbacks=[serving], verbose=0, return_trials=True
+        patient, num_samples=2, with_server=True, server_port=port, callbacks=[serving], verbose=0, return_trials=True
     )
     assert serving.thread is not None
     serving.thread.join()
@@ -218,6 +224,40 @@ def test_the_server_lists_adds_and_stops_trials(results: Path) -> None:
     assert by_id[added].last_result["score"] == pytest.approx(-1 / 3) and len(trials) >= 3
     assert all(str(trial.status) == "TERMINATED" for trial in trials)
     assert not list(results.rglob("server.token"))
+
+
+def test_the_documented_requests_of_curl(results: Path) -> None:
+    """Each line of the documentation, asked as curl would."""
+    page = Path(__file__).parents[3] / "docs" / "tune.md"
+    lines = [line for line in page.read_text().splitlines() if line.startswith("curl ")]
+    assert len(lines) == 3
+    port = free_port()
+
+    def patient(config: dict[str, Any]) -> None:
+        while True:
+            tune.report({"score": 1})
+            time.sleep(0.01)
+
+    def asked(line: str, token: str, trial_id: str = "") -> Any:
+        line = line.replace("$(cat results/served/server.token)", token).replace("TRIAL_ID", trial_id)
+        words = shlex.split(line.replace(":4321/", f":{port}/"))
+        header, method = words[2], words[4] if words[3] == "-X" else "GET"
+        request = urllib.request.Request(words[-1], method=method, headers=dict([header.split(": ", 1)]))
+        return json.load(urllib.request.urlopen(request, timeout=30))
+
+    def act(token: str) -> Any:
+        (trial,) = asked(lines[0], token)["trials"]
+        return trial["id"], asked(lines[1], token, trial["id"])["trial"], asked(lines[2], token, trial["id"])["trial"]
+
+    serving = Serving(act)
+    (trial,) = tune.run(
+        patient, name="served", with_server=True, server_port=port, callbacks=[serving], verbose=0, return_trials=True
+    )
+    assert serving.thread is not None
+    serving.thread.join()
+    ((trial_id, listed, stopped),) = serving.outcome
+    assert trial_id == listed["id"] == stopped["id"] == trial.trial_id and listed["status"] == "RUNNING"
+    assert str(trial.status) == "TERMINATED"
 
 
 def test_a_searcher_that_raises_is_named_and_the_experiment_can_go_on(results: Path, tmp_path: Path) -> None:

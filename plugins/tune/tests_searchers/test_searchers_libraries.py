@@ -1,8 +1,10 @@
 """Searchers that ask other libraries, against the real ones.
 
 Run by hand, where some of the libraries are installed; those that are missing must say so.
-`pip install optuna hyperopt bayesian-optimization nevergrad scikit-optimize zoopt ConfigSpace ax-platform HEBO sigopt`,
-and in an environment of its own, `pip install dragonfly-opt 'numpy<2'` (numpy must be there when that is built).
+`pip install optuna hyperopt bayesian-optimization nevergrad scikit-optimize zoopt ConfigSpace ax-platform sigopt`, and
+in environments of their own `pip install 'HEBO>=0.3.6' 'GPy<1.14' 'numpy<1.25' 'pandas<2.3'` (Python 3.11 at most), and
+`pip install dragonfly-opt 'numpy<2'` (numpy must be there when that is built). Nevergrad wants bayesian-optimization
+1.4: the newest is to be tried without it.
 """
 
 from __future__ import annotations
@@ -112,6 +114,7 @@ if has("zoopt"):
         trials = 20
 
 
+@pytest.mark.timeout(600)  # HEBO and Dragonfly think for minutes, on a busy machine.
 @pytest.mark.parametrize(("module", "make", "trials"), LIBRARIES)
 def test_a_library_learns_or_says_that_it_is_missing(module: str, make: Any, trials: int) -> None:
     if not has(module):

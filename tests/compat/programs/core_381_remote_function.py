@@ -27,7 +27,7 @@ reference = remote_one.remote()
 assert isinstance(reference, ray.ObjectRef) and ray.get(reference) == 1
 begun = time.monotonic()
 calls = [slow.remote() for _ in range(4)]
-assert time.monotonic() - begun < 1
+assert time.monotonic() - begun < 4  # one after another it would take them 4 s
 print(ray.get(calls))
 
 # prints:

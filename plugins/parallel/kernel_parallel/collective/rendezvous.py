@@ -10,13 +10,15 @@ from dataclasses import field
 from typing import Any
 
 import kernel
-from kernel.exceptions import ActorError, TaskError
+from kernel.exceptions import ActorError, GetTimeoutError, TaskError
 from kernel_parallel.collective.blame import Note, culprits
 from kernel_parallel.collective.errors import GroupError, RankTimeoutError, names_of
 from kernel_spec.dataclass import dataclass
 
 _FRESH_SECONDS = 3.0
 _MARGIN_SECONDS = 10.0
+_LOOK_SECONDS = 0.5
+"""How often a member that waits looks whether it waits where the others will come."""
 
 
 @dataclass(slots=True)
@@ -162,14 +164,38 @@ def meet(group: str, rank: int, size: int, backend: str, address: Any, timeout: 
         left = max(0.1, deadline - time.monotonic())
         try:
             joined = coordinator.join.remote(rank, size, backend, address, timeout, left)
-            number, addresses, secret = kernel.get(joined, timeout=left + _MARGIN_SECONDS)
+            told = _wait(group, coordinator, joined, left + _MARGIN_SECONDS)
         except ActorError as error:
             # It ended with the process that had made it; somebody makes it again.
             if time.monotonic() >= deadline or isinstance(error, TaskError):
                 raise
             time.sleep(0.05)
             continue
-        return Meeting(coordinator, number, addresses, secret)
+        if told is not None:
+            return Meeting(coordinator, *told)
+
+
+def _wait(
+    group: str, coordinator: Any, joined: kernel.ObjectRef, seconds: float
+) -> tuple[int, list[Any], bytes] | None:
+    """Return what the coordinator tells when all are there; None if it is not the one that others find by now.
+
+    One that was found just before its last handle went lives on with the call, and without its name: nobody else comes.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            told: tuple[int, list[Any], bytes] = kernel.get(joined, timeout=max(0.0, min(left, _LOOK_SECONDS)))
+            return told
+        except GetTimeoutError:
+            if left <= _LOOK_SECONDS:
+                raise
+        try:
+            if kernel.get_actor(coordinator_name(group)) != coordinator:
+                return None
+        except ValueError:
+            return None
 
 
 class CoordinatorWatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,8 +22,11 @@ from kernel_tune.result import (
     Result,
     flatten,
     look_up,
+    own_keys,
 )
 from kernel_tune.trial import Trial
+
+_log = logging.getLogger("kernel.tune")
 
 
 class Configs(list[dict[str, Any]]):
@@ -123,6 +127,9 @@ class Analysis:
         scores = ((trial, score_of(trial, self.history, metric, mode, scope, filter_nan_and_inf))
                   for trial in self.trials)  # fmt: skip
         best: Trial | None = best_of(scores, mode)
+        if best is None and self.trials:
+            reported = own_keys({name: value for trial in self.trials for name, value in trial.last_result.items()})
+            _log.warning("no trial is the best: none has reported a number as %r, but %s", metric, reported)
         return best
 
     def get_best_config(

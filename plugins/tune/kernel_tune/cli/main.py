@@ -5,38 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
+from kernel.commands import CommandGroup, run_commands
 from kernel_tune.cli import rows as of
 from kernel_tune.cli import tables
 from kernel_tune.errors import TuneError
 from kernel_tune.storage.experiment_files import results_directory
 
 
-class _Group(click.Group):
-    """A group that answers mistakes in one line, with the nearest name."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        name = args[0]
-        if self.get_command(ctx, name) is None:
-            import difflib  # here: only for mistakes
-
-            near = difflib.get_close_matches(name, self.list_commands(ctx), 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise click.UsageError(f"there is no command {name!r}{hint}")
-        return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except TuneError as error:
-            raise click.ClickException(str(error)) from error
-
-
-@click.group(cls=_Group)
+@click.group(cls=CommandGroup)
 def tune() -> None:
     """Look at hyperparameter searches: their experiments, trials and results.
 
@@ -148,10 +130,10 @@ def plot(experiment_path: str, output: str, metric: str | None, mode: str | None
     click.echo(f"Page in {output}")
 
 
-def main() -> None:
-    """Run `tune` as a program of its own."""
-    tune(prog_name="tune")
+def main() -> int:
+    """Run the console command `tune` and return its exit code."""
+    return run_commands(tune, "tune")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -24,10 +24,15 @@ from kernel_tune.execution.instructions import (
 )
 from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.machines import Machines
+from kernel_tune.execution.node_files import NodeFiles
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Processes
+from kernel_tune.execution.transfers import Transfer, make_transfer
 from kernel_tune.pickling import put
+from kernel_tune.storage.checkpoint import damage_of
 from kernel_tune.storage.experiment_files import ExperimentFiles
+from kernel_tune.trainable.durable import DurableTrainable
 from kernel_tune.trainable.orders import Order, Saved, Setup
 from kernel_tune.trainable.place import Place
 from kernel_tune.trial import Trial
@@ -67,14 +72,16 @@ class Carrier:
         self._files = files
         self._listeners = listeners
         self._options = options
-        self._many_nodes = len([node for node in kernel.nodes() if node.get("Alive", True)]) > 1
-        self._node = kernel.get_runtime_context().get_node_id() if self._many_nodes else ""
+        self._machines = Machines()
         self._asked: dict[str, Asked] = {}
         self._untold: deque[Notify | Write] = deque()
+        self.damaged: deque[tuple[Trial, Saved, str]] = deque()
+        """Trials that wait for another checkpoint to go on from: theirs lacks what is said."""
         self._dropped: dict[str, None] = {}
         """The checkpoints that are kept no longer, and are still to be deleted."""
         references = {name: _sent(trainable, name) for name, trainable in trainables.items()}
-        self.processes = Processes(references, options.reuse_actors, self._many_nodes)
+        self.node_files = NodeFiles(_transfers(loop, options))
+        self.processes = Processes(references, self._machines, self.node_files, options.reuse_actors)
 
     def add_trainable(self, name: str, trainable: Any) -> None:
         """Take another trainable that trials may be of."""
@@ -167,18 +174,22 @@ class Carrier:
             stop=spec.stop,
             checkpoint_every=spec.checkpoints.every,
             checkpoint_at_end=spec.checkpoints.at_end,
-            knows_node=self._node,
             **changes,
         )
 
     def _setup(self, trial: Trial) -> Setup:
         spec = self.loop.progress_of(trial).spec
-        place = Place(trial.trial_id, str(trial), spec.name, trial.logdir, trial.resources, spec.upload_dir)
+        place = Place(
+            trial.trial_id, str(trial), spec.name, trial.logdir, trial.resources, spec.upload_dir, trial.local_dir,
+            self._machines.node, self._machines.marker_in(trial.local_dir),
+        )  # fmt: skip
         options = self._options
         return Setup(place, trial.config, options.changes_directory, options.printed)
 
     def _start(self, start: Start, **changes: Any) -> None:
         trial = start.trial
+        if self._is_damaged(trial, start.state):
+            return
         order = self._order(trial, setup=self._setup(trial), restore=start.state, skip=start.skip, **changes)
         self._asked[trial.trial_id] = Asked(self.processes.start(trial, order), order)
 
@@ -190,7 +201,24 @@ class Carrier:
             return
         self._asked[trial.trial_id] = Asked(self.processes.ask(trial, order), order)
 
+    def _is_damaged(self, trial: Trial, state: Saved | None) -> bool:
+        """Return whether a trial can't go on from a checkpoint of ours; it waits for another then."""
+        progress = self.loop.progress_of(trial)
+        if state is None or state.is_in_memory or state is progress.first_state:
+            return False
+        trainable = progress.spec.trainable
+        if not os.path.isdir(state.path) and isinstance(trainable, type) and issubclass(trainable, DurableTrainable):
+            return False  # it fetches what is not here itself
+        damage = damage_of(state.path, state.sizes)
+        if damage:
+            self._asked.pop(trial.trial_id, None)
+            self.damaged.append((trial, state, damage))
+        return bool(damage)
+
     def _load(self, trial: Trial, state: Saved | None) -> None:
+        if self._is_damaged(trial, state):
+            self.processes.end(trial)
+            return
         order = self._order(trial, setup=self._setup(trial), restore=state)
         if self.processes.has(trial) and self._options.reuse_actors:
             self._asked[trial.trial_id] = Asked(self.processes.ask(trial, order), order)
@@ -230,6 +258,12 @@ class Carrier:
         trial.error_file = os.path.join(trial.logdir, "error.txt")
         with open(trial.error_file, "a", encoding="utf-8") as file:
             file.write(f"Failure number {trial.failures}\n{trial.error_message}\n")
+
+
+def _transfers(loop: TrialLoop, options: RunOptions) -> dict[str, Transfer]:
+    """Return how files come from other machines, by the directory of the experiment."""
+    made = {spec.local_dir: make_transfer(options.sync_to_driver.get(spec.name)) for spec in loop.specs.values()}
+    return {directory: transfer for directory, transfer in made.items() if transfer is not None}
 
 
 def _sent(trainable: Any, name: str) -> kernel.ObjectRef:

@@ -52,6 +52,10 @@ class CheckpointBook:
         self._count += 1
         return self._drop()
 
+    def forget(self, path: str) -> None:
+        """Keep a checkpoint no longer that is damaged."""
+        self.kept = [kept for kept in self.kept if kept.saved.path != path]
+
     def _drop(self) -> list[Saved]:
         if self.keep is None:
             return []

@@ -38,12 +38,16 @@ def _tell(loop: TrialLoop, event: str, *arguments: Any) -> list[Instruction]:
         return loop.on_answer(*arguments)
     if event == "failure":
         return loop.on_failure(*arguments)
+    if event == "damage":
+        return loop.on_damage(*arguments)
     if event == "capacity":
         return loop.set_capacity(*arguments)
     if event == "stop":
         return loop.stop_trial(*arguments) or []
     if event == "stop_all":
         return loop.stop_all()
+    if event == "abandon":
+        return loop.abandon(*arguments)
     if event == "add":
         return loop.add_trial(*arguments)
     if event == "retry":

@@ -81,6 +81,7 @@ class Experiment:
             export_formats=spec["export_formats"] or (),
             restore=spec["restore"],
             upload_dir=spec["upload_dir"],
+            sync_to_driver=spec["sync_to_driver"],
         )  # fmt: skip
 
 

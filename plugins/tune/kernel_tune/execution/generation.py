@@ -6,7 +6,7 @@ import copy
 import os
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernel_tune.errors import SearchSpaceError, TuneError
@@ -56,10 +56,10 @@ class TrialMaker:
     def _give_name(self, spec: ExperimentSpec, trial: Trial) -> None:
         trial.name = trial.name or f"{spec.trainable_name}_{trial.trial_id}"
         if spec.trial_name_creator is not None:
-            trial.name = str(spec.trial_name_creator(trial))
+            trial.name = _created("trial_name_creator", spec.trial_name_creator, trial)
         directory = trial.name
         if spec.trial_dirname_creator is not None:
-            directory = str(spec.trial_dirname_creator(trial))
+            directory = _created("trial_dirname_creator", spec.trial_dirname_creator, trial)
             if os.path.sep in directory:
                 raise TuneError(
                     f"trial_dirname_creator returned {directory!r} for trial {trial.name}: it is a name, not a path"
@@ -69,6 +69,14 @@ class TrialMaker:
             directory = f"{directory}_{trial.trial_id}"
         self._names.add(directory)
         trial.extra["directory"] = directory
+
+
+def _created(argument: str, creator: Callable[[Trial], str], trial: Trial) -> str:
+    """Return the name that a user's function gives a trial. Raises TuneError that names the function."""
+    try:
+        return str(creator(trial))
+    except Exception as error:
+        raise TuneError(f"{argument} raised {type(error).__name__} for trial {trial}: {error}") from error
 
 
 class SearchGenerator(SearchAlgorithm):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernel_tune.errors import TuneError
 from kernel_tune.execution.instructions import Continue, Delete, Instruction, Load, Notify, Save, Stop
 from kernel_tune.execution.progress import Copy, Progress, Replacement
 from kernel_tune.execution.resources import Room
@@ -17,6 +18,8 @@ from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.trainable.orders import Answer, Saved
 from kernel_tune.trial import MetricHistory, Status, Trial
+
+_DECISIONS = (TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP, TrialScheduler.NOOP)
 
 
 class TrialLives:
@@ -93,6 +96,11 @@ class TrialLives:
             self._deciding = trial
             decision = self.scheduler.on_trial_result(self, trial, result)
             self._deciding = None
+            if decision not in _DECISIONS:
+                raise TuneError(
+                    f"{type(self.scheduler).__name__}.on_trial_result() returned {decision!r}: it returns one of "
+                    f"{', '.join(_DECISIONS)}, which are names of TrialScheduler"
+                )
         if ends or decision == TrialScheduler.STOP:
             result[DONE] = True
         self.algorithm.on_trial_result(trial.trial_id, result)  # after the scheduler, which may note the budget for it
@@ -225,11 +233,13 @@ class TrialLives:
         else:
             self._finish(trial, progress)
 
-    def _finish(self, trial: Trial, progress: Progress) -> None:
+    def _finish(self, trial: Trial, progress: Progress, is_hung: bool = False) -> None:
+        """A running trial has ended well, or is ended although it `is_hung`: its process is of no use then."""
         self._give_copies(progress)
         self._leave(trial, progress, Status.TERMINATED)
         _mark_done(trial)
-        self._instructions.append(Stop(trial, list(progress.spec.export_formats)))
+        exports = [] if is_hung else list(progress.spec.export_formats)
+        self._instructions.append(Stop(trial, exports, failed=is_hung))
         self._instructions.append(Notify("trial_complete", trial))
         result = trial.last_result
         self.algorithm.on_trial_complete(trial.trial_id, result or None, error=False)

@@ -34,9 +34,9 @@ class TrialLoop(TrialLives):
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def set_capacity(self, capacity: Demand) -> list[Instruction]:
-        """The machines have so much now."""
-        self.room.capacity = dict(capacity)
+    def set_capacity(self, capacity: Demand, nodes: Sequence[Demand] = ()) -> list[Instruction]:
+        """The machines have so much now: all together, and each of them."""
+        self.room.capacity, self.room.nodes = dict(capacity), list(nodes)
         self._may_start = True
         return self._turn()
 
@@ -76,6 +76,15 @@ class TrialLoop(TrialLives):
         self._ask_all_to_stop()
         return self._turn()
 
+    def abandon(self, trial_id: str) -> list[Instruction]:
+        """End a running trial without waiting any longer for what it was asked."""
+        trial, progress = self._by_id[trial_id], self._progress[trial_id]
+        self.outstanding.pop(trial_id, None)
+        progress.waits_for = ""
+        if trial.status is Status.RUNNING:
+            self._finish(trial, progress, is_hung=True)
+        return self._turn()
+
     def add_trial(self, spec: ExperimentSpec, trial: Trial) -> list[Instruction]:
         """Take a trial that somebody else has made."""
         self.specs.setdefault(spec.name, spec)
@@ -96,6 +105,19 @@ class TrialLoop(TrialLives):
             trial.results, trial.last_result, trial.metrics = 0, {}, {}
         return self._turn()
 
+    def on_damage(self, trial_id: str) -> list[Instruction]:
+        """The checkpoint that a trial was to go on from is damaged: it goes on from the one before, or begins anew.
+
+        What its process was asked stays asked; whoever tells this asks again.
+        """
+        progress = self._progress[trial_id]
+        self._leave_donor(progress)
+        if progress.state is not None:
+            progress.book.forget(progress.state.path)
+        kept = progress.book.newest
+        progress.state, progress.state_results = (kept.saved, kept.results) if kept else (progress.first_state, 0)
+        return self._turn()
+
     # -- what schedulers see (see `schedulers.base.Controller`) ----------------------------------------------------
 
     def get_trials(self) -> Sequence[Trial]:
@@ -111,7 +133,10 @@ class TrialLoop(TrialLives):
         if self.max_concurrent and self._running >= self.max_concurrent:
             return False
         progress = self._progress.get(trial.trial_id)
-        return self.room.fits(progress.demand if progress else total(make_request(trial.resources).bundles()))
+        request = make_request(trial.resources)
+        return self.room.fits(progress.demand if progress else total(request.bundles())) and (
+            self.room.has_places(request)
+        )
 
     def may_make_trials(self) -> bool:
         """Return whether there may be further trials."""
@@ -261,7 +286,7 @@ class TrialLoop(TrialLives):
 
     def could_run(self, trial: Trial) -> bool:
         """Return whether all machines together have what a trial needs."""
-        return self.room.could_fit(self._progress[trial.trial_id].demand)
+        return self.room.could_fit(self._progress[trial.trial_id].demand) and self.room.has_places(trial.resources)
 
     @property
     def is_finished(self) -> bool:
@@ -280,6 +305,10 @@ class TrialLoop(TrialLives):
             if not self.room.could_fit(demand):
                 there = _listed(self.room.capacity)
                 return f"trial {trial} needs {_listed(demand)}, and all machines together have {there}"
+            if not self.room.has_places(trial.resources):
+                wanted = " and ".join(map(_listed, trial.resources.bundles()))
+                there = "; ".join(map(_listed, self.room.nodes))
+                return f"trial {trial} needs {wanted} ({trial.resources.strategy}), and the machines have {there}"
         if self._live:
             return (
                 f"{type(self.scheduler).__name__} starts none of the {len(self._live)} trials that are pending or "

@@ -1,4 +1,4 @@
-"""Whether trials report what is optimised: who searches or compares by a metric that is not there should hear of it."""
+"""Whether trials report and save what is needed: who goes by what is not there should hear of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kernel_tune.result import DEFAULT_METRIC, Result, look_up, own_keys
+from kernel_tune.result import DEFAULT_METRIC, Result, flatten, look_up, own_keys
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.trial import Trial
 
@@ -28,6 +28,17 @@ class MetricWatch:
                     self._said.add((kind, metric))
                     found.append(_text(kind, trial, metric, who, result))
         return found
+
+    def nothing_saved(self, trial: Trial, who: str) -> list[str]:
+        """Return the warning about a function that was to be saved and saves nothing."""
+        if ("saved", who) in self._said:
+            return []
+        self._said.add(("saved", who))
+        return [
+            f"trial {trial} has saved nothing, and {who} needs its state: no other trial can go on from it, and if it "
+            "is paused it begins anew. Have the function report(metrics, checkpoint=...) and begin where "
+            "get_checkpoint() says, or use a Trainable class. Further ones are not warned of"
+        ]
 
 
 def wanted_metrics(metric: str | Sequence[str] | None, algorithm: Any) -> list[tuple[str, str]]:
@@ -59,7 +70,8 @@ def _text(kind: str, trial: Trial, metric: str, who: str, result: Result) -> str
             "number. Further ones are not warned of"
         )
     value = look_up(result, metric)
-    what = f"no {metric!r}" if value is None else f"{value!r}, which is not a number, as {metric!r}"
+    lacks = metric not in flatten(result)
+    what = f"no {metric!r}" if lacks else f"{value!r}, which is not a number, as {metric!r}"
     return (
         f"trial {trial} reported {what} in iteration {iteration}, and {who} goes by it. It reported: "
         f"{own_keys(result)}. Such results count for nothing: report {metric!r} with every result, or give another "

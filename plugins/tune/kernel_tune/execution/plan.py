@@ -7,26 +7,30 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 import kernel
+from kernel_tune.arguments import check_whole
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
 from kernel_tune.execution.given_algorithm import GivenAlgorithm
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.options import RunOptions
+from kernel_tune.execution.resuming import Resume, parse_resume
 from kernel_tune.execution.runner import Runner
 from kernel_tune.execution.spec import CheckpointPolicy, ExperimentSpec
+from kernel_tune.execution.transfers import make_transfer
 from kernel_tune.result import flatten
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.stoppers import Stopper, make_stopper
-from kernel_tune.storage.experiment_files import ExperimentFiles, results_directory
-from kernel_tune.storage.sync import SyncCallback, copy_by_fsspec, exists, make_copy
+from kernel_tune.storage.checkpoint import written_as
+from kernel_tune.storage.experiment_files import ExperimentFiles, results_directory, unused_name
+from kernel_tune.storage.sync import SyncCallback, check_address, copy_by_fsspec, exists, is_remote, make_copy
 from kernel_tune.trainable.function import FunctionTrainable
 from kernel_tune.trainable.registry import find_trainable, name_of, register_trainable
 from kernel_tune.trial import Trial
@@ -51,6 +55,8 @@ class ExperimentPlan:
     export_formats: Sequence[str] = ()
     restore: str | None = None
     upload_dir: str | None = None
+    sync_to_driver: Any = None
+    """How files that trials write on other machines come to the program's; see `transfers.make_transfer`."""
 
 
 @dataclass
@@ -98,24 +104,34 @@ class Outcome:
 
 def execute(plan: RunPlan) -> Outcome:
     """Run to the end. Starts a session of kernel if there is none. Raises TuneError for what can't be run."""
+    resume = parse_resume(plan.resume)
+    check_whole("tune", "max_concurrent_trials", plan.max_concurrent, least=0)
     specs: list[ExperimentSpec] = []
     trainables: dict[str, Any] = {}
     stoppers: dict[str, Stopper] = {}
     for experiment in plan.experiments:
+        make_transfer(experiment.sync_to_driver)  # raises, before anything is written, for what can't be
+        stopper = make_stopper(experiment.stop)
         spec, trainable = make_spec(experiment, plan)
         specs.append(spec)
         trainables[spec.trainable_name] = trainable
-        stoppers[spec.name] = make_stopper(experiment.stop)
+        stoppers[spec.name] = stopper
     if len({spec.name for spec in specs}) < len(specs):
         raise TuneError("two experiments of a run have the same name: give each one of its own")
     _begin_session()
     seed = plan.seed if plan.seed is not None else random.SystemRandom().getrandbits(32)
     loop = _loop(plan, specs, seed)
     files = ExperimentFiles(specs[0].local_dir)
-    copies = _copies(plan, specs)
+    copies = _copies(plan, resume, specs)
     callbacks = [*plan.callbacks, *copies]
-    runner = Runner(loop, files, trainables, stoppers, callbacks, plan.options, plan.report)
-    resumes = _resumes(plan.resume, files)
+    options = replace(
+        plan.options,
+        sync_to_driver={
+            spec.name: experiment.sync_to_driver for spec, experiment in zip(specs, plan.experiments, strict=True)
+        },
+    )
+    runner = Runner(loop, files, trainables, stoppers, callbacks, options, plan.report)
+    resumes = _resumes(plan, resume, files)
     for callback in callbacks:
         callback.setup(
             stop=plan.experiments[0].stop,
@@ -126,17 +142,21 @@ def execute(plan: RunPlan) -> Outcome:
             metric=plan.metric,
             mode=plan.mode,
         )
-    if resumes:
-        runner.resume()
-        _change(runner, str(plan.resume).upper())
-    else:
-        runner.begin()
-        files.write_settings(plan.settings)
     try:
+        if resumes:
+            runner.resume()
+            if resume.drops:
+                runner.drop_unfinished()
+            if resume.retries:
+                runner.retry_failed(resume.anew)
+        else:
+            runner.begin()
+            files.write_settings(plan.settings)
         with _served(plan, runner):
             runner.run()
     finally:
         plan.close()
+        files.close()
     for copy in copies:
         copy.after_end()
     return Outcome(runner.loop, files.directory, runner.interrupted, runner.used_seconds, trainables)
@@ -152,42 +172,21 @@ def _begin_session() -> None:
         kernel.init(preload=["kernel_tune.trainable.actor"])
 
 
-def _resumes(resume: bool | str, files: ExperimentFiles) -> bool:
-    words = {True: "LOCAL", False: "NO", None: "NO"}
-    word = str(words.get(resume, resume)).upper() if isinstance(resume, (bool, type(None))) else str(resume).upper()
-    if word == "NO":
-        return False
-    if word == "AUTO":
-        return files.exist
-    if word == "PROMPT":
+def _resumes(plan: RunPlan, resume: Resume, files: ExperimentFiles) -> bool:
+    """Return whether the experiment goes on, and is not begun. Raises ValueError where it must, and is not there."""
+    if resume.source == "PROMPT":
         return files.exist and _asks(f"Resume the experiment in {files.directory}?")
-    if word not in _RESUMES:
-        raise ValueError(
-            f"resume is {resume!r}: it is True, False, or one of {', '.join(('AUTO', 'PROMPT', *_RESUMES))}"
-        )
+    if resume.source in ("", "AUTO"):
+        return bool(resume.source) and files.exist
     if not files.exist:
         raise ValueError(
-            f"resume is {resume!r}, but there is no experiment in {files.directory}: check its name and directory, or "
-            "say resume='AUTO' to begin one where there is none"
+            f"resume is {plan.resume!r}, but there is no experiment in {files.directory}: check its name and "
+            "directory, or say resume='AUTO' to begin one where there is none"
         )
     return True
 
 
-_RESUMES = (
-    "LOCAL", "REMOTE", "ERRORED", "RESTART_ERRORED", "LOCAL_ONLY", "ERRORED_ONLY", "RESTART_ERRORED_ONLY",
-    "LOCAL+ERRORED", "LOCAL+RESTART_ERRORED",
-)  # fmt: skip
-
-
-def _change(runner: Runner, word: str) -> None:
-    """Do what a word for resuming says of trials that failed, and of those that had not ended."""
-    if word.endswith("_ONLY"):
-        runner.drop_unfinished()
-    if "ERRORED" in word:
-        runner.retry_failed(anew="RESTART" in word)
-
-
-def _copies(plan: RunPlan, specs: Sequence[ExperimentSpec]) -> list[SyncCallback]:
+def _copies(plan: RunPlan, resume: Resume, specs: Sequence[ExperimentSpec]) -> list[SyncCallback]:
     """Return what copies the experiments elsewhere, where that was asked for; fetch one that is to be resumed."""
     copy = make_copy(plan.syncer)
     copies = []
@@ -195,9 +194,10 @@ def _copies(plan: RunPlan, specs: Sequence[ExperimentSpec]) -> list[SyncCallback
         if not spec.upload_dir or copy is None:
             continue
         target = spec.upload_dir
-        word = str(plan.resume).upper()
-        is_lost = word == "AUTO" and copy is copy_by_fsspec and not ExperimentFiles(spec.local_dir).exist
-        if word == "REMOTE" or (is_lost and exists(target)):
+        if copy is copy_by_fsspec and is_remote(target):
+            check_address(target)
+        is_lost = resume.source == "AUTO" and copy is copy_by_fsspec and not ExperimentFiles(spec.local_dir).exist
+        if resume.source == "REMOTE" or (is_lost and exists(target)):
             os.makedirs(spec.local_dir, exist_ok=True)
             copy(target, spec.local_dir)
         copies.append(SyncCallback(spec.local_dir, target, copy, plan.sync_period))
@@ -243,11 +243,13 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
             f"checkpoint_freq is {plan.checkpoints.every}, but {trainable_name} is a function: it saves itself, by "
             "report(metrics, checkpoint=...); the frequency is for Trainable classes"
         )
-    name = plan.name or f"{trainable_name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
-    root = os.path.abspath(os.path.expanduser(plan.local_dir)) if plan.local_dir else results_directory()
+    check_whole("tune", "num_samples", plan.num_samples, least=-1)
+    check_whole("tune", "max_failures", plan.max_failures, least=-1)
     space = plan.config if plan.config is not None else {}
     if not isinstance(space, dict):
         raise TypeError(f"the search space is {space!r}: it is a dict of what each trial gets as its config")
+    root = os.path.abspath(os.path.expanduser(plan.local_dir)) if plan.local_dir else results_directory()
+    name = plan.name or unused_name(root, f"{trainable_name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}")
     spec = ExperimentSpec(
         name=name,
         trainable_name=trainable_name,
@@ -261,7 +263,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
         max_failures=plan.max_failures,
         fail_fast=plan.fail_fast,
         export_formats=list(plan.export_formats or ()),
-        restore_path=os.path.expanduser(plan.restore) if plan.restore else "",
+        restore_path=written_as(os.path.expanduser(plan.restore)) if plan.restore else "",
         upload_dir=f"{plan.upload_dir.rstrip('/')}/{name}" if plan.upload_dir else "",
         metric=run.metric,
         mode=run.mode,

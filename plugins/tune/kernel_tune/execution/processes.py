@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 import kernel
-from kernel.exceptions import KernelError
+from kernel.exceptions import KernelError, TaskError
+from kernel_tune.execution.machines import Machines
+from kernel_tune.execution.node_files import NodeFiles
 from kernel_tune.execution.resources import Demand, Request
-from kernel_tune.storage.checkpoint import pack, unpack
+from kernel_tune.storage.checkpoint import being_written, pack, publish, unpack
 from kernel_tune.trainable.actor import TrialActor
 from kernel_tune.trainable.orders import Answer, Order, Saved
 from kernel_tune.trial import Trial
@@ -31,7 +35,12 @@ class Process:
     request: Request
     kind: str
     """The name of the trainable that it was made for."""
+    trial: str
+    """The name of the trial that it runs, or ran last."""
+    made_at: float
     group: Any = None
+    has_begun: bool = False
+    """Whether it has given an answer."""
     is_clean: bool = False
     """Whether there is nothing to clean up in it."""
 
@@ -46,12 +55,17 @@ class Processes:
     With `reuse` an actor that has ended a trial runs the next one of the same trainable and resources.
     """
 
-    def __init__(self, trainables: dict[str, Any], reuse: bool = False, many_nodes: bool = False) -> None:
+    def __init__(
+        self, trainables: dict[str, Any], machines: Machines, files: NodeFiles, reuse: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self.arrivals: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.trainables = trainables
         """References to the classes, by name."""
         self._reuse = reuse
-        self._many_nodes = many_nodes
+        self._clock = clock
+        self._machines = machines
+        self._files = files
         self._of_trial: dict[str, Process] = {}
         self._idle: list[Process] = []
         self._ending: dict[int, Process] = {}
@@ -62,6 +76,10 @@ class Processes:
         """Return whether a trial has a process."""
         return trial.trial_id in self._of_trial
 
+    def first_to_begin(self) -> Process | None:
+        """Return the process that was made first of those that have not answered yet."""
+        return next((process for process in self._of_trial.values() if not process.has_begun), None)
+
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def start(self, trial: Trial, order: Order) -> int:
@@ -69,6 +87,7 @@ class Processes:
         process = self._take_idle(trial) if self._reuse else None
         if process is None:
             process = self._make(trial)
+        process.trial = str(trial)
         self._of_trial[trial.trial_id] = process
         return self.ask(trial, order)
 
@@ -83,18 +102,37 @@ class Processes:
         self._number += 1
         number, trial_id = self._number, trial.trial_id
         process = self._of_trial[trial_id]
-        if order.restore is not None and self._many_nodes:
+        if order.restore is not None and self._machines.are_many:
             order.restore = self._portable(order.restore)
-        try:
-            trainable = self.trainables[trial.trainable_name] if order.setup is not None else None
-            reference = process.actor.run.remote(order, trainable)
-        except KernelError as error:  # of a process that is known to be dead
-            self.arrivals.put((trial_id, number, None, str(error)))
-            return number
-        reference.future().add_done_callback(lambda future: self._arrived(trial_id, number, future))
+        trainable = self.trainables[trial.trainable_name] if order.setup is not None else None
+
+        def send() -> None:
+            try:
+                reference = process.actor.run.remote(order, trainable)
+            except KernelError as error:  # of a process that is known to be dead
+                self.arrivals.put((trial_id, number, None, str(error)))
+            else:
+                reference.future().add_done_callback(lambda future: self._arrived(trial_id, number, process, future))
+
+        brought = self._bring_files(trial, process, order)
+        if brought is None:
+            send()
+        else:
+            brought.add_done_callback(lambda _: send())
         return number
 
-    def _arrived(self, trial_id: str, number: int, future: Future[Any]) -> None:
+    def _bring_files(self, trial: Trial, process: Process, order: Order) -> Future[None] | None:
+        """Have a trial's files be where its process is; return what is done then, None if there are none to bring."""
+        if order.setup is None or not self._machines.are_many:
+            return None
+        try:
+            home = process.actor.where.remote(order.setup.place).future()
+        except KernelError:  # see above
+            return None
+        return self._files.enter(trial, home, is_new=not (trial.results or trial.failures))
+
+    def _arrived(self, trial_id: str, number: int, process: Process, future: Future[Any]) -> None:
+        process.has_begun = True
         error = future.exception()
         if error is None:
             self.arrivals.put((trial_id, number, future.result(), ""))
@@ -110,49 +148,59 @@ class Processes:
             return
         if keep and self._reuse:
             self._idle.append(process)
+            self._files.leave(trial.trial_id)
         else:
-            self._end(process, gently and not process.is_clean)
+            self._files.leave(trial.trial_id, self._end(process, gently and not process.is_clean))
 
     def export(self, trial: Trial, formats: list[str]) -> dict[str, str]:
         """Have the process of a trial export its model, and wait for that; return a path for each format."""
         process = self._of_trial[trial.trial_id]
         paths: dict[str, str] = kernel.get(process.actor.export.remote(formats))
-        return paths
+        there = self._files.directory_of(trial)
+        return {
+            kind: os.path.join(trial.logdir, os.path.relpath(path, there)) if path.startswith(there) else path
+            for kind, path in paths.items()
+        }
 
     def end_all(self, gently: bool = True) -> None:
         """End every process."""
-        for process in [*self._of_trial.values(), *self._idle]:
+        for trial_id, process in self._of_trial.items():
+            self._files.leave(trial_id, self._end(process, gently))
+        for process in self._idle:
             self._end(process, gently)
         self._of_trial.clear()
         self._idle.clear()
 
     def wait_for_ends(self, timeout: float) -> None:
         """Wait for the cleanup of ended processes, `timeout` seconds at most; those that take longer are killed."""
-        import time
-
-        deadline = time.monotonic() + timeout
-        while self._ending and time.monotonic() < deadline:
+        deadline = self._clock() + timeout
+        while self._ending and self._clock() < deadline:
             time.sleep(0.002)
         for process in list(self._ending.values()):
+            _log.warning("the cleanup of trial %s took longer than %g s: it is ended", process.trial, timeout)
             self._kill(process)
         self._ending.clear()
 
-    def _end(self, process: Process, gently: bool) -> None:
+    def _end(self, process: Process, gently: bool) -> Future[Any] | None:
+        """End a process; return what is done when its cleanup is, None where there is none."""
         if not gently:
             self._kill(process)
-            return
+            return None
         key = id(process)
         try:
-            reference = process.actor.stop.remote()
+            ended: Future[Any] = process.actor.stop.remote().future()
         except KernelError:
             self._remove_group(process)
-            return
+            return None
         self._ending[key] = process
-        reference.future().add_done_callback(lambda _: self._ended(key))
+        ended.add_done_callback(lambda future: self._ended(key, future.exception()))
+        return ended
 
-    def _ended(self, key: int) -> None:
+    def _ended(self, key: int, error: BaseException | None) -> None:
         process = self._ending.pop(key, None)
         if process is not None:
+            if isinstance(error, TaskError):
+                _log.warning("the cleanup of trial %s failed: %s", process.trial, error)
             self._kill(process)
 
     def _kill(self, process: Process) -> None:
@@ -188,7 +236,7 @@ class Processes:
                 group, 0 if bundles[0] else -1, placement_group_capture_child_tasks=True
             )
         actor = self._actor_class.options(**options).remote()
-        return Process(actor, request, trial.trainable_name, group)
+        return Process(actor, request, trial.trainable_name, str(trial), self._clock(), group)
 
     # -- states ----------------------------------------------------------------------------------------------------
 
@@ -198,15 +246,17 @@ class Processes:
         for saved in [saved for _, saved in answer.saved] + ([answer.state] if answer.state is not None else []):
             if saved.path and saved.data is not None:
                 path = os.path.join(trial.logdir, os.path.basename(saved.path))
-                unpack(saved.data, path)
-                saved.path, saved.data = path, None
+                os.makedirs(trial.logdir, exist_ok=True)
+                with being_written(trial.logdir, saved.iteration) as temporary:
+                    unpack(saved.data, temporary)
+                    saved.path, saved.data = publish(temporary, path), None
             elif isinstance(saved.data, bytes) and len(saved.data) > _LARGE_BYTES:
                 saved.data = kernel.put(saved.data)
 
     def _portable(self, saved: Saved) -> Saved:
         if not saved.path or not os.path.isdir(saved.path):
             return saved
-        return Saved(saved.iteration, saved.path, kernel.put(pack(saved.path)))
+        return Saved(saved.iteration, saved.path, kernel.put(pack(saved.path)), saved.sizes)
 
 
 def _options(demand: Demand) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.loggers.encoding import to_json
 from kernel_tune.result import Result
 from kernel_tune.trainable.orders import Answer, Saved
 
@@ -16,7 +17,7 @@ def for_log(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _without_data(answer: Answer) -> Answer:
     def bare(saved: Saved) -> Saved:
-        return Saved(saved.iteration, saved.path)
+        return Saved(saved.iteration, saved.path, sizes=saved.sizes)
 
     return Answer(
         answer.results,
@@ -25,13 +26,13 @@ def _without_data(answer: Answer) -> Answer:
         answer.error,
         None if answer.state is None else bare(answer.state),
         answer.refused,
-        answer.process,
+        process=answer.process,
     )
 
 
-def describe(loop: TrialLoop, seconds: float) -> dict[str, Any]:
-    """Return where an experiment stands, as what JSON can say."""
-    return {
+def describe(loop: TrialLoop, seconds: float) -> str:
+    """Return where an experiment stands, as JSON."""
+    state = {
         "runner_data": {"seconds": seconds, "is_finished": loop.is_finished},
         "stats": {"trials": len(loop.trials), "scheduler": loop.scheduler.debug_string()},
         "experiments": [
@@ -56,6 +57,7 @@ def describe(loop: TrialLoop, seconds: float) -> dict[str, Any]:
             for trial in loop.trials
         ],
     }
+    return to_json(state)
 
 
 def _plain(result: Result) -> Result:

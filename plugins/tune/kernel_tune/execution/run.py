@@ -17,6 +17,7 @@ from kernel_tune.execution.outputs import analysis_of, listeners
 from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute, seconds_of
 from kernel_tune.execution.spec import CheckpointPolicy
 from kernel_tune.searchers.base import Searcher
+from kernel_tune.settings import SyncConfig
 from kernel_tune.trainable.printed import names_of
 from kernel_tune.trial import Status, Trial
 
@@ -52,58 +53,30 @@ def run(
     Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without
     an experiment to resume.
     """
-    if trial_executor is not None:
-        raise TuneError(
-            "trial_executor can't be given: trials run as actors of kernel; what it was for is done by a scheduler "
-            "(what runs when) or by resources_per_trial (where)"
-        )
-    if not ray_auto_init and not kernel.is_initialized():
-        raise TuneError("there is no session, and ray_auto_init=False: call kernel.init() before tune.run()")
-    refuse_what_is_not_there(sync_to_driver)
-    policy = CheckpointPolicy(checkpoint_freq, checkpoint_at_end, keep_checkpoints_num, checkpoint_score_attr)
-    if checkpoint_config is not None:
-        policy = policy_of(checkpoint_config)
+    _must_have_session(ray_auto_init)
     if isinstance(run_or_experiment, Experiment):
-        refuse_what_is_not_there(run_or_experiment.spec["sync_to_driver"])
         experiment = run_or_experiment.plan()
     else:
+        policy = CheckpointPolicy(checkpoint_freq, checkpoint_at_end, keep_checkpoints_num, checkpoint_score_attr)
         experiment = ExperimentPlan(
-            trainable=run_or_experiment,
-            name=name,
-            config=config,
-            num_samples=num_samples,
-            stop=stop,
-            resources=resources_per_trial,
-            local_dir=local_dir or storage_path,
-            trial_name_creator=trial_name_creator,
-            trial_dirname_creator=trial_dirname_creator,
-            checkpoints=policy,
+            trainable=run_or_experiment, name=name, config=config, num_samples=num_samples, stop=stop,
+            resources=resources_per_trial, local_dir=local_dir or storage_path, trial_name_creator=trial_name_creator,
+            trial_dirname_creator=trial_dirname_creator, max_failures=max_failures, fail_fast=bool(fail_fast),
+            checkpoints=policy if checkpoint_config is None else policy_of(checkpoint_config),
             export_formats=[export_formats] if isinstance(export_formats, str) else export_formats or (),
-            restore=restore,
-            upload_dir=upload_dir or getattr(sync_config, "upload_dir", None),
-        )
-        experiment.max_failures, experiment.fail_fast = max_failures, bool(fail_fast)
+            restore=restore, upload_dir=upload_dir or getattr(sync_config, "upload_dir", None),
+            sync_to_driver=_driver_sync(sync_to_driver, sync_config),
+        )  # fmt: skip
+    options = RunOptions(
+        deterministic=deterministic, changes_directory=chdir_to_trial_dir, printed=names_of(log_to_file),
+        time_budget_seconds=seconds_of(time_budget_s), snapshot_seconds=global_checkpoint_period,
+        **_with_executor(trial_executor, queue_trials, reuse_actors),
+    )  # fmt: skip
     plan = RunPlan(
-        experiments=[experiment],
-        search_alg=search_alg,
-        scheduler=scheduler,
-        metric=metric,
-        mode=mode,
-        max_concurrent=max_concurrent_trials or 0,
-        seed=seed,
-        resume=resume,
-        with_server=with_server,
-        server_port=server_port,
-        options=RunOptions(
-            reuse_actors=reuse_actors,
-            deterministic=deterministic,
-            changes_directory=chdir_to_trial_dir,
-            printed=names_of(log_to_file),
-            queue_trials=queue_trials,
-            time_budget_seconds=seconds_of(time_budget_s),
-            snapshot_seconds=global_checkpoint_period,
-        ),
-    )
+        experiments=[experiment], search_alg=search_alg, scheduler=scheduler, metric=metric, mode=mode,
+        max_concurrent=max_concurrent_trials or 0, seed=seed, resume=resume, with_server=with_server,
+        server_port=server_port, options=options,
+    )  # fmt: skip
     syncer = sync_to_cloud if sync_to_cloud is not None else sync_config if sync_config is not None else "auto"
     outcome = execute(listeners(plan, loggers, callbacks, progress_reporter, verbose, syncer))
     check_failures(outcome, raise_on_failed_trial)
@@ -120,11 +93,8 @@ def run_experiments(
 
     `experiments` is an `Experiment`, a list of them, or a dict of name to description: `{"mine": {"run": function}}`.
     """
-    if trial_executor is not None:
-        raise TuneError("trial_executor can't be given: trials run as actors of kernel")
+    settings = _with_executor(trial_executor, queue_trials, reuse_actors)
     wanted = convert_to_experiments(experiments)
-    for each in wanted:
-        refuse_what_is_not_there(each.spec["sync_to_driver"])
     loggers = next((each.spec["loggers"] for each in wanted if each.spec["loggers"] is not None), None)
     one_by_one = isinstance(search_alg, (Searcher, str)) or not concurrent
     groups = [[each] for each in wanted] if one_by_one else [wanted]
@@ -137,7 +107,7 @@ def run_experiments(
             resume=resume,
             with_server=with_server,
             server_port=server_port,
-            options=RunOptions(reuse_actors=reuse_actors, queue_trials=queue_trials),
+            options=RunOptions(**settings),
         )
         outcome = execute(listeners(plan, loggers, callbacks, progress_reporter, verbose, "auto"))
         trials += outcome.trials
@@ -145,13 +115,34 @@ def run_experiments(
     return trials
 
 
-def refuse_what_is_not_there(sync_to_driver: Any) -> None:
-    """Raise TuneError for arguments that would have no effect, with what there is in their place."""
-    if sync_to_driver not in (None, True, False):
-        raise TuneError(
-            "sync_to_driver can't be a command or a function: results and checkpoints come to the driver through the "
-            "object store; to copy them further, give sync_to_cloud with upload_dir"
-        )
+def _must_have_session(ray_auto_init: bool) -> None:
+    if not ray_auto_init and not kernel.is_initialized():
+        raise TuneError("there is no session, and ray_auto_init=False: call kernel.init() before tune.run()")
+
+
+def _with_executor(trial_executor: Any, queue_trials: bool, reuse_actors: bool) -> dict[str, Any]:
+    """Return the two settings, as they are or as an executor has them. Raises TuneError for one of one's own."""
+    if trial_executor is not None:
+        from kernel_tune.execution.process_executor import ProcessTrialExecutor  # here: few experiments name one
+
+        if type(trial_executor) is not ProcessTrialExecutor:
+            kind = type(trial_executor)
+            said = f"a {kind.__name__}" if issubclass(kind, ProcessTrialExecutor) else repr(trial_executor)
+            raise TuneError(
+                f"trial_executor is {said}: of a ProcessTrialExecutor queue_trials and reuse_actors are made use of, "
+                "its methods are not. What runs when is decided by a trial scheduler, where by resources_per_trial; "
+                "for a loop of your own call the executor's methods yourself"
+            )
+        queue_trials = queue_trials or trial_executor.queue_trials
+        reuse_actors = reuse_actors or trial_executor.reuse_actors
+    return {"queue_trials": queue_trials, "reuse_actors": reuse_actors}
+
+
+def _driver_sync(sync_to_driver: Any, sync_config: Any) -> Any:
+    """Return how files come from other machines: the argument, or what is in a `SyncConfig`."""
+    if sync_to_driver is not None or not isinstance(sync_config, SyncConfig):
+        return sync_to_driver
+    return sync_config.sync_to_driver if sync_config.sync_artifacts else False
 
 
 def policy_of(config: Any) -> CheckpointPolicy:

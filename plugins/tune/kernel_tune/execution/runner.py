@@ -13,24 +13,27 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import kernel
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
+from kernel_tune.execution.budget import TimeBudget
 from kernel_tune.execution.carrier import Carrier
-from kernel_tune.execution.events import mishap, tell
+from kernel_tune.execution.events import tell
 from kernel_tune.execution.instructions import Instruction, Notify
 from kernel_tune.execution.interrupts import Interrupts
+from kernel_tune.execution.judge import Judge
 from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.machines import what_there_is
 from kernel_tune.execution.metrics import MetricWatch, wanted_metrics
 from kernel_tune.execution.moving import Move
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Arrival
 from kernel_tune.execution.records import describe, for_log
-from kernel_tune.execution.renewal import renew
+from kernel_tune.execution.snapshots import Snapshots
 from kernel_tune.execution.spec import ExperimentSpec
+from kernel_tune.execution.waiting import Waiting
 from kernel_tune.schedulers.base import TrialScheduler
-from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper, name_of
+from kernel_tune.stoppers import Stopper
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.trainable.orders import Answer
 from kernel_tune.trial import Status, Trial
@@ -39,8 +42,6 @@ _log = logging.getLogger("kernel.tune")
 
 _END_SECONDS = 10.0
 """How long the cleanup of trials may take when the experiment has ended."""
-_LOCAL = (NoopStopper, DictionaryStopper)
-"""Stop criteria that the process of a trial knows of."""
 _ADD_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 """How often the runner looks around when nothing comes."""
@@ -65,13 +66,14 @@ class Runner:
         self.options = options or RunOptions()
         self.interrupted = False
         self.commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._stoppers = stoppers
+        self._judge = Judge(stoppers, files.directory)
         self._listeners = Listeners(callbacks, files.directory)
         self._report = report
         self._clock = clock
         is_strict = self.options.deterministic or self._must_decide()
         self._carrier = Carrier(loop, files, trainables, self._listeners, self.options, is_strict)
         self._processes = self._carrier.processes
+        self._waiting = Waiting(self._processes, self.options.queue_trials, clock)
         self._early: dict[str, Arrival] = {}
         """Answers that came before their turn, by trial."""
         self._is_broken = False
@@ -81,15 +83,14 @@ class Runner:
         self._began = clock()
         self._used_seconds = 0.0
         """How long earlier runs of this experiment took."""
-        self._snapshot_at = 0.0
-        self._snapshot_size = -1
+        self._snapshots = Snapshots(files, self.options.snapshot_seconds, clock)
+        self._budget = TimeBudget(self.options.time_budget_seconds)
         self._capacity_at = float("-inf")
-        self._has_warned = False
 
     def _must_decide(self) -> bool:
         """Return whether each result has to be decided about before its trial goes on."""
         decides = type(self.loop.scheduler).on_trial_result is not TrialScheduler.on_trial_result
-        return decides or any(type(stopper) not in _LOCAL for stopper in self._stoppers.values())
+        return decides or self._judge.must_decide
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -100,6 +101,7 @@ class Runner:
 
     def resume(self) -> None:
         """Come to where an earlier run was: tell the loop what the log has, and have its trials run again."""
+        self.files.open()
         offset = self._restore_snapshot()
         for trial in self.loop.get_live_trials():
             if trial.status is Status.RUNNING:
@@ -107,11 +109,12 @@ class Runner:
         end = offset
         for end, record in self.files.records(offset):  # noqa: B007 - needed after the last one
             self._replay(self._move.record(record))
-        self.files.go_on(end)
+        self.files.cut_log(end)  # half a record, from a kill
         self._carrier.delete_dropped()
         self.loop.forget_states_in_memory()
         for trial_id in list(self.loop.outstanding):
             self._carrier.bring_back(self._trial(trial_id))
+        self._use_former_checkpoints()
 
     def run(self) -> None:
         """Run until every trial has ended. A Ctrl-C ends it early, with all saved; a second one at once.
@@ -142,6 +145,7 @@ class Runner:
         """Write everything down, also after an `error`, which the caller raises. Raises what a callback raises."""
         if interrupts.count < 2:
             self._processes.wait_for_ends(_END_SECONDS)
+            self._carrier.node_files.finish()
         raised = self._listeners.tell_all("on_experiment_end", self.loop.trials)
         try:
             self._write_snapshot()
@@ -157,7 +161,7 @@ class Runner:
         self._carrier.steps += 1
         step = self._carrier.steps
         self._listeners.tell("on_step_begin", step, self.loop.trials)
-        self._check_stuck()
+        self._waiting.check(self.loop)
         for arrival in self._arrivals(interrupts):
             self._arrived(*arrival)
         while not self.commands.empty():
@@ -202,24 +206,18 @@ class Runner:
             return
         self._processes.receive(trial, answer)
         self._is_broken = True  # a stopper may remember what is not in the log yet
-        verdicts, stop_all = self._judge(trial, answer)
+        verdicts, stop_all = self._verdicts(trial, answer)
         self._hear("answer", trial_id, answer, verdicts, stop_all)
         for warning in self._watch.look(trial, answer.results):
             _log.warning("%s", warning)
+        if asked.order.save and not answer.error and self.loop.progress_of(trial).state is None:
+            for warning in self._watch.nothing_saved(trial, type(self.loop.scheduler).__name__):
+                _log.warning("%s", warning)
         if trial.is_finished and not trial.results and not trial.failures:
             _log.warning("trial %s has ended without a result: its trainable reported nothing", trial)
 
-    def _judge(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
-        """Return after which results a stop criterion ends the trial, and whether all are to end."""
-        spec = self.loop.progress_of(trial).spec
-        stopper = self._stoppers.get(spec.name)
-        if stopper is None:  # of trials that were added
-            stopper = self._stoppers[spec.name] = make_stopper(spec.stop)
-        try:
-            verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
-            return verdicts, bool(answer.results) and bool(stopper.stop_all())
-        except Exception as error:
-            raise mishap(f"the stop criterion {name_of(stopper)}", error, self.files.directory) from error
+    def _verdicts(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
+        return self._judge.judge(self.loop.progress_of(trial).spec, trial, answer)
 
     def _hear(self, event: str, *arguments: Any) -> None:
         """Write an event down, tell the loop, and do what it says. What can't be decided about was never heard."""
@@ -232,6 +230,18 @@ class Runner:
             self.files.cut_log(size)
             raise
         self._carrier.carry_out(instructions)
+        if event != "damage":
+            self._use_former_checkpoints()
+
+    def _use_former_checkpoints(self) -> None:
+        """Have trials whose checkpoint is damaged go on from the one before."""
+        while self._carrier.damaged:
+            trial, saved, damage = self._carrier.damaged.popleft()
+            self._hear("damage", trial.trial_id)
+            state = self.loop.progress_of(trial).state
+            instead = f"goes on from the one before, {state.path}" if state is not None else "begins anew"
+            _log.warning("checkpoint %s of trial %s is damaged (%s): it %s", saved.path, trial, damage, instead)
+            self._carrier.bring_back(trial)
 
     def _tell_others(self, at_once: bool = False) -> None:
         """Have callbacks hear what has happened; unless `at_once`, answers that come meanwhile go first."""
@@ -287,10 +297,11 @@ class Runner:
         now = self._clock()
         if now - self._capacity_at > 2.0:
             self._refresh_capacity()
-        budget = self.options.time_budget_seconds
-        if budget is not None and not self.loop.is_stopping and self.used_seconds > budget:
-            self._hear("stop_all")
-        if now - self._snapshot_at > self.options.snapshot_seconds:
+            self._waiting.look()
+        self._carrier.node_files.look()
+        for event in self._budget.events(self.used_seconds, self.loop):
+            self._hear(*event)
+        if self._snapshots.is_due:
             self._tell_others(at_once=True)
             self._write_snapshot()
 
@@ -301,20 +312,11 @@ class Runner:
 
     def _refresh_capacity(self) -> None:
         self._capacity_at = self._clock()
-        capacity = {
-            name: float(amount) for name, amount in kernel.cluster_resources().items() if not name.startswith("node:")
-        }
-        if capacity != self.loop.room.capacity:
-            self._hear("capacity", capacity)
-
-    def _check_stuck(self) -> None:
-        if self.loop.is_stuck and self._processes.arrivals.empty():
-            waits = any(not self.loop.could_run(trial) for trial in self.loop.get_live_trials())
-            if not (waits and self.options.queue_trials):
-                raise TuneError(
-                    f"the experiment can't go on: {self.loop.why_stuck()}"
-                    + ("; ask for less, or say queue_trials=True to wait for more machines" if waits else "")
-                )
+        capacity, nodes = what_there_is()
+        room = self.loop.room
+        if (capacity, nodes) != (room.capacity, room.nodes):
+            self._waiting.has_changed(room.capacity, capacity)
+            self._hear("capacity", capacity, nodes)
 
     # -- interrupts ------------------------------------------------------------------------------------------------
 
@@ -332,7 +334,7 @@ class Runner:
             trial = self._trial(trial_id)
             self._processes.receive(trial, answer)
             self._is_broken = True
-            arguments = (trial_id, answer, *self._judge(trial, answer))
+            arguments = (trial_id, answer, *self._verdicts(trial, answer))
             self.files.add(("answer", *for_log(arguments)))
             self._carrier.write_down(self._tell("answer", *arguments), again=False)
             self._is_broken = False
@@ -347,45 +349,26 @@ class Runner:
 
     def _write_snapshot(self) -> None:
         """Write down where everything stands, unless nothing has happened; seldom enough to cost little."""
-        if self.files.log_size == self._snapshot_size or self._is_broken:
+        if self._snapshots.is_up_to_date or self._is_broken:
             return
-        began = self._clock()
         self._listeners.tell("flush")
-        state = {
+        self._snapshots.write(self._state, lambda: describe(self.loop, self.used_seconds))
+
+    def _state(self) -> dict[str, Any]:
+        return {
             "loop": self.loop,
-            "stoppers": self._stoppers,
+            "stoppers": self._judge.stoppers,
             "lines": self._carrier.lines,
             "used_seconds": self.used_seconds,
             "callbacks": self._listeners.states(),
         }
-        described = describe(self.loop, self.used_seconds)
-        for write, what in ((self.files.write_snapshot, state), (self.files.write_state, described)):
-            try:
-                write(what)
-            except (OSError, TuneError) as error:
-                self._warn_of_snapshot(error)
-        took = self._clock() - began
-        self._snapshot_size = self.files.log_size
-        self._snapshot_at = self._clock() + max(0.0, took * 20 - self.options.snapshot_seconds)
-
-    def _warn_of_snapshot(self, error: Exception) -> None:
-        if self._has_warned:
-            return
-        self._has_warned = True
-        what = "it resumes from what was written before" if self.files.exist else "it can't be resumed after a kill"
-        _log.warning(
-            "the state of experiment %s can't be written down, so that %s: %s", self.files.directory, what, error
-        )
 
     def _restore_snapshot(self) -> int:
         state = self.files.read_snapshot()
         old, self.loop = self.loop, state["loop"]
         self.loop.adopt(old)
         self._move = Move(self.loop, old)
-        for name, stopper in state["stoppers"].items():
-            if name in self._stoppers:
-                renew(stopper, self._stoppers[name])
-        self._stoppers = state["stoppers"]
+        self._judge.adopt(state["stoppers"])
         self._used_seconds = state["used_seconds"]
         self._carrier.loop = self.loop
         self._carrier.is_strict = self.options.deterministic or self._must_decide()
@@ -399,7 +382,7 @@ class Runner:
         if event == "answer":
             trial = self.loop.find(arguments[0])
             if trial is not None:
-                self._judge(trial, arguments[1])  # for what the stopper remembers; what it said is in the log
+                self._verdicts(trial, arguments[1])  # for what the stopper remembers; what it said is in the log
         try:
             instructions = self._tell(event, *arguments)
         except KeyError as error:

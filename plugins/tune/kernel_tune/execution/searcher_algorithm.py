@@ -10,24 +10,22 @@ import copy
 from typing import Any
 
 from kernel_tune.execution.experiment import convert_to_experiments
-from kernel_tune.execution.generation import SearchGenerator, TrialMaker
+from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
 from kernel_tune.execution.plan import RunPlan, make_spec
-from kernel_tune.result import Result
 from kernel_tune.searchers import basic_variant
-from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.trial import Trial
 
 
-class SearcherAlgorithm(SearchAlgorithm):
+class SearcherAlgorithm(Several):
     """Makes the trials of experiments, one experiment after the other, each of a copy of a searcher."""
 
     def __init__(self, searcher: Searcher, seed: int = 0) -> None:
+        super().__init__([], concurrent=False)
         self.searcher = searcher
         self._maker = TrialMaker(seed)
         self._metric: str | None = None
         self._mode: str | None = None
-        self._parts: list[SearchGenerator] = []
 
     @property
     def metric(self) -> Any:  # type: ignore[override]
@@ -46,45 +44,12 @@ class SearcherAlgorithm(SearchAlgorithm):
             spec, _ = make_spec(plan, RunPlan([plan], metric=self._metric, mode=self._mode))
             self._parts.append(SearchGenerator(copy.deepcopy(self.searcher), spec, self._maker))
 
-    def next_trial(self) -> Trial | None:
-        """Return the next trial, None if there is none just now."""
-        for part in self._parts:
-            trial = part.next_trial()
-            if trial is not None:
-                return trial
-        return None
-
     def next_trials(self) -> list[Trial]:
         """Return all trials that can be had now."""
         trials: list[Trial] = []
         while (trial := self.next_trial()) is not None:
             trials.append(trial)
         return trials
-
-    def is_finished(self) -> bool:
-        """Return whether there will be no further trial."""
-        return all(part.is_finished() for part in self._parts)
-
-    def set_finished(self) -> None:
-        """Make no further trial."""
-        for part in self._parts:
-            part.set_finished()
-
-    def on_trial_result(self, trial_id: str, result: Result) -> None:
-        """A running trial has reported."""
-        for part in self._parts:
-            part.on_trial_result(trial_id, result)
-
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
-        """A trial has ended."""
-        for part in self._parts:
-            part.on_trial_complete(trial_id, result, error)
-
-    @property
-    def total_samples(self) -> int | None:
-        """How many trials there will be, None if nobody knows."""
-        totals = [part.total_samples for part in self._parts]
-        return None if None in totals else sum(filter(None, totals))
 
 
 class BasicVariantGenerator(basic_variant.BasicVariantGenerator):

@@ -62,13 +62,15 @@ class Tuner:
             raise TuneError(f"no experiment to resume is in {path}: Tuner.can_restore(path) says so before")
         state = ExperimentFiles(directory).read_settings()
         run = run_config or state.get("run_config") or RunConfig()
+        sync = run.sync_config
         if run.storage_path is not None and is_remote(run.storage_path):
-            run.sync_config.upload_dir = run.sync_config.upload_dir or run.storage_path
-        run.storage_path, run.name = os.path.split(directory)
+            sync = replace(sync, upload_dir=sync.upload_dir or run.storage_path)
         words = {(True, False): "ERRORED", (False, True): "RESTART_ERRORED", (True, True): "RESTART_ERRORED"}
-        run.resume = words.get((resume_errored, restart_errored), "LOCAL")
-        if not resume_unfinished:
-            run.resume = f"{run.resume}_ONLY"
+        word = words.get((resume_errored, restart_errored), "LOCAL")
+        home, name = os.path.split(directory)
+        run = replace(
+            run, storage_path=home, name=name, sync_config=sync, resume=word if resume_unfinished else f"{word}_ONLY"
+        )
         return cls(
             trainable,
             param_space=param_space or state.get("param_space"),
@@ -115,6 +117,7 @@ class Tuner:
             max_failures=run.failure_config.max_failures,
             fail_fast=bool(run.failure_config.fail_fast),
             upload_dir=upload_dir,
+            sync_to_driver=run.sync_config.sync_to_driver if run.sync_config.sync_artifacts else False,
         )
         plan = RunPlan(
             experiments=[experiment],
@@ -133,6 +136,7 @@ class Tuner:
             options=RunOptions(
                 reuse_actors=tune.reuse_actors,
                 deterministic=tune.deterministic,
+                queue_trials=tune.queue_trials,
                 changes_directory=tune.chdir_to_trial_dir,
                 printed=names_of(run.log_to_file),
                 time_budget_seconds=seconds_of(tune.time_budget_s),

@@ -53,7 +53,7 @@ class TuneReportCheckpointCallback(_lightning.Callback):  # type: ignore[misc]
     def _hear(self, trainer: Any, *arguments: Any, **named: Any) -> None:
         if trainer.sanity_checking or self._stop is not None:
             return
-        metrics = self._logged(dict(trainer.callback_metrics))
+        metrics = self._measured(trainer)
         if not metrics:
             return
         try:
@@ -64,6 +64,9 @@ class TuneReportCheckpointCallback(_lightning.Callback):  # type: ignore[misc]
         except StopIteration as stop:  # to Lightning this means that one of its loops has ended
             self._stop = stop
             trainer.should_stop = True
+
+    def _measured(self, trainer: Any) -> dict[str, Any]:
+        return self._logged(dict(trainer.callback_metrics))
 
     def _logged(self, values: dict[str, Any]) -> dict[str, Any]:
         if self._metrics is None:
@@ -81,6 +84,18 @@ class TuneReportCallback(TuneReportCheckpointCallback):
 
     def __init__(self, metrics: Any = None, on: str | Sequence[str] = "validation_end") -> None:
         super().__init__(metrics, save_checkpoints=False, on=on)
+
+
+class EpochReportCallback(TuneReportCheckpointCallback):
+    """Reports all that was logged, `epoch` and `step`, after each epoch of training, with `checkpoint.ckpt`."""
+
+    CHECKPOINT_NAME = "checkpoint.ckpt"
+
+    def __init__(self) -> None:
+        super().__init__(filename=self.CHECKPOINT_NAME, on="train_epoch_end")
+
+    def _measured(self, trainer: Any) -> dict[str, Any]:
+        return {**super()._measured(trainer), "epoch": trainer.current_epoch, "step": trainer.global_step}
 
 
 def _known(values: dict[str, Any]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from kernel_tune.result import Result
+from kernel_tune.schedulers.base import Controller
 from kernel_tune.schedulers.hyperband import HyperBandScheduler
 from kernel_tune.schedulers.hyperband_bracket import Bracket
+from kernel_tune.trial import Trial
 
 
 class HyperBandForBOHB(HyperBandScheduler):
@@ -13,9 +15,14 @@ class HyperBandForBOHB(HyperBandScheduler):
     Source: Falkner, Klein, Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale" (ICML 2018,
     arXiv:1807.01774), section 3.2. The searcher learns most from the many short trials of the largest bracket, so
     these come first. Trials are paused at the milestone also while a bracket is being filled, so that the
-    searcher can put new ones beside them. A result at a milestone has `hyperband_info`, with the milestone as `budget`:
-    by this a searcher knows which results can be compared. Arguments are those of `HyperBandScheduler`.
+    searcher can put new ones beside them. Results have `hyperband_info`, whose `budget` is the milestone, or None where
+    there is none: by this a searcher knows which results can be compared. Arguments are those of `HyperBandScheduler`.
     """
+
+    def on_trial_result(self, runner: Controller, trial: Trial, result: Result) -> str:
+        """As `HyperBandScheduler`; each result has the same keys."""
+        result["hyperband_info"] = {"budget": None}
+        return super().on_trial_result(runner, trial, result)
 
     def _order(self) -> list[int]:
         return list(range(self._s_max, -1, -1))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.search_space.domains import Categorical, Float, Function, Integer, Normal
+from kernel_tune.search_space.domains import Categorical, Domain, Float, Function, Integer, Normal
+from kernel_tune.search_space.draws import Choices, NormalArray, shape_of
 
 
 def uniform(lower: float = 0.0, upper: float | None = None) -> Float:
@@ -34,9 +35,26 @@ def qloguniform(lower: float, upper: float, q: float, base: float = 10) -> Float
     return Float(lower, upper, log=True, quantum=q)
 
 
-def randn(mean: float = 0.0, sd: float = 1.0) -> Normal:
-    """Choose a number of the normal distribution with this mean and standard deviation."""
-    return Normal(mean, sd)
+def randn(*arguments: float, mean: float = 0.0, sd: float = 1.0, size: int | Sequence[int] | None = None) -> Domain:
+    """Choose a number of the normal distribution: `randn(mean, sd)`; `randn()` is around 0, with 1.
+
+    Or an array of such numbers around 0, as numpy has it: `randn(10)` and `randn(2, 3, 4)` give lengths in whole
+    numbers, one or more than two; two are a mean and a deviation, so that it is `randn(size=(2, 3))` then.
+    """
+    is_plain = (mean, sd) == (0.0, 1.0)
+    if size is None and is_plain and len(arguments) not in (0, 2) and all(_is_length(each) for each in arguments):
+        size, arguments = arguments, ()  # type: ignore[assignment]
+    if size is not None:
+        if arguments or not is_plain:
+            raise SearchSpaceError("randn takes a size, or a mean and a standard deviation: it was given both")
+        return Function(NormalArray(shape_of(size)))
+    if len(arguments) > 2:
+        raise SearchSpaceError(f"randn takes whole numbers as lengths, or a mean and a deviation, not {arguments}")
+    return Normal(*(*arguments, *(mean, sd)[len(arguments) :]))
+
+
+def _is_length(value: float) -> bool:
+    return type(value) is int and value > 0
 
 
 def qrandn(mean: float, sd: float, q: float) -> Normal:
@@ -67,16 +85,26 @@ def qlograndint(lower: int, upper: int, q: int, base: float = 10) -> Integer:
     return Integer(lower, upper, log=True, quantum=q)
 
 
-def choice(categories: Sequence[Any] | int, p: Sequence[float] | None = None) -> Categorical:
+def choice(
+    categories: Sequence[Any] | int,
+    size: int | Sequence[int] | None = None,
+    replace: bool = True,
+    p: Sequence[float] | None = None,
+) -> Domain:
     """Choose one of some values, with probabilities `p`, equally likely without; `choice(10)` is one of 0 to 9.
 
-    A value may be a dict or list with domains of its own: they are chosen only if it is (a conditional space).
+    A value may be a dict or list with domains of its own: they are chosen only if it is (a conditional space). With a
+    `size` a list of so many values is chosen, or lists in lists for several lengths, as numpy has it; each value at
+    most once if `replace` is False.
     """
     if isinstance(categories, int) and not isinstance(categories, bool):
-        return Categorical(range(categories), p)
-    if isinstance(categories, (str, bytes)) or not hasattr(categories, "__iter__"):
+        categories = range(categories)
+    elif isinstance(categories, (str, bytes)) or not hasattr(categories, "__iter__"):
         raise SearchSpaceError(f"choice takes a list of values, not {categories!r}: write choice([{categories!r}])")
-    return Categorical(list(categories), p)
+    else:
+        categories = list(categories)
+    one = Categorical(categories, p)
+    return one if size is None else Function(Choices(categories, shape_of(size), replace, p))
 
 
 def sample_from(func: Callable[..., Any]) -> Function:

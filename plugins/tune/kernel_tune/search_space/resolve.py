@@ -65,6 +65,8 @@ class Resolver:
     def _value(self, path: Path, domain: Any) -> Any:
         if path not in self.values:
             drawn = self._raw[path] if path in self._raw else self._draw(path, domain)
+            while isinstance(drawn, Domain):  # a value of a grid, or an option
+                drawn = self._draw(path, drawn)
             # An option that was chosen may have domains of its own.
             self.values[path] = self.build(drawn, path) if _is_nested(drawn) else drawn
         return self.values[path]
@@ -138,7 +140,7 @@ class SpecView(Mapping[Any, Any]):
 
 
 def _is_nested(drawn: Any) -> bool:
-    return isinstance(drawn, Domain) or (is_container(drawn) and (has_choices(drawn) or _has_views(drawn)))
+    return is_container(drawn) and (has_choices(drawn) or _has_views(drawn))
 
 
 def _has_views(node: Any) -> bool:

@@ -28,6 +28,9 @@ class Searcher:
     FINISHED = FINISHED
     """Returned by `suggest` when there will never be another configuration."""
 
+    _metric: Any = None
+    _mode: Any = None
+
     def __init__(
         self, metric: str | Sequence[str] | None = None, mode: str | Sequence[str] | None = None, **deprecated: Any
     ) -> None:
@@ -35,8 +38,8 @@ class Searcher:
         unknown = set(deprecated) - {"max_concurrent", "use_early_stopped_trials"}
         if unknown:
             raise TypeError(f"{type(self).__name__}() has no argument {sorted(unknown)[0]!r}")
-        self._metric: Any = metric if isinstance(metric, (str, type(None))) else list(metric)
-        self._mode: Any = mode if isinstance(mode, (str, type(None))) else list(mode)
+        self._metric = metric if isinstance(metric, (str, type(None))) else list(metric)
+        self._mode = mode if isinstance(mode, (str, type(None))) else list(mode)
 
     @property
     def metric(self) -> Any:

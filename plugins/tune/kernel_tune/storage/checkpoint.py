@@ -7,8 +7,10 @@ import errno
 import json
 import os
 import pickle
+import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,10 +20,14 @@ METADATA_FILE = ".metadata.json"
 _DICTIONARY_FILE = "dict_checkpoint.pkl"
 _UNFINISHED = ".checkpoint_"
 _OLD = ".old_"
+_SHORT_NAME = re.compile(r"(?<![^/])checkpoint_(\d+)(?=/|$)")
 
 
 class Checkpoint:
     """A directory that a trainable has written. `path` may be local or an address like `s3://bucket/folder`."""
+
+    _deletion: Any = None
+    """What deletes the directory with this object, where nobody else has it."""
 
     def __init__(self, path: str | os.PathLike[str], filesystem: Any = None) -> None:
         self.path = os.fspath(path)
@@ -34,11 +40,16 @@ class Checkpoint:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Checkpoint:
-        """Return a checkpoint in a new temporary directory that holds a dict; `to_dict` gives it back."""
+        """Return a checkpoint in a new temporary directory that holds a dict; `to_dict` gives it back.
+
+        The directory goes with the object, unless the object was pickled: then another process may need it.
+        """
         directory = tempfile.mkdtemp(prefix="checkpoint_")
         with open(os.path.join(directory, _DICTIONARY_FILE), "wb") as file:
             pickle.dump(data, file)
-        return cls(directory)
+        checkpoint = cls(directory)
+        checkpoint._deletion = weakref.finalize(checkpoint, shutil.rmtree, directory, ignore_errors=True)
+        return checkpoint
 
     def to_dict(self) -> dict[str, Any]:
         """Return the dict of `from_dict`. Raises CheckpointError where the checkpoint was made of files."""
@@ -118,6 +129,11 @@ class Checkpoint:
         filesystem, folder = fsspec.core.url_to_fs(self.path)
         return filesystem, folder
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self._deletion is not None:
+            self._deletion.detach()
+        return {**self.__dict__, "_deletion": None}
+
     def __repr__(self) -> str:
         return f"Checkpoint(path={self.path!r})"
 
@@ -144,9 +160,9 @@ def publish(directory: str, path: str) -> str:
     return path
 
 
-def unfinished_directory(home: str) -> str:
-    """Make and return a directory for a checkpoint that is being written, in the trial's."""
-    return tempfile.mkdtemp(prefix=_UNFINISHED, dir=home)
+def unfinished_directory(home: str, suffix: str = "") -> str:
+    """Make and return a directory for a checkpoint that is being written, in the trial's. `suffix` ends its name."""
+    return tempfile.mkdtemp(prefix=_UNFINISHED, suffix=suffix, dir=home)
 
 
 @contextlib.contextmanager
@@ -206,6 +222,40 @@ def _write_through(directory: str) -> None:
 def directory_name(iteration: int) -> str:
     """Return the name of the directory of the checkpoint that was made after an iteration."""
     return f"checkpoint_{iteration:06d}"
+
+
+def written_as(path: str) -> str:
+    """Return where the checkpoint is that a path means: what older programs call `checkpoint_5` is `checkpoint_000005`.
+
+    Whatever follows it in the path stays.
+    """
+    found = _SHORT_NAME.search(path)
+    if found is None or os.path.exists(path):
+        return path
+    directory = path[: found.start()] + directory_name(int(found[1]))
+    return directory + path[found.end() :] if os.path.isdir(directory) else path
+
+
+def sizes_of(directory: str) -> dict[str, int]:
+    """Return how long the files of a checkpoint are, in bytes, by their path in it; not its metadata, which change."""
+    return {
+        os.path.relpath(path, directory): os.path.getsize(path)
+        for path in (os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names)
+        if not path.endswith(METADATA_FILE)
+    }
+
+
+def damage_of(directory: str, sizes: dict[str, int] | None) -> str:
+    """Say what a checkpoint lacks of what it had when it was made; nothing if it is whole, as far as is known."""
+    if not os.path.isdir(directory):
+        return "it is not there"
+    there = sizes_of(directory)
+    for name, size in (sizes or {}).items():
+        if name not in there:
+            return f"its file {name} is not there"
+        if there[name] < size:
+            return f"its file {name} has {there[name]:,} of {size:,} bytes"
+    return ""
 
 
 def pack(directory: str) -> dict[str, bytes]:

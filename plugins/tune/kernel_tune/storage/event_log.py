@@ -7,6 +7,8 @@ cut in half by a kill ends the log, and is cut off when the log is opened again.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import logging
 import os
 import pickle
 import struct
@@ -18,18 +20,27 @@ import cloudpickle
 
 from kernel_tune.errors import TuneError
 
+_log = logging.getLogger("kernel.tune")
+
 _HEADER = struct.Struct("<II")
 
 
 class EventLog:
-    """The log in a file, for adding. What is after `keep` bytes is cut off."""
+    """The log in a file, for adding, by one run at a time: raises TuneError while another one has it open."""
 
-    def __init__(self, path: str, keep: int | None = None) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by `close`
-        if keep is not None:
-            self._file.truncate(keep)
-            self._file.seek(keep)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise TuneError(
+                f"the experiment in {os.path.dirname(path)} is being run already, by this program or another one: "
+                "give this one another name, or wait until that one has ended"
+            ) from None
+        except OSError:  # a file system without locks
+            _log.debug("%s can't be locked", path)
         self.size = self._file.tell()
 
     def add(self, record: Any) -> None:
@@ -61,8 +72,11 @@ class EventLog:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Have everything on the disk, and let others open it."""
+        try:
+            self.sync()
+        finally:
+            self._file.close()
 
 
 def read(path: str, offset: int = 0) -> Iterator[tuple[int, Any]]:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import os
 import pickle
 from collections.abc import Iterator
@@ -31,6 +31,20 @@ def results_directory() -> str:
     return os.path.expanduser(os.environ.get(RESULTS_VARIABLE) or "~/kernel_results")
 
 
+def unused_name(root: str, name: str) -> str:
+    """Make a directory below `root` that nobody has; return its name: the one wanted, or that with a number."""
+    for number in itertools.count(1):
+        unused = name if number == 1 else f"{name}_{number}"
+        try:
+            os.makedirs(os.path.join(root, unused))
+        except FileExistsError:
+            continue
+        except OSError:
+            break  # said when the experiment begins
+        return unused
+    return name
+
+
 class ExperimentFiles:
     """Writes and reads them. `directory` is the experiment's."""
 
@@ -48,16 +62,26 @@ class ExperimentFiles:
         return os.path.exists(self.path(SNAPSHOT_FILE)) and os.path.exists(self.path(LOG_FILE))
 
     def begin(self) -> None:
-        """Begin a new experiment: an earlier one in the same directory is forgotten (its trials' files stay)."""
-        os.makedirs(self.directory, exist_ok=True)
-        for name in (LOG_FILE, SNAPSHOT_FILE, STATE_FILE):
-            if os.path.exists(self.path(name)):
-                os.remove(self.path(name))
-        self._log = event_log.EventLog(self.path(LOG_FILE))
+        """Begin a new experiment: an earlier one in the same directory is forgotten (its trials' files stay).
 
-    def go_on(self, offset: int) -> None:
-        """Add to the log of an earlier run from `offset` on."""
-        self._log = event_log.EventLog(self.path(LOG_FILE), offset)
+        Raises TuneError where the directory can't be written to, or another run uses it.
+        """
+        try:
+            os.makedirs(self.directory, exist_ok=True)
+            self.open()
+            for name in (SNAPSHOT_FILE, STATE_FILE):
+                if os.path.exists(self.path(name)):
+                    os.remove(self.path(name))
+        except OSError as error:
+            raise TuneError(
+                f"the experiment's directory {self.directory} can't be made use of: {error.strerror or error}. Give "
+                "another one (storage_path of RunConfig, local_dir of tune.run), or make that one writable"
+            ) from error
+        self.cut_log(0)
+
+    def open(self) -> None:
+        """Open the log, for this run alone. Raises TuneError while another run has it open."""
+        self._log = event_log.EventLog(self.path(LOG_FILE))
 
     def add(self, record: Any) -> None:
         """Add to the log."""
@@ -123,16 +147,14 @@ class ExperimentFiles:
         except Exception:  # of another program, or not there
             return {}
 
-    def write_state(self, state: dict[str, Any]) -> None:
-        """Write the state for people."""
-        text = json.dumps(state, default=str)
+    def write_state(self, text: str) -> None:
+        """Write the state for people, which is JSON."""
         write_whole(self.path(STATE_FILE), text.encode())
 
     def close(self) -> None:
         """Have everything on the disk."""
         if self._log is not None:
             log, self._log = self._log, None
-            log.sync()
             log.close()
 
 

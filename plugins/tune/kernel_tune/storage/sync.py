@@ -47,6 +47,17 @@ def copy_by_fsspec(source: str, target: str) -> None:
         filesystem.get_file(remote, path)
 
 
+def check_address(address: str) -> None:
+    """Raise TuneError for an address that fsspec can't make use of here: of no kind, or of one that needs a library."""
+    import fsspec  # see above
+
+    kind = address.split("://")[0]
+    try:
+        fsspec.get_filesystem_class(kind)
+    except (ValueError, ImportError) as error:
+        raise TuneError(f"nothing can be copied to {address}: {error}") from error
+
+
 def _copy_up(source: str, filesystem: Any, root: str) -> None:
     """Copy what is new. What says where an experiment stands is as it was at the beginning, so that all it names is
     there in the end."""
@@ -177,10 +188,17 @@ class SyncCallback(Callback):
             _log.warning("%s could not be copied to %s: %s", self.source, self.target, error)
 
     def after_end(self) -> None:
-        """Make the last copy, when all files are written."""
+        """Make the last copy, when all files are written. Raises TuneError, with what is where, if it fails."""
         if self._thread is not None:
             self._thread.join()
-        self._copy(self.source, self.target)
+        try:
+            self._copy(self.source, self.target)
+        except Exception as error:
+            raise TuneError(
+                f"the experiment has ended, and all of it is in {self.source}, but could not be copied to "
+                f"{self.target}: {type(error).__name__}: {error}. When that is mended, resume it: nothing runs again, "
+                "and it is copied"
+            ) from error
 
 
 def fetch_experiment(address: str, into: str | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from typing import Any
@@ -16,10 +17,13 @@ from kernel_tune.storage.checkpoint import (
     directory_name,
     pack,
     publish,
+    sizes_of,
     unfinished_directory,
     unpack,
 )
+from kernel_tune.trainable.devices import VisibleDevices
 from kernel_tune.trainable.function import FunctionTrainable, text_of
+from kernel_tune.trainable.home import Home, directory_on, home_on
 from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
 from kernel_tune.trainable.place import Place
 from kernel_tune.trainable.printed import PrintedFiles
@@ -38,7 +42,18 @@ class TrialActor:
         self._trainable: Trainable | None = None
         self._skip = 0
         self._printed = PrintedFiles()
+        self._devices = VisibleDevices()
         self._node = kernel.get_runtime_context().get_node_id()
+        self._is_shared = True
+        """Whether the program sees the files of the trial's directory."""
+        self._address = ""
+
+    def where(self, place: Place) -> Home:
+        """Make a trial's directory on this machine, before `run` becomes the trial; say where it is."""
+        if not self._address:
+            rows = [row for row in kernel.nodes() if row["NodeID"] == self._node]
+            self._address = rows[0]["NodeManagerAddress"] if rows else place.node_ip
+        return home_on(place, self._node, self._address)
 
     def run(self, order: Order, trainable: type[Trainable] | None = None) -> Answer:
         """Carry out an order, for a trial of `trainable`. What the user's code raises is in the answer."""
@@ -58,7 +73,7 @@ class TrialActor:
             else:
                 self._catch_up(order)
             if order.save:
-                answer.state = self._save(in_memory=order.save == "memory", order=order)
+                answer.state = self._save(in_memory=order.save == "memory")
         except Exception as error:
             answer.error = text_of(error)
             self._printed.add_error(answer.error)
@@ -83,14 +98,21 @@ class TrialActor:
         sys.stdout.flush()
         sys.stderr.flush()
         self._printed.close()
+        self._devices.undo()
+        Place.set_current(None)
         if home := os.environ.pop(_HOME, None):
             os.chdir(home)
 
     # -- becoming a trial ------------------------------------------------------------------------------------------
 
     def _become(self, setup: Setup, trainable: type[Trainable] | None) -> bool:
+        if isinstance(self._trainable, FunctionTrainable):
+            self._trainable.cleanup()  # it may write into the former trial's directory
         place = setup.place
+        place.logdir, self._is_shared = directory_on(place, self._node)
+        place.hostname, place.node_ip = socket.gethostname(), self._address or place.node_ip
         Place.set_current(place)
+        self._devices.show()
         clear_unfinished(place.directory)
         self._printed.switch(place.directory, setup.printed)
         if setup.changes_directory:
@@ -110,7 +132,7 @@ class TrialActor:
         assert trainable is not None
         data = kernel.get(saved.data) if isinstance(saved.data, kernel.ObjectRef) else saved.data
         path = saved.path
-        if path and data is not None and not os.path.isdir(path):
+        if path and data is not None and not (self._is_shared and os.path.isdir(path)):
             path = os.path.join(trainable.logdir, directory_name(saved.iteration))
             temporary = unfinished_directory(trainable.logdir)
             unpack(data, temporary)
@@ -175,16 +197,16 @@ class TrialActor:
         result[DONE] = answer.ended
         iteration = int(result[TRAINING_ITERATION])
         if directory is not None:
-            answer.saved.append((len(answer.results), self._sent(Saved(iteration, directory), order)))
+            answer.saved.append((len(answer.results), self._sent(Saved(iteration, directory))))
         elif not isinstance(trainable, FunctionTrainable) and (
             result.get(SHOULD_CHECKPOINT)
             or (order.checkpoint_every and iteration % order.checkpoint_every == 0)
             or (answer.ended and order.checkpoint_at_end)
         ):
-            answer.saved.append((len(answer.results), self._save(in_memory=False, order=order)))
+            answer.saved.append((len(answer.results), self._save(in_memory=False)))
         answer.results.append(result)
 
-    def _save(self, in_memory: bool, order: Order) -> Saved | None:
+    def _save(self, in_memory: bool) -> Saved | None:
         """Save the state. A function saves itself: what it saved last is what there is."""
         trainable = self._trainable
         assert trainable is not None
@@ -197,11 +219,12 @@ class TrialActor:
             trainable.save(temporary)
             path = publish(temporary, os.path.join(home, directory_name(trainable.iteration)))
         trainable.checkpoint_is_there(path)
-        return self._sent(Saved(trainable.iteration, path), order)
+        return self._sent(Saved(trainable.iteration, path))
 
-    def _sent(self, saved: Saved, order: Order) -> Saved:
-        """Return the checkpoint with its files, where the runner is on another machine."""
-        if order.knows_node and order.knows_node != self._node:
+    def _sent(self, saved: Saved) -> Saved:
+        """Return the checkpoint with the sizes of its files, and with these where the runner does not see them."""
+        saved.sizes = sizes_of(saved.path)
+        if not self._is_shared:
             saved.data = pack(saved.path)
         return saved
 

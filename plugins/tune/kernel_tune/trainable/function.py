@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import threading
 import traceback
@@ -15,6 +16,8 @@ from kernel_tune.storage.checkpoint import Checkpoint
 from kernel_tune.trainable import session
 from kernel_tune.trainable.place import Place
 from kernel_tune.trainable.trainable import Trainable
+
+_log = logging.getLogger("kernel.tune")
 
 _OUR_FILES = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _GRACE_SECONDS = 5.0
@@ -144,10 +147,9 @@ class FunctionTrainable(Trainable):
         session.enter(current)
         try:
             _call(type(self).function, self.config, self._tune_place, current)
-        except StopIteration:
-            pass
         except BaseException as error:
-            self._failure = _without_our_frames(error)
+            if not (_is_stop(error) and current.is_stopped):
+                self._failure = _without_our_frames(error)
         finally:
             session.leave(current)
             current.end()
@@ -158,6 +160,13 @@ class FunctionTrainable(Trainable):
         self._session.stop()
         self._thread.join(_GRACE_SECONDS)
         return not self._thread.is_alive()
+
+
+def _is_stop(error: BaseException) -> bool:
+    """Whether a function has left its report because it was told to stop; in generators Python makes another of it."""
+    return isinstance(error, StopIteration) or (
+        isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration)
+    )
 
 
 def _call(function: Callable[..., Any], config: dict[str, Any], place: Place, current: session.Session) -> None:
@@ -172,13 +181,31 @@ def _call(function: Callable[..., Any], config: dict[str, Any], place: Place, cu
     else:
         value = function()
     if inspect.isgenerator(value):
-        for item in value:
-            session.report(item)
+        try:
+            for item in value:
+                session.report(item)
+        finally:
+            _close(value)
     elif isinstance(value, dict):
         if value:
             session.report(value)
     elif value is not None:
         session.report(value)
+
+
+_open: list[Any] = []
+"""Generators that did not let themselves be closed: Python would complain of one that it forgets."""
+
+
+def _close(generator: Any) -> None:
+    """Have a generator clean up after itself. One that yields all the same is left where it is."""
+    try:
+        generator.close()
+    except RuntimeError as error:
+        if "ignored GeneratorExit" not in str(error):
+            raise
+        _open.append(generator)
+        _log.warning("generator %s went on yielding when its trial was told to stop", generator.__name__)
 
 
 def _takes_reporter(function: Callable[..., Any]) -> bool:

@@ -29,6 +29,8 @@ class Saved:
     path: str = ""
     data: Any = None
     """The bytes of a state in memory, or the files of `path` for another machine; at the runner perhaps a reference."""
+    sizes: dict[str, int] | None = None
+    """How long the files in `path` are, in bytes: shorter ones are damaged. None where nobody knows."""
 
     @property
     def is_in_memory(self) -> bool:
@@ -57,8 +59,6 @@ class Order:
     checkpoint_at_end: bool = False
     save: str = ""
     """After this, save: "memory" or "disk"."""
-    knows_node: str = ""
-    """The runner's node: files of others are sent to it."""
 
 
 @dataclass

@@ -20,6 +20,11 @@ class Place:
     resources: Any = None
     upload_dir: str = ""
     """Where the experiment's files are copied to, if anywhere."""
+    experiment_directory: str = ""
+    driver_node: str = ""
+    """The node of the program, which sees the files of trials that run there."""
+    marker: str = ""
+    """What is in the file of the experiment's directory by which other machines see that they share it."""
     node_ip: str = "127.0.0.1"
     hostname: str = field(default_factory=socket.gethostname)
 

@@ -140,6 +140,11 @@ class Session:
         with self._changed:
             return self._ended and not self._reports
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the function was told to stop."""
+        return self._stopped
+
     def go_on(self) -> None:
         """Let a strict function go on after the report that was taken last."""
         with self._changed:

@@ -35,8 +35,9 @@ from kernel_tune.result import (
     TRAINING_ITERATION,
     TRIAL_ID,
     Result,
+    with_plain_numbers,
 )
-from kernel_tune.storage.checkpoint import directory_name, pack, unfinished_directory, unpack
+from kernel_tune.storage.checkpoint import directory_name, pack, unfinished_directory, unpack, written_as
 from kernel_tune.trainable.place import Place
 
 _PROGRESS_FILE = ".tune_metadata"
@@ -151,12 +152,13 @@ class Trainable:
         result = self.step()
         if not isinstance(result, dict):
             raise TypeError(f"{type(self).__name__}.step() returned {type(result).__name__}, not a dict of metrics")
-        filled = self.fill_in(dict(result), time.monotonic() - began)
+        filled = self.fill_in(result, time.monotonic() - began)
         self.log_result(filled)
         return filled
 
     def fill_in(self, result: Result, seconds: float) -> Result:
-        """Count an iteration that took `seconds`, and fill in what its result lacks."""
+        """Count an iteration that took `seconds`; return a copy of its result with what that lacks filled in."""
+        result = with_plain_numbers(result)
         self._iteration += 1
         seconds = result.setdefault(TIME_THIS_ITER_S, seconds)
         self._time_total += seconds
@@ -212,7 +214,7 @@ class Trainable:
 
     def restore(self, checkpoint_path: Any) -> None:
         """Go on from what `save` has returned, or from a `Checkpoint`."""
-        path = os.path.expanduser(os.fspath(getattr(checkpoint_path, "path", checkpoint_path)))
+        path = written_as(os.path.expanduser(os.fspath(getattr(checkpoint_path, "path", checkpoint_path))))
         directory = _home_of(path)
         with open(os.path.join(directory, _PROGRESS_FILE), "rb") as file:
             saved = pickle.load(file)
@@ -227,9 +229,9 @@ class Trainable:
 
     def save_to_object(self) -> bytes:
         """Return the state as bytes. Files are written on the way, into a directory that is gone afterwards."""
-        temporary = unfinished_directory(self.logdir)
+        temporary = unfinished_directory(self.logdir, "save_to_object")
         try:
-            directory = os.path.join(temporary, directory_name(self._iteration))
+            directory = os.path.join(temporary, f"checkpoint_{self._iteration}")
             self.save(directory)
             return pickle.dumps({"name": os.path.basename(directory), "files": pack(directory)})
         finally:
@@ -238,7 +240,7 @@ class Trainable:
     def restore_from_object(self, data: bytes) -> None:
         """Go on from what `save_to_object` has returned."""
         saved = pickle.loads(data)
-        temporary = unfinished_directory(self.logdir)
+        temporary = unfinished_directory(self.logdir, "restore_from_object")
         try:
             directory = os.path.join(temporary, saved["name"])
             unpack(saved["files"], directory)

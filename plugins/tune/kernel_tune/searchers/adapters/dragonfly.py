@@ -25,6 +25,9 @@ _OPTIMIZERS = {
     ("genetic", "cartesian"): ("cp_ga_optimiser", "CPGAOptimiser"),
 }
 
+_FITTED_EVERY = 5
+"""After so many results a model that is made here is fitted anew. Dragonfly's own 17 are for long searches."""
+
 
 class DragonflySearch(LibrarySearcher):
     """Asks an optimiser of Dragonfly, one at a time (pip install dragonfly-opt 'numpy<2').
@@ -90,7 +93,9 @@ class DragonflySearch(LibrarySearcher):
             caller = callers.EuclideanFunctionCaller(None, config.domain.list_of_domains[0])
         else:
             caller = callers.CPFunctionCaller(None, config.domain, domain_orderings=config.domain_orderings)
-        return kind(caller, ask_tell_mode=True)
+        made = kind(caller, ask_tell_mode=True)
+        made.options.build_new_model_every = _FITTED_EVERY
+        return made
 
     def _ask(self) -> tuple[Any, Any]:
         with self._at_work():
@@ -109,6 +114,7 @@ class DragonflySearch(LibrarySearcher):
         if math.isfinite(loss):
             with self._at_work():
                 self._optimizer.tell([(handle, -loss)])
+                _step(self._optimizer)
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -143,6 +149,16 @@ class DragonflySearch(LibrarySearcher):
                 cell = int(parameter.cell_of(unit))
                 point.append(str(cell) if parameter.is_categorical else cell)
         return point
+
+
+def _step(optimizer: Any) -> None:
+    """Count a result, and fit the model anew when it is time. Dragonfly's own loop does so; its asking and telling does
+    not, and would keep what was fitted to the few points that it begins with."""
+    if optimizer.first_qinfos:
+        return
+    optimizer.step_idx += 1
+    if optimizer.step_idx - optimizer.last_model_build_at >= optimizer.options.build_new_model_every:
+        optimizer._build_new_model()
 
 
 def _variable(name: str, parameter: Parameter, keeps_kinds: bool) -> dict[str, Any]:

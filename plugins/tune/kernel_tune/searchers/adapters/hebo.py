@@ -15,9 +15,13 @@ from kernel_tune.search_space.flat import Parameter
 from kernel_tune.search_space.randomness import global_randomness_from
 from kernel_tune.searchers.adapters.library import LibrarySearcher, Values
 
+_INSTALL = "'HEBO>=0.3.6' 'GPy<1.14' 'numpy<1.25' 'pandas<2.3'"
+"""Of what HEBO needs, the versions that it works with; left to itself pip takes an older HEBO that does not import."""
+
 
 class HEBOSearch(LibrarySearcher):
-    """Asks a `HEBO` (pip install HEBO; heteroscedastic evolutionary Bayesian optimisation).
+    """Asks a `HEBO` (pip install 'HEBO>=0.3.6' 'GPy<1.14' 'numpy<1.25' 'pandas<2.3', so Python 3.11 at most;
+    heteroscedastic evolutionary Bayesian optimisation).
 
     `space` is one of tune's, or a `DesignSpace` of HEBO's. HEBO chooses several points at once: it is asked for as many
     as there is room for, which is `max_concurrent` when it begins. With 1 each choice knows all results before.
@@ -28,7 +32,7 @@ class HEBOSearch(LibrarySearcher):
                  points_to_evaluate: Sequence[dict[str, Any]] | None = None,
                  evaluated_rewards: Sequence[float] | None = None, random_state_seed: int | None = None,
                  max_concurrent: int = 8, seed: int | None = None, **hebo_options: Any) -> None:  # fmt: skip
-        self._library = needed("hebo.optimizers.hebo", "HEBOSearch", "HEBO")
+        self._library = needed("hebo.optimizers.hebo", "HEBOSearch", _INSTALL)
         if not isinstance(max_concurrent, int) or max_concurrent < 1:
             raise SearchSpaceError(f"max_concurrent is {max_concurrent!r}: at least one trial must be able to run")
         seed = random_state_seed if seed is None else seed
@@ -48,7 +52,7 @@ class HEBOSearch(LibrarySearcher):
     def _open(self) -> Any:
         space = self._native
         if self._flat is not None:
-            design = needed("hebo.design_space.design_space", "HEBOSearch", "HEBO").DesignSpace()
+            design = needed("hebo.design_space.design_space", "HEBOSearch", _INSTALL).DesignSpace()
             space = design.parse([_parameter(f"x{n}", p) for n, p in enumerate(self._parameters.values())])
         with self._seeded() as seed:
             return self._library.HEBO(space, **{"scramble_seed": seed, **self._options})
@@ -69,13 +73,14 @@ class HEBOSearch(LibrarySearcher):
 
     def _tell(self, handle: Any, loss: float) -> None:
         if math.isfinite(loss):
-            frame = needed("pandas", "HEBOSearch", "HEBO").DataFrame([handle], columns=self._optimizer.space.para_names)
+            pandas = needed("pandas", "HEBOSearch", _INSTALL)
+            frame = pandas.DataFrame([handle], columns=self._optimizer.space.para_names)
             self._optimizer.observe(frame, np.array([[loss]]))
 
     @contextmanager
     def _seeded(self) -> Iterator[int]:
         """Have what HEBO draws from numpy and torch come from the searcher's generator; give a seed of it, too."""
-        torch = needed("torch", "HEBOSearch", "HEBO")
+        torch = needed("torch", "HEBOSearch", _INSTALL)
         with (
             global_randomness_from(self._generator), _new_generators_from(self._generator),
             torch.random.fork_rng(devices=[]),

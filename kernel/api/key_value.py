@@ -1,0 +1,64 @@
+"""Small things that all programs of a session share, and that outlive them: bytes by name, kept by the head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel.api.session import ensure_session
+from kernel_spec.errors import OptionError
+
+
+class KeyValue:
+    """Bytes by name, for all programs of the session: a mapping for each `namespace`.
+
+    They are kept by the head, in its metadata store: with a durable one (`sqlite`, `redis`) they outlive it. Meant for
+    what a program must not forget, in kilobytes, some times a second; large values belong into objects and files. Each
+    verb asks the head and waits for its answer, so a coroutine calls them in a thread (`asyncio.to_thread`).
+    Raises OptionError for a namespace that is no text.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        if not isinstance(namespace, str) or not namespace:
+            raise OptionError(f"the namespace of a KeyValue must be a non-empty string, not {namespace!r}")
+        self._namespace = namespace
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that was given."""
+        return self._namespace
+
+    def put(self, key: str, value: bytes, *, overwrite: bool = True) -> bool:
+        """Store a value and return True; without `overwrite`, where there is one already, leave it and return False.
+
+        Raises OptionError for a key that is no text and a value that is not bytes.
+        """
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise OptionError(
+                f"the value of {key!r} must be bytes, not a {type(value).__name__}; pickle.dumps() makes bytes of it"
+            )
+        return bool(self._ask("kv_put", _name(key), bytes(value), bool(overwrite)))
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of a key, or None."""
+        found: bytes | None = self._ask("kv_get", _name(key))
+        return found
+
+    def delete(self, key: str) -> bool:
+        """Forget a key; return whether there was a value."""
+        return bool(self._ask("kv_delete", _name(key)))
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """Return the keys that begin with `prefix`, in order."""
+        return [key.decode() for key in self._ask("kv_keys", _name(prefix))]
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        return ensure_session().query(method, self._namespace, *arguments)
+
+    def __repr__(self) -> str:
+        return f"KeyValue({self._namespace!r})"
+
+
+def _name(key: str) -> bytes:
+    if not isinstance(key, str):
+        raise OptionError(f"a key of a KeyValue must be a string, not {key!r}")
+    return key.encode()

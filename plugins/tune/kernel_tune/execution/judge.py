@@ -1,0 +1,47 @@
+"""The stop criteria of a run: after which results a trial ends, and when all do."""
+
+from __future__ import annotations
+
+from kernel_tune.execution.events import mishap
+from kernel_tune.execution.renewal import renew
+from kernel_tune.execution.spec import ExperimentSpec
+from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper, name_of
+from kernel_tune.trainable.orders import Answer
+from kernel_tune.trial import Trial
+
+_LOCAL = (NoopStopper, DictionaryStopper)
+"""Stop criteria that the process of a trial knows of."""
+
+
+class Judge:
+    """Asks stop criteria, which are by experiment. `directory` is the experiment's, for messages."""
+
+    def __init__(self, stoppers: dict[str, Stopper], directory: str) -> None:
+        self.stoppers = stoppers
+        self._directory = directory
+
+    @property
+    def must_decide(self) -> bool:
+        """Whether a criterion has to see each result before its trial goes on."""
+        return any(type(stopper) not in _LOCAL for stopper in self.stoppers.values())
+
+    def judge(self, spec: ExperimentSpec, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
+        """Return after which results a stop criterion ends the trial, and whether all are to end.
+
+        Raises TuneError that names the criterion which has raised.
+        """
+        stopper = self.stoppers.get(spec.name)
+        if stopper is None:  # of trials that were added
+            stopper = self.stoppers[spec.name] = make_stopper(spec.stop)
+        try:
+            verdicts = [bool(stopper(trial.trial_id, result)) for result in answer.results]
+            return verdicts, bool(answer.results) and bool(stopper.stop_all())
+        except Exception as error:
+            raise mishap(f"the stop criterion {name_of(stopper)}", error, self._directory) from error
+
+    def adopt(self, kept: dict[str, Stopper]) -> None:
+        """Take the criteria that an earlier run has kept, with the code of today's."""
+        for name, stopper in kept.items():
+            if name in self.stoppers:
+                renew(stopper, self.stoppers[name])
+        self.stoppers = kept

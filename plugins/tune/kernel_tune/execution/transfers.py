@@ -1,0 +1,95 @@
+"""How files of a trial's directory come from another machine to the program's, and back: what `sync_to_driver` says."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Protocol
+
+import kernel
+from kernel_tune.errors import TuneError
+from kernel_tune.storage.sync import Copy, make_copy
+from kernel_tune.storage.trial_files import (
+    Stamp,
+    changed,
+    files_to_bring,
+    in_batches,
+    list_files,
+    read_pieces,
+    write_pieces,
+)
+from kernel_tune.trainable.home import Home
+
+_log = logging.getLogger("kernel.tune")
+
+Known = dict[str, Stamp]
+"""The files that are the same at both ends, as they were then."""
+
+
+class Transfer(Protocol):
+    """Copies files. Called on threads of the program, for one trial by one at a time; may take long, and may raise."""
+
+    def fetch(self, home: Home, directory: str, known: Known) -> None:
+        """Have `directory` of the program's machine hold what is new in the trial's; note it in `known`."""
+
+    def bring(self, directory: str, home: Home, known: Known) -> None:
+        """Have the trial's directory hold what the program's does; note it in `known`."""
+
+
+class KernelTransfer:
+    """By tasks of kernel on the trial's node, a batch at a time: no ssh, no rsync, no shared file system."""
+
+    def __init__(self) -> None:
+        remote = kernel.remote(num_cpus=0, max_retries=1)
+        self._list, self._read, self._write = remote(list_files), remote(read_pieces), remote(write_pieces)
+
+    def fetch(self, home: Home, directory: str, known: Known) -> None:
+        """See `Transfer`."""
+        there: Known = self._on(home, self._list, home.directory)
+        new = changed(changed(there, known), list_files(directory))
+        for batch in in_batches(new):
+            write_pieces(directory, batch, self._on(home, self._read, home.directory, batch))
+        known.update(there)
+
+    def bring(self, directory: str, home: Home, known: Known) -> None:
+        """See `Transfer`."""
+        here = files_to_bring(directory)
+        for batch in in_batches(changed(here, home.files)):
+            self._on(home, self._write, home.directory, batch, read_pieces(directory, batch))
+        known.update(here)
+
+    def _on(self, home: Home, task: Any, *arguments: Any) -> Any:
+        strategy = kernel.NodeAffinitySchedulingStrategy(home.node, soft=False)
+        return kernel.get(task.options(scheduling_strategy=strategy).remote(*arguments))
+
+
+class CopyTransfer:
+    """By a command or a function of source and target, on the program's machine; it is to know what is new."""
+
+    def __init__(self, copy: Copy) -> None:
+        self._copy = copy
+
+    def fetch(self, home: Home, directory: str, known: Known) -> None:
+        """See `Transfer`."""
+        self._copy(home.source, directory)
+
+    def bring(self, directory: str, home: Home, known: Known) -> None:
+        """See `Transfer`."""
+        self._copy(directory, home.source)
+
+
+def make_transfer(sync_to_driver: Any) -> Transfer | None:
+    """Return what `sync_to_driver` of users says: None and True (by kernel), False (nothing), a command, a function.
+
+    Raises ValueError for a command without `{source}` and `{target}`, TuneError for anything else.
+    """
+    if sync_to_driver is None or sync_to_driver is True:
+        return KernelTransfer()
+    if sync_to_driver is False:
+        return None
+    copy = make_copy(sync_to_driver) if isinstance(sync_to_driver, str) or callable(sync_to_driver) else None
+    if copy is None:
+        raise TuneError(
+            f"sync_to_driver is {sync_to_driver!r}: it is None or True (by kernel itself), False (not at all), a "
+            "command with {source} and {target}, or a function of both"
+        )
+    return CopyTransfer(copy)

@@ -1,0 +1,70 @@
+"""Trials for which there is no room: what they wait for, and when waiting can't help."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import kernel
+from kernel.exceptions import KernelError
+from kernel_tune.errors import TuneError
+from kernel_tune.execution.loop import TrialLoop
+from kernel_tune.execution.processes import Processes
+from kernel_tune.execution.resources import Demand
+
+_log = logging.getLogger("kernel.tune")
+
+_PATIENCE_SECONDS = 5.0
+"""How long a process may take to begin before we say what it waits for."""
+_WARN_SECONDS = 60.0
+"""Between two such warnings."""
+_LOSS_SECONDS = 30.0
+"""How long another machine may take to come where one was lost."""
+
+
+class Waiting:
+    """Looks at what waits for room. With `queue_trials` trials also wait for machines that are not there yet."""
+
+    def __init__(self, processes: Processes, queue_trials: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._processes = processes
+        self._queue_trials = queue_trials
+        self._clock = clock
+        self._lost_at = float("-inf")
+        self._warned_at = float("-inf")
+
+    def has_changed(self, before: Demand, now: Demand) -> None:
+        """The machines have something else now."""
+        if any(now.get(name, 0.0) < amount for name, amount in before.items()):
+            self._lost_at = self._clock()
+
+    def check(self, loop: TrialLoop) -> None:
+        """Raise TuneError where nothing runs and nothing will, unless trials are to wait for other machines."""
+        if not loop.is_stuck or not self._processes.arrivals.empty():
+            return
+        waits = any(not loop.could_run(trial) for trial in loop.get_live_trials())
+        if waits and (self._queue_trials or self._clock() - self._lost_at < _LOSS_SECONDS):
+            self._warn(f"nothing runs until there is another machine: {loop.why_stuck()}")
+            return
+        raise TuneError(
+            f"the experiment can't go on: {loop.why_stuck()}"
+            + ("; ask for less, or say queue_trials=True to wait for more machines" if waits else "")
+        )
+
+    def look(self) -> None:
+        """Say what the process of a trial waits for that has not begun for a while."""
+        first = self._processes.first_to_begin()
+        if first is None or self._clock() - first.made_at < _PATIENCE_SECONDS:
+            return
+        try:
+            reason = kernel.explain(first.actor)
+        except KernelError:  # it is dead, which its trial hears of
+            return
+        if "PENDING" in reason:
+            waited = self._clock() - first.made_at
+            self._warn(f"trial {first.trial} has waited {waited:.0f} s for its process to begin: {reason}")
+
+    def _warn(self, text: str) -> None:
+        if self._clock() - self._warned_at > _WARN_SECONDS:
+            self._warned_at = self._clock()
+            _log.warning("%s", text)

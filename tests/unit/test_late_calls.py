@@ -1,0 +1,31 @@
+"""Calls that come to an actor whose last handle is gone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from kernel.runtime import operations as op
+from kernel.runtime.worker import Worker
+
+REASON = "all handles to it went out of scope"
+
+
+def test_an_actor_that_ends_after_its_calls_takes_no_more() -> None:
+    taken: list[Any] = []
+    refused: list[Any] = []
+    later: list[Any] = []
+    worker: Any = object.__new__(Worker)
+    worker._class_name, worker._instance, worker._out_of_scope = "Counter", object(), ""
+    worker.executor = SimpleNamespace(is_running=True, enqueue=lambda *call: taken.append(call), groups={})
+    worker.runner = SimpleNamespace(send_dead=lambda *call: refused.append(call))
+    reactor = SimpleNamespace(call_later=lambda seconds, function: later.append(function))
+    worker.runtime = SimpleNamespace(io=SimpleNamespace(reactor=reactor))
+    call = (op.ACTOR_CALL, b"task", "add", None, None, None, None)
+
+    worker._on_actor_call("caller", call)
+    worker._on_exit("agent", (op.EXIT, REASON, True))
+    worker._on_actor_call("who found it by name", call)
+    assert taken == [("caller", call)]
+    assert refused == [("who found it by name", b"task", "Counter.add", REASON)]
+    assert len(later) == 1, "it ends when the call that runs is over"
