@@ -1,0 +1,1 @@
+"""What users call: deployments, running applications, handles."""

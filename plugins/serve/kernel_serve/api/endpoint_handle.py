@@ -1,0 +1,36 @@
+"""Handles of endpoints: calls are split among deployments as requests from outside are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel_serve.api.handle import DeploymentHandle
+from kernel_serve.routing.endpoint_calls import EndpointCall
+
+
+class EndpointHandle(DeploymentHandle):
+    """Calls one of the deployments that an endpoint has, by their weights at the time of the call."""
+
+    def __init__(self, endpoint: str, **options: Any) -> None:
+        super().__init__(endpoint, "", **options)
+        self.endpoint = endpoint
+
+    def _like(self, **options: Any) -> EndpointHandle:
+        return EndpointHandle(self.endpoint, **options)
+
+    def _call(self, meta: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> EndpointCall:
+        return EndpointCall(self.endpoint, meta, args, kwargs, self._timeout, self._retry)
+
+    def __repr__(self) -> str:
+        return f"EndpointHandle({self.endpoint!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _, (_, _, (method, stream, model, timeout, retry)) = super().__reduce__()
+        return _rebuild, (self.endpoint, (method, stream, model, timeout, retry))
+
+
+def _rebuild(endpoint: str, options: tuple[Any, ...]) -> EndpointHandle:
+    method, stream, model, timeout, retry = options
+    return EndpointHandle(
+        endpoint, method_name=method, stream=stream, multiplexed_model_id=model, timeout_s=timeout, retry=retry
+    )

@@ -1,0 +1,272 @@
+"""Starting Serve, running applications, asking how they are, and ending them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+import kernel
+from kernel_serve.api import log_default
+from kernel_serve.api.addresses import grpc_addresses, proxy_addresses
+from kernel_serve.api.asking import answer_to, ask
+from kernel_serve.api.deployment import UNSET, Application, Deployment
+from kernel_serve.api.facts import Facts, facts_of
+from kernel_serve.api.graph import flatten, unchanged
+from kernel_serve.api.handle import DeploymentHandle
+from kernel_serve.api.staying import stay
+from kernel_serve.api.surroundings import Surroundings, on_the_path
+from kernel_serve.errors import DeployFailedError, DeploymentError, NotServingError
+from kernel_serve.local.running import run_here
+from kernel_serve.logs import logger
+from kernel_serve.routing.router import controller_handle, forget_controller
+from kernel_serve.settings import GRPCOptions, HTTPOptions, LoggingConfig, ProxyLocation, checked
+from kernel_serve.tracing import setting as trace_setting
+from kernel_serve.tracing.setting import Setting
+from kernel_serve.values import CONTROLLER_NAME, NAMESPACE, ApplicationSpec
+
+DEFAULT_APPLICATION = "default"
+_END_SECONDS = 60.0
+_TELL_SECONDS = 4.0
+"""After so long, who waits for an application is told what it waits for, and again each time."""
+_log = logger()
+_NOT_IN_START = {
+    "tracing_config": "see tracing",
+    "controller_options": "the controller has no options",
+}
+
+
+def start(
+    proxy_location: ProxyLocation | None = None,
+    http_options: HTTPOptions | Mapping[str, Any] | None = None,
+    grpc_options: GRPCOptions | Mapping[str, Any] | None = None,
+    tracing: Setting = None,
+    logging_config: LoggingConfig | Mapping[str, Any] | None = None,
+    **older: Any,
+) -> None:
+    """Start Serve in the session (and a session, if there is none), with proxies; what runs already stays as it is.
+
+    `proxy_location` is "EveryNode" (default), "HeadOnly" or "Disabled". Each of the first three that is given replaces
+    all that was said of it before, while requests go on; what is not given stays as it is. `tracing` has requests
+    traced by OpenTelemetry: True by its variables, or a function that returns an exporter of spans, or its import path;
+    what runs takes another one over. `logging_config` is for deployments that are deployed from now on, where neither
+    they nor their application say otherwise. `http_host` and `http_port` are understood as those of `http_options`;
+    `detached` changes nothing: Serve lives as long as its session. Raises DeploymentError for bad options, ServeError
+    when a proxy can't listen.
+    """
+    location = _location(proxy_location)
+    http_options = _with_older(http_options, older)
+    http = _options(HTTPOptions, http_options)
+    grpc = _options(GRPCOptions, grpc_options)
+    logging = None if logging_config is None else log_default.normal(logging_config, "serve.start()")
+    controller = _start_controller()
+    if logging is not None:
+        log_default.store(logging)
+    if tracing is not None and trace_setting.store(tracing):
+        _, running = kernel.get(controller.metrics_sources.remote())
+        trace_setting.tell(running.values())
+        trace_setting.change(tracing, "driver")
+    trace_setting.begin(tracing, "driver")
+    if not _has_proxies(controller):
+        ask("configure_proxies", location or "EveryNode", http or HTTPOptions(), grpc or GRPCOptions())
+    elif location is not None or http is not None or grpc is not None:
+        ask("configure_proxies", location, http, grpc)
+
+
+def run(
+    target: Application,
+    blocking: bool = False,
+    name: str = DEFAULT_APPLICATION,
+    route_prefix: str | None = UNSET,
+    logging_config: LoggingConfig | Mapping[str, Any] | None = None,
+    *,
+    wait: bool = True,
+    timeout_s: float | None = None,
+    _local_testing_mode: bool = False,
+) -> DeploymentHandle:
+    """Deploy an application, wait until it takes requests, and return a handle to its ingress.
+
+    Requests whose path begins with `route_prefix` go to it; that is what its deployment's option says, or else "/", and
+    with None HTTP does not reach it, but handles do, and gRPC. An application of that name is updated, without a failed
+    request. Replicas run in the `runtime_env` of this program, to which those of deployments add. `blocking` stays
+    until Ctrl-C (or SIGTERM), and deletes it then. `logging_config` is for its deployments, which may say more
+    themselves. It waits for `timeout_s` seconds at most, or any time; not at all without `wait`. Raises
+    DeployFailedError with the traceback of the user's code when it can't be made to run. With `_local_testing_mode`
+    all of it is in this process, without a session and HTTP, and only the handle reaches it.
+    """
+    if not isinstance(target, Application):
+        hint = f"; did you mean serve.run({target.name}.bind())?" if isinstance(target, Deployment) else ""
+        raise DeploymentError(f"serve.run takes what bind() returns, not a {type(target).__name__}{hint}")
+    if _local_testing_mode:
+        return run_here(target, name)
+    start()
+    spec = flatten(
+        target, name, route_of(target, route_prefix), Surroundings(log_default.with_default(unchanged, logging_config))
+    )
+    deploy([spec])
+    if wait:
+        wait_until_running(name, timeout_s)
+    handle = DeploymentHandle(spec.ingress, name)
+    if blocking:
+        _say_where(name)
+        stay()
+        delete(name)
+    return handle
+
+
+def route_of(target: Application, given: str | None) -> str | None:
+    """Return the route of an application: the one that was given, or else its deployment's own, or else "/"."""
+    route = target.deployment.route_prefix if given is UNSET else given
+    return "/" if route is UNSET else route
+
+
+def deploy(applications: Sequence[ApplicationSpec]) -> None:
+    """Have the controller bring these applications about; return when it has taken them."""
+    ask("deploy", [on_the_path(each) for each in applications])
+
+
+def wait_until_running(name: str, timeout_s: float | None = None) -> None:
+    """Wait until an application takes requests. Raises DeployFailedError when it does not come to that."""
+    final = ["RUNNING", "DEPLOY_FAILED", "NOT_STARTED"]
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left = _TELL_SECONDS if deadline is None else deadline - time.monotonic()
+        state = ask("wait_until", name, final, max(0.0, min(left, _TELL_SECONDS)))
+        if state["status"] in final or (left <= _TELL_SECONDS and deadline is not None):
+            break
+        _log.warning(f"application {name} is {state['status']}", because=state.get("message"))
+    if state["status"] != "RUNNING":
+        raise DeployFailedError(
+            f"application {name} is {state['status']}"
+            + (f" after {timeout_s:g} s" if state["status"] == "DEPLOYING" and timeout_s else "")
+            + f": {state.get('message') or 'no reason is known'}"
+        )
+
+
+def delete(name: str) -> None:
+    """Delete an application; return when its replicas are gone. Raises NotServingError when there is none."""
+    ask("delete", [name])
+    ask("wait_until", name, ["NOT_STARTED"], _END_SECONDS)
+
+
+def status() -> Facts:
+    """Return what runs: applications and their deployments with status, message and replicas; proxies; endpoints.
+
+    Entries can be read as attributes as well: `serve.status().applications["default"].status`.
+    """
+    return facts_of(ask("status"))  # type: ignore[no-any-return]
+
+
+def shutdown() -> None:
+    """End Serve in this session: applications, proxies, the controller. Nothing happens when it does not run."""
+    forget_controller()
+    try:
+        controller = controller_handle()
+    except (NotServingError, kernel.exceptions.NotInitializedError):
+        return
+    answer_to(controller.shutdown.remote())
+    trace_setting.forget()
+    log_default.forget()
+    kernel.kill(controller)
+    forget_controller()
+    deadline = time.monotonic() + _END_SECONDS
+    while _runs() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+async def shutdown_async() -> None:
+    """Do what `shutdown` does, without stopping the event loop."""
+    await asyncio.get_running_loop().run_in_executor(None, shutdown)
+
+
+def get_app_handle(name: str) -> DeploymentHandle:
+    """Return a handle to the ingress of an application. Raises NotServingError when there is none."""
+    applications = status()["applications"]
+    if name not in applications:
+        known = ", ".join(sorted(applications)) or "none"
+        raise NotServingError(f"there is no application {name!r}; there are: {known}")
+    return DeploymentHandle(applications[name]["ingress"], name)
+
+
+def get_deployment_handle(deployment_name: str, app_name: str = DEFAULT_APPLICATION) -> DeploymentHandle:
+    """Return a handle to any deployment of an application. Raises NotServingError when there is none."""
+    applications = status()["applications"]
+    deployments = applications.get(app_name, {}).get("deployments", {})
+    if deployment_name not in deployments:
+        known = ", ".join(f"{app}: {', '.join(each['deployments'])}" for app, each in sorted(applications.items()))
+        raise NotServingError(
+            f"there is no deployment {deployment_name!r} in application {app_name!r}; there are: {known or 'none'}"
+        )
+    return DeploymentHandle(deployment_name, app_name)
+
+
+def _start_controller() -> Any:
+    from kernel_serve.control.controller import Controller
+
+    if not kernel.is_initialized():
+        kernel.init()
+    forget_controller()
+    try:
+        return controller_handle()
+    except NotServingError:
+        actor = kernel.remote(
+            name=CONTROLLER_NAME,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            max_task_retries=-1,
+            max_concurrency=10_000,
+            num_cpus=0,
+        )(Controller)
+        return actor.remote()
+
+
+def _runs() -> bool:
+    try:
+        kernel.get_actor(CONTROLLER_NAME, NAMESPACE)
+    except ValueError:
+        return False
+    return True
+
+
+def _has_proxies(controller: Any) -> bool:
+    return answer_to(controller.status.remote()).get("proxy_location") is not None
+
+
+def _with_older(options: HTTPOptions | Mapping[str, Any] | None, older: Mapping[str, Any]) -> Any:
+    named = {name: value for name, value in older.items() if name != "detached" and value is not None}
+    if not named:
+        return options
+    for name in named:
+        if name not in ("http_host", "http_port"):
+            raise DeploymentError(
+                f"serve.start() takes no argument {name!r}: {_NOT_IN_START.get(name, 'see http_options')}"
+            )
+    given = {name.removeprefix("http_"): value for name, value in named.items()}
+    return replace(options, **given) if isinstance(options, HTTPOptions) else {**(options or {}), **given}
+
+
+def _options(kind: Any, given: Any) -> Any:
+    return given if given is None or isinstance(given, kind) else checked(kind, dict(given))
+
+
+def _location(given: Any) -> ProxyLocation | None:
+    given = getattr(given, "value", given)
+    if given is None:
+        return None
+    for known in get_args(ProxyLocation):
+        if str(given).lower() == known.lower():
+            return known  # type: ignore[no-any-return]
+    raise DeploymentError(f"proxy_location is one of {', '.join(get_args(ProxyLocation))}, not {given!r}")
+
+
+def _say_where(name: str) -> None:
+    known = status()
+    prefix = known["applications"][name]["route_prefix"]
+    where = ", ".join(f"{address}{prefix}" for address in proxy_addresses(known)) if prefix else ""
+    calls = ", ".join(grpc_addresses(known))
+    said = [*([f"at {where}"] if where else []), *([f"for gRPC at {calls}"] if calls else [])]
+    print(" ".join([f"Application {name!r} runs", *said]) + ". Ctrl-C ends it.", flush=True)

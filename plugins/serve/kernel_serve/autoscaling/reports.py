@@ -1,0 +1,60 @@
+"""What the routers reported, added up. A router that no longer reports no longer counts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import field
+
+from kernel_serve.autoscaling.window import LEAST_PATIENCE
+from kernel_serve.values import RouterReport
+from kernel_spec.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The requests of one deployment at a moment, of all routers together."""
+
+    queued: int = 0
+    ongoing: int = 0
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    """Id of a replica to the requests that were sent there."""
+
+
+class RouterReports:
+    """The latest report of each router, for as long as it counts: `patience` seconds."""
+
+    def __init__(self, now: float, patience: float = LEAST_PATIENCE) -> None:
+        self._patience = patience
+        self._since = now
+        self._latest: dict[str, tuple[float, RouterReport]] = {}
+
+    def take(self, now: float, report: RouterReport) -> None:
+        """Remember what a router says, in the place of what it said before."""
+        self._latest[report.router] = (now, report)
+
+    def forget(self, router: str) -> None:
+        """Count a router no longer: it is known to have ended."""
+        self._latest.pop(router, None)
+
+    def forget_node(self, node: str) -> None:
+        """Count no router of a node that was lost."""
+        for router in [name for name, (_, report) in self._latest.items() if report.node == node]:
+            del self._latest[router]
+
+    def load(self, now: float, key: str, alive: Collection[str] | None = None) -> Load | None:
+        """Return the requests of the deployment `key`, those at replicas that are not in `alive` left out.
+
+        Return None where nobody can know yet: nothing was reported since this began, a moment ago.
+        """
+        for router in [name for name, (at, _) in self._latest.items() if now - at > self._patience]:
+            del self._latest[router]
+        if not self._latest and now - self._since < self._patience:
+            return None
+        queued = 0
+        replicas: dict[str, int] = {}
+        for _, report in self._latest.values():
+            queued += report.queued.get(key, 0)
+            for replica, number in report.ongoing.get(key, {}).items():
+                if alive is None or replica in alive:
+                    replicas[replica] = replicas.get(replica, 0) + number
+        return Load(queued, sum(replicas.values()), replicas)

@@ -1,0 +1,140 @@
+"""Decides which requests go together, and when: items and times in, batches out. No clock, no event loop.
+
+A batch goes as soon as it is full, or the first of its items has waited long enough, and fewer batches than may be are
+running. Items of different groups (requests for different models, say) never go together.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from kernel_serve.batching.settings import BatchSettings
+
+
+class Item:
+    """One request that waits: its value, its group and the time since which it waits, in seconds."""
+
+    __slots__ = ("group", "since", "value")
+
+    def __init__(self, value: Any, since: float, group: str = "") -> None:
+        self.value = value
+        self.since = since
+        self.group = group
+
+
+class Lane:
+    """The items of one group, in the order in which they came; never empty while it is in a queue."""
+
+    __slots__ = ("_known", "_known_for", "_known_size", "items")
+
+    def __init__(self) -> None:
+        self.items: deque[Item] = deque()
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget how many items are known to fit: one was taken away."""
+        self._known, self._known_size, self._known_for = 0, 0.0, 0
+
+    def fitting(self, settings: BatchSettings) -> int:
+        """Return how many of the first items make a batch: as many as are not too large together, at least one."""
+        if settings.size_of is None:
+            return min(len(self.items), settings.max_batch_size)
+        if self._known_for != settings.max_batch_size:
+            self.forget()
+            self._known_for = settings.max_batch_size
+        while self._known < len(self.items):
+            size = settings.size_of([item.value for _, item in zip(range(self._known + 1), self.items, strict=False)])
+            if self._known and size > settings.max_batch_size:
+                break
+            self._known += 1
+            self._known_size = size
+        return self._known
+
+    def full(self, settings: BatchSettings) -> bool:
+        """Return whether a batch of the first items can't become larger."""
+        if settings.size_of is None:
+            return len(self.items) >= settings.max_batch_size
+        return self.fitting(settings) < len(self.items) or self._known_size >= settings.max_batch_size
+
+
+class BatchQueue:
+    """Items in by `put`, batches out by `take`, and `finished` when a batch that was taken has been answered.
+
+    `settings` may change at any time: what is waiting goes by the new ones. What `size_of` raises, these methods raise.
+    """
+
+    def __init__(self, settings: BatchSettings) -> None:
+        self.settings = settings
+        self.running = 0
+        self._lanes: dict[str, Lane] = {}
+
+    def __len__(self) -> int:
+        return sum(len(lane.items) for lane in self._lanes.values())
+
+    def put(self, item: Item) -> bool:
+        """Let `item` wait; return whether a batch can go at once, so that `take` is worth a call."""
+        lane = self._lanes.get(item.group)
+        if lane is None:
+            lane = self._lanes[item.group] = Lane()
+        lane.items.append(item)
+        return self.running < self.settings.max_concurrent_batches and lane.full(self.settings)
+
+    def discard(self, item: Item) -> None:
+        """Forget `item`, whose caller is gone. It does not matter if it went with a batch already."""
+        lane = self._lanes.get(item.group)
+        if lane is None or item not in lane.items:
+            return
+        lane.items.remove(item)
+        lane.forget()
+        if not lane.items:
+            del self._lanes[item.group]
+
+    def take(self, now: float) -> list[Item]:
+        """Return the batch that is due, which counts as running from now on; an empty list if none is."""
+        if not self._lanes or self.running >= self.settings.max_concurrent_batches:
+            return []
+        lane = self._first_due(now)
+        if lane is None:
+            return []
+        batch = [lane.items.popleft() for _ in range(lane.fitting(self.settings))]
+        lane.forget()
+        if not lane.items:
+            del self._lanes[batch[0].group]
+        self.running += 1
+        return batch
+
+    def take_all(self) -> list[Item]:
+        """Return all items that wait, and forget them."""
+        waiting = [item for lane in self._lanes.values() for item in lane.items]
+        self._lanes.clear()
+        return waiting
+
+    def finished(self) -> None:
+        """Note that a batch that was taken has been answered."""
+        self.running -= 1
+
+    def due(self) -> float | None:
+        """Return the time at which a batch will be due by waiting; None if that is for the end of a running batch."""
+        if not self._lanes or self.running >= self.settings.max_concurrent_batches:
+            return None
+        return min(map(_since, self._lanes.values())) + self.settings.wait_seconds
+
+    def _first_due(self, now: float) -> Lane | None:
+        """Return the lane whose first item has waited longest, of those that are full or have waited long enough."""
+        wait = self.settings.wait_seconds
+        ready = [lane for lane in self._lanes.values() if _since(lane) + wait <= now or lane.full(self.settings)]
+        return min(ready, key=_since) if ready else None
+
+    def validate(self) -> None:
+        """Raise AssertionError if something that must always hold does not."""
+        assert self.running >= 0, f"{self.running} batches run"
+        for group, lane in self._lanes.items():
+            assert lane.items, f"the lane of group {group!r} is empty"
+            assert all(item.group == group for item in lane.items), f"the lane of group {group!r} has items of others"
+            times = [item.since for item in lane.items]
+            assert times == sorted(times), f"the lane of group {group!r} is not in the order of arrival"
+
+
+def _since(lane: Lane) -> float:
+    return lane.items[0].since

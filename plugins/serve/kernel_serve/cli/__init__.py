@@ -1,0 +1,1 @@
+"""`kernel serve ...` and `serve ...`."""

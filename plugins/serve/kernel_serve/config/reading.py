@@ -1,0 +1,173 @@
+"""From a configuration file's text to what it says. Errors name the line, the path and the nearest right name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kernel_serve import spellings
+from kernel_serve.api.deployment import with_options
+from kernel_serve.api.graph import check_prefix
+from kernel_serve.config.document import Cursor, Document, parse
+from kernel_serve.config.endpoints import read_endpoint
+from kernel_serve.config.normal import normal
+from kernel_serve.config.values import ApplicationConfig, DeploymentConfig, EndpointConfig, ServeConfig
+from kernel_serve.errors import DeploymentError
+from kernel_serve.settings import AutoscalingConfig, DeploymentSettings, GRPCOptions, HTTPOptions, checked
+
+T = TypeVar("T")
+
+TOP = ("applications", "endpoints", "proxy_location", "http_options", "grpc_options", "logging_config")
+APPLICATION = ("name", "import_path", "route_prefix", "args", "runtime_env", "deployments", "logging_config")
+DEPLOYMENT = (
+    "name", "autoscaling_config",
+    *(field.name for field in fields(DeploymentSettings) if field.name != "autoscaling"),
+)  # fmt: skip
+"""Names of all settings: of a file, of an application, of a deployment."""
+_LOCATIONS = ("EveryNode", "HeadOnly", "Disabled")
+
+
+def read_file(path: str | Path) -> ServeConfig:
+    """Return what a file says. Raises DeploymentError, with the line, for what can't be; OSError as `open`."""
+    return read(Path(path).read_text(encoding="utf-8"), str(path))
+
+
+def read(text: str, source: str = "the configuration") -> ServeConfig:
+    """Return what a text in YAML or JSON says. Raises DeploymentError, with the line, for what can't be."""
+    return _read(parse(text, source))
+
+
+def read_values(values: Mapping[str, Any], source: str) -> ServeConfig:
+    """Return what plain values say, as those of a file. Raises DeploymentError, with the path, for what can't be."""
+    return _read(Document(values, source, {}))
+
+
+def _read(document: Document) -> ServeConfig:
+    given = Cursor(document).fields(TOP, {}, spellings.NOT_IN_FILE)
+    applications = tuple(_application(cursor) for cursor in _list(given, "applications"))
+    endpoints = tuple(read_endpoint(cursor) for cursor in _list(given, "endpoints"))
+    _check_unique(given, applications, endpoints)
+    http = given.get("http_options")
+    grpc = given.get("grpc_options")
+    config = ServeConfig(
+        applications=applications,
+        endpoints=endpoints,
+        proxy_location=_location(given["proxy_location"]) if "proxy_location" in given else None,
+        http_options=_options(http, HTTPOptions, spellings.HTTP, spellings.NOT_IN_HTTP) if http else None,
+        grpc_options=_options(grpc, GRPCOptions, {}, {}) if grpc else None,
+        logging_config=given["logging_config"].mapping() if "logging_config" in given else {},
+    )
+    return normal(config)
+
+
+def _list(given: Mapping[str, Cursor], name: str) -> list[Cursor]:
+    return given[name].items() if name in given else []
+
+
+def _application(cursor: Cursor) -> ApplicationConfig:
+    given = cursor.fields(APPLICATION, spellings.APPLICATION, spellings.NOT_IN_APPLICATION)
+    if "import_path" not in given:
+        raise cursor.error('import_path is missing: where the application is, as "module:name"')
+    path = given["import_path"].text()
+    module, _, name = path.rpartition(":" if ":" in path else ".")
+    if not module or not name or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise given["import_path"].error(f'expected is "module:name", not {path!r}')
+    deployments = tuple(_deployment(each) for each in _list(given, "deployments"))
+    return ApplicationConfig(
+        name=given["name"].text() if "name" in given else "default",
+        import_path=path,
+        route_prefix=_at(given["route_prefix"], check_prefix) if "route_prefix" in given else "/",
+        args=given["args"].mapping() if "args" in given else {},
+        runtime_env=given["runtime_env"].mapping() if "runtime_env" in given else {},
+        logging_config=given["logging_config"].mapping() if "logging_config" in given else {},
+        deployments=_unique(deployments, _list(given, "deployments"), "deployment"),
+        where=cursor.where,
+    )
+
+
+def _deployment(cursor: Cursor) -> DeploymentConfig:
+    given = cursor.fields(DEPLOYMENT, spellings.DEPLOYMENT, spellings.NOT_IN_DEPLOYMENT)
+    if "name" not in given:
+        raise cursor.error("name is missing: which deployment of the code is meant")
+    name = given.pop("name").text()
+    options = {setting: value.value for setting, value in given.items()}
+    if (scaling := given.get("autoscaling_config")) is not None and scaling.value is not None:
+        options["autoscaling_config"] = _autoscaling(scaling, options.get("num_replicas") == "auto")
+    _blamed(cursor, given, options, lambda some: with_options(DeploymentSettings(), some, f"deployment {name}"))
+    return DeploymentConfig(name, options, cursor.where)
+
+
+def _autoscaling(cursor: Cursor, automatic: bool) -> dict[str, Any]:
+    known = [each.name for each in fields(AutoscalingConfig)]
+    given = cursor.fields([*known, "smoothing_factor", "aggregation_function"], spellings.AUTOSCALING, {})
+    try:
+        named = spellings.autoscaling({name: value.value for name, value in given.items()})
+    except ValueError as error:
+        raise cursor.error(str(error)) from None
+    default = {"max_replicas": 100} if automatic else {}
+    _blamed(cursor, given, named, lambda some: checked(AutoscalingConfig, {**default, **some}))
+    return named
+
+
+def _options(cursor: Cursor, kind: type[T], names: Mapping[str, str], elsewhere: Mapping[str, str]) -> T:
+    given = cursor.fields([each.name for each in fields(kind)], names, elsewhere)  # type: ignore[arg-type]
+    values = {
+        name: tuple(value.value) if isinstance(value.value, list) else value.value for name, value in given.items()
+    }
+    return _blamed(cursor, given, values, lambda some: checked(kind, some))
+
+
+def _blamed(
+    cursor: Cursor, given: Mapping[str, Cursor], values: Mapping[str, Any], make: Callable[[Mapping[str, Any]], T]
+) -> T:
+    """Return `make(values)`; its error is raised at the one value that makes it, or else at all of them."""
+    try:
+        return make(values)
+    except (DeploymentError, TypeError) as error:
+        for name, value in values.items():
+            try:
+                make({name: value})
+            except (DeploymentError, TypeError) as same:
+                if str(same) == str(error) and name in given:
+                    raise given[name].error(str(error)) from None
+        raise cursor.error(str(error)) from None
+
+
+def _at(cursor: Cursor, check: Callable[[Any], T]) -> T:
+    try:
+        return check(cursor.value)
+    except DeploymentError as error:
+        raise cursor.error(str(error)) from None
+
+
+def _location(cursor: Cursor) -> str:
+    for location in _LOCATIONS:
+        if str(cursor.value).lower() == location.lower():
+            return location
+    raise cursor.error(f"expected is one of {', '.join(_LOCATIONS)}, not {cursor.value!r}")
+
+
+def _check_unique(
+    given: Mapping[str, Cursor], applications: tuple[ApplicationConfig, ...], endpoints: tuple[EndpointConfig, ...]
+) -> None:
+    places = _list(given, "applications")
+    _unique(applications, places, "application")
+    _unique(endpoints, _list(given, "endpoints"), "endpoint")
+    prefixes: dict[str, str] = {}
+    named = [(each.route_prefix, f"application {each.name!r}") for each in applications]
+    named += [(each.prefix, f"endpoint {each.name!r}") for each in endpoints]
+    for (prefix, who), place in zip(named, [*places, *_list(given, "endpoints")], strict=True):
+        if prefix is not None and prefixes.setdefault(prefix, who) != who:
+            raise place.error(f"the route {prefix!r} belongs to {prefixes[prefix]} already; give it another, or null")
+
+
+def _unique(values: tuple[T, ...], places: list[Cursor], what: str) -> tuple[T, ...]:
+    names = set()
+    for value, place in zip(values, places, strict=True):
+        name = value.name  # type: ignore[attr-defined]
+        if name in names:
+            raise place.error(f"there is another {what} {name!r} above; each needs a name of its own")
+        names.add(name)
+    return values

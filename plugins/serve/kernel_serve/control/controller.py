@@ -1,0 +1,368 @@
+"""The controller: the one actor that decides what Serve runs. A shell around `state.py`, which does the deciding.
+
+It can die at any time: the kernel starts it again, it reads what it wrote down, finds the replicas and proxies that run
+by their names, and goes on. Requests never pass through it, so nobody notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import kernel
+from kernel_serve.autoscaling import Autoscaler, RouterReports
+from kernel_serve.control import views
+from kernel_serve.control.checks import check_known
+from kernel_serve.control.instructions import (
+    CheckProxy,
+    DrainProxy,
+    Instruction,
+    KillProxy,
+    Publish,
+    StartProxy,
+    StartReplica,
+)
+from kernel_serve.control.memory import Memory
+from kernel_serve.control.proxy_hands import ProxyHands
+from kernel_serve.control.proxy_states import NodeFacts, ProxyWish
+from kernel_serve.control.recovery import recover
+from kernel_serve.control.replica_hands import ReplicaHands
+from kernel_serve.control.replica_state import STARTING
+from kernel_serve.control.routes import missing_routes, routes_of
+from kernel_serve.control.scaling import Scaling
+from kernel_serve.control.state import ServeState
+from kernel_serve.control.topics import Topics
+from kernel_serve.errors import ServeError
+from kernel_serve.logs import logger
+from kernel_serve.metrics.of_callers import CallerPictures
+from kernel_serve.metrics.of_controller import ControllerMetrics
+from kernel_serve.metrics.of_process import watch_process
+from kernel_serve.metrics.registry import REGISTRY, Picture
+from kernel_serve.settings import GRPCOptions, HTTPOptions, ProxyLocation
+from kernel_serve.values import ENDPOINTS, ApplicationSpec, Endpoint, RouterReport
+
+T = TypeVar("T")
+
+_log = logger()
+
+NODE_SECONDS = 1.0
+"""How often the session's nodes are looked at."""
+TROUBLE_SECONDS = 1.0
+PROXY_SECONDS = 60.0
+"""How long `configure_proxies` waits until proxies listen."""
+
+
+_FAILURES = ("failed", "died", "ended")
+"""What hands tell of a replica that could not start, or is dead."""
+
+
+class Controller:
+    """What runs where. The actors that it makes are of `replica_class` and `proxy_class` (tests give others)."""
+
+    def __init__(self, replica_class: type | None = None, proxy_class: type | None = None) -> None:
+        self._threads = ThreadPoolExecutor(8, thread_name_prefix="serve-controller")
+        self._memory = Memory()
+        self._state = ServeState(_new_id, _scaling())
+        self._topics = Topics(secrets.token_hex(4), missing_routes)
+        self._replicas = ReplicaHands(replica_class or _replica_class(), self._of_replica, self._threads)
+        self._proxies = ProxyHands(proxy_class or _proxy_class(), self._of_proxy, self._threads)
+        self._wake = asyncio.Event()
+        self._turn_over = asyncio.Event()
+        """Set, and replaced, when a turn is over: all that was known when it began is decided on and written down."""
+        self._begun = self._ended = 0
+        self._ready = asyncio.Event()
+        self._metrics = ControllerMetrics(REGISTRY, lambda: views.status(self._state, time.monotonic()))
+        self._callers = CallerPictures()
+        watch_process(REGISTRY, "controller", "controller")
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._live()), loop.create_task(self._see_nodes())]
+
+    # -- what users ask for ----------------------------------------------------------------------------------------
+
+    async def deploy(self, applications: list[ApplicationSpec]) -> None:
+        """Have these applications run, all or none; return when that is written down.
+
+        Raises DeploymentError for what can't be.
+        """
+        await self._ready.wait()
+        self._state.deploy(applications, time.monotonic(), time.time())
+        await self._settle()
+
+    async def delete(self, names: Iterable[str]) -> None:
+        """Let applications go; return when that is written down. Raises NotServingError for one that there is not."""
+        await self._ready.wait()
+        self._state.delete(names, time.monotonic())
+        await self._settle()
+
+    async def status(self) -> dict[str, Any]:
+        """Return everything there is, as plain values (see `views.py`)."""
+        await self._ready.wait()
+        return {**views.status(self._state, time.monotonic()), "controller_pid": os.getpid()}
+
+    async def metrics_sources(self) -> tuple[list[Picture], dict[str, Any]]:
+        """Return what the controller itself counts and was told, and the actors that count, by what they are."""
+        await self._ready.wait()
+        starting = {
+            replica.id
+            for deployment in self._state.deployments.values()
+            for replica in deployment.replicas.values()
+            if replica.phase == STARTING
+        }
+        replicas = {f"replica {id}": actor for id, actor in self._replicas.handles.items() if id not in starting}
+        proxies = {f"proxy {id}": actor for id, actor in self._proxies.handles.items()}
+        return [REGISTRY.picture(), *self._callers.pictures(time.monotonic())], {**proxies, **replicas}
+
+    async def specification(self, name: str) -> ApplicationSpec:
+        """Return what was deployed last as the application `name`. Raises NotServingError if there is none."""
+        await self._ready.wait()
+        check_known(name, [name for name, each in self._state.applications.items() if not each.deleting], "application")
+        return self._state.applications[name].goal
+
+    async def history(self, key: str = "") -> list[str]:
+        """Return what happened to the deployment `key`, or (without it) to all, oldest first."""
+        await self._ready.wait()
+        return views.history(self._state, key)
+
+    async def wait_until(self, name: str, statuses: Iterable[str], timeout: float | None = None) -> dict[str, str]:
+        """Return the status and the message of an application, when it is one of `statuses` or time is over."""
+        await self._ready.wait()
+        wanted = set(statuses)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            status, message = views.status_of(self._state, name, time.monotonic())
+            left = None if deadline is None else deadline - time.monotonic()
+            if status in wanted or (left is not None and left <= 0):
+                await self._spread()
+                return {"status": status, "message": message}
+            await self._next_turn(left)
+
+    async def set_endpoint(self, endpoint: Endpoint) -> dict[str, str]:
+        """Make or change a way in; return what was published, topic to version, when the proxies know.
+
+        Raises DeploymentError, or NotServingError for deployments that there are not.
+        """
+        await self._ready.wait()
+        self._state.set_endpoint(endpoint)
+        await self._settle()
+        return await self._spread()
+
+    async def delete_endpoint(self, name: str) -> dict[str, str]:
+        """Remove a way in that was set by hand; return as `set_endpoint` does. Raises NotServingError."""
+        await self._ready.wait()
+        self._state.delete_endpoint(name)
+        await self._settle()
+        return await self._spread()
+
+    async def _spread(self) -> dict[str, str]:
+        """Return what was published when the proxies know it: who waits for something may rely on it at once."""
+        versions = self._topics.versions()
+        await self._proxies.spread(versions)
+        return versions
+
+    async def configure_proxies(
+        self, location: ProxyLocation | None, http: HTTPOptions | None, grpc: GRPCOptions | None
+    ) -> None:
+        """Have proxies there, and like this; return when they listen. What is None stays as it was.
+
+        What is None stays as it is, or is as in `otherwise` if nothing was said before. Raises ServeError when one of
+        them can't listen; then all is as before.
+        """
+        await self._ready.wait()
+        proxies = self._state.proxies
+        before = proxies.wish
+        stays = before or ProxyWish("EveryNode", HTTPOptions(), GRPCOptions())
+        wish = ProxyWish(location or stays.location, http or stays.http, grpc or stays.grpc)
+        proxies.configure(wish, time.monotonic())
+        self._state.changed = True
+        self._wake.set()
+        deadline = time.monotonic() + PROXY_SECONDS
+        while not proxies.settled and time.monotonic() < deadline:
+            if trouble := proxies.trouble():
+                proxies.configure(before, time.monotonic())
+                self._state.changed = True
+                await self._settle()
+                raise ServeError(trouble)
+            await self._next_turn(1.0)
+        await self._settle()
+
+    async def shutdown(self) -> None:
+        """Delete everything; return when nothing is left but this actor, which the caller may kill."""
+        await self._ready.wait()
+        state = self._state
+        state.endpoints.by_hand.clear()
+        state.delete([name for name, each in state.applications.items() if not each.deleting], time.monotonic())
+        state.proxies.configure(None, time.monotonic())
+        self._wake.set()
+        while state.applications or state.deployments or state.proxies.proxies:
+            await self._next_turn(1.0)
+        await self._settle()
+        for task in self._tasks:
+            task.cancel()
+        await self._replicas.in_thread(self._memory.clear)
+
+    # -- what routers and proxies say ------------------------------------------------------------------------------
+
+    async def watch(self, known: Mapping[str, str | None]) -> dict[str, Any]:
+        """Return (version, value) of each topic whose version is not the known one, as soon as there is any."""
+        await self._ready.wait()
+        return await self._topics.watch(known)
+
+    async def report(self, report: RouterReport) -> None:
+        """Take in how many requests a router has."""
+        await self._ready.wait()
+        self._state.report(report, time.monotonic())
+        if report.picture is not None:
+            self._callers.take(time.monotonic(), report.picture)
+        if self._state.next_step <= time.monotonic():
+            self._wake.set()
+
+    async def lost(self, key: str, replica_id: str, reason: str) -> None:
+        """A router has lost its link to a replica: check that at once."""
+        await self._ready.wait()
+        self._of_replica("suspect", replica_id, reason)
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        for instruction in await self._persistently(self._recover):
+            self._carry_out(instruction)
+        while True:
+            await self._persistently(self._take_turn)
+            self._ready.set()
+            pause = self._state.next_step - time.monotonic()
+            if pause > 0:
+                with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), min(pause, 3600.0))
+            self._wake.clear()
+
+    async def _persistently(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return what `work` returns; when it fails, it is tried again: whatever happens, the controller goes on."""
+        while True:
+            try:
+                return await work()
+            except Exception:
+                _log.exception("the controller has had a problem, and tries again")
+                await asyncio.sleep(TROUBLE_SECONDS)
+
+    async def _recover(self) -> list[Instruction]:
+        self._state = ServeState(_new_id, _scaling())
+        await self._look_at_nodes()
+        return await recover(self._state, self._memory, self._replicas, self._proxies, _new_id)
+
+    async def _take_turn(self) -> None:
+        """Decide, write down, carry out."""
+        state = self._state
+        self._begun += 1
+        number, changed = self._begun, False
+        instructions = state.step(time.monotonic())
+        try:
+            changed, state.changed = state.changed, False
+            if changed:
+                data, specs = self._memory.prepare(state)
+                await self._replicas.in_thread(self._memory.write, data, specs)
+        except Exception:
+            state.changed = True
+            raise
+        finally:
+            for instruction in instructions:
+                self._carry_out(instruction)
+        self._ended = number
+        over, self._turn_over = self._turn_over, asyncio.Event()
+        over.set()
+
+    async def _next_turn(self, timeout: float | None = None) -> None:
+        """Return when a turn is over, or after `timeout` seconds."""
+        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+            await asyncio.wait_for(self._turn_over.wait(), timeout)
+
+    async def _settle(self) -> None:
+        """Return when what is known now was decided on and is written down."""
+        number = self._begun + 1
+        self._wake.set()
+        while self._ended < number:
+            await self._next_turn()
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        if isinstance(instruction, Publish):
+            self._publish(instruction.topic)
+        elif isinstance(instruction, (StartProxy, CheckProxy, DrainProxy, KillProxy)):
+            self._proxies.carry_out(instruction)
+        else:
+            if isinstance(instruction, StartReplica) and not instruction.resume:
+                self._metrics.started(instruction.spec.key)
+            self._replicas.carry_out(instruction)
+
+    def _publish(self, topic: str) -> None:
+        if topic == ENDPOINTS:
+            self._topics.publish(topic, self._state.published_endpoints)
+        elif (found := self._state.deployments.get(topic)) is not None:
+            self._topics.publish(topic, routes_of(found, self._replicas.handles))
+        else:
+            self._topics.withdraw(topic)
+            self._metrics.forget(topic)
+
+    # -- what happens ----------------------------------------------------------------------------------------------
+
+    def _of_replica(self, event: str, id: str, *details: Any) -> None:
+        """Hear of a replica."""
+        state, now = self._state.deployment_of(id), time.monotonic()
+        if state is None:
+            return
+        if event in _FAILURES:
+            self._metrics.failed(state.key)
+        if event == "suspect":
+            state.suspect(id, now)
+        elif event == "ended":
+            state.failed(id, details[0], now)
+        else:
+            getattr(state, event)(id, *details, now)
+        self._wake.set()
+
+    def _of_proxy(self, event: str, id: str, *details: Any) -> None:
+        """Hear of a proxy."""
+        proxies, now = self._state.proxies, time.monotonic()
+        if event == "ended":
+            proxies.failed(id, details[0], True, now)
+        elif event != "suspect":
+            getattr(proxies, event)(id, *details, now)
+        self._state.changed = True
+        self._wake.set()
+
+    async def _see_nodes(self) -> None:
+        await self._ready.wait()
+        while True:
+            await self._persistently(self._look_at_nodes)
+            if self._state.next_step <= time.monotonic():
+                self._wake.set()
+            await asyncio.sleep(NODE_SECONDS)
+
+    async def _look_at_nodes(self) -> None:
+        rows = await self._replicas.in_thread(kernel.nodes)
+        nodes = {row["NodeID"]: NodeFacts(row["IsHead"], row["State"] != "ALIVE") for row in rows if row["Alive"]}
+        self._state.see_nodes(nodes, time.monotonic())
+
+
+def _new_id(key: str) -> str:
+    return f"{key}#{secrets.token_hex(4)}"
+
+
+def _scaling() -> Scaling:
+    return Scaling(Autoscaler, RouterReports(time.monotonic()))
+
+
+def _replica_class() -> type:
+    from kernel_serve.replica.actor import ReplicaActor
+
+    return ReplicaActor
+
+
+def _proxy_class() -> type:
+    from kernel_serve.proxy.actor import ProxyActor
+
+    return ProxyActor

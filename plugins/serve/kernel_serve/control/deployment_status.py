@@ -1,0 +1,100 @@
+"""What people are told of a deployment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel_serve.control.deployment_state import DeploymentState, last_line
+from kernel_serve.control.replica_state import PHASES, STARTING
+
+UPDATING = "UPDATING"
+HEALTHY = "HEALTHY"
+UNHEALTHY = "UNHEALTHY"
+UPSCALING = "UPSCALING"
+DOWNSCALING = "DOWNSCALING"
+DEPLOY_FAILED = "DEPLOY_FAILED"
+
+
+def status_of(state: DeploymentState) -> str:
+    """Return its status, one of those above."""
+    if state.rolled_back or state.failing:
+        return DEPLOY_FAILED
+    if state.deleting or (not state.converged and state.updating):
+        return UPDATING
+    running = len(state.running())
+    if state.converged and (state.degraded or (state.attempts.failed and running < state.target)):
+        return UNHEALTHY
+    if running == state.target:
+        return HEALTHY if state.converged else UPDATING
+    return UPSCALING if running < state.target else DOWNSCALING
+
+
+def message_of(state: DeploymentState, now: float) -> str:
+    """Return what there is to say, or nothing when all is well."""
+    if state.rolled_back:
+        return state.rolled_back
+    status = status_of(state)
+    if status == HEALTHY:
+        return "it has num_replicas=0, so nothing answers its requests" if is_paused(state) else ""
+    if status == DEPLOY_FAILED:
+        failed = state.attempts
+        return f"it failed {failed.in_a_row}, and is tried again now and then. At last:\n{failed.message}"
+    said = [f"{len(state.running())} of {state.target} replicas take requests"]
+    for replica in state.replicas.values():
+        if replica.phase == STARTING and replica.waits_for:
+            said.append(f"{replica.id} waits: {replica.waits_for}")
+    starting = [now - each.started for each in state.replicas.values() if each.phase == STARTING and not each.waits_for]
+    if starting:
+        since = f"{len(starting)} {'has' if len(starting) == 1 else 'have'} been starting for {max(starting):.0f} s"
+        said.append(f"{since}: {'its constructor runs' if len(starting) == 1 else 'their constructors run'}")
+    if state.attempts.message:
+        said.append(f"the last failure was: {state.attempts.message}")
+    return "; ".join(said)
+
+
+def is_paused(state: DeploymentState) -> bool:
+    """Return whether it has no replicas because a user wants none: requests then wait for nothing."""
+    return state.target == 0 and not state.deleting and state.spec.settings.autoscaling is None
+
+
+def routes_message(state: DeploymentState) -> str:
+    """Return why nobody takes requests, for those who wait for it. It says nothing that changes by itself."""
+    if state.deleting:
+        return f"{state.key} is being deleted"
+    if is_paused(state):
+        return f"{state.key} has num_replicas=0: deploy it with more"
+    if state.attempts.message:
+        return f"{state.key} has no replica: {last_line(state.attempts.message)}"
+    waiting = [replica.waits_for for replica in state.replicas.values() if replica.waits_for]
+    if waiting:
+        return f"{state.key} has no replica yet: {waiting[0]}"
+    return f"{state.key} has no replica yet: one is starting" if state.target else ""
+
+
+def view(state: DeploymentState, now: float) -> dict[str, Any]:
+    """Return everything about it as plain values."""
+    phases = {phase: 0 for phase in PHASES}
+    for replica in state.replicas.values():
+        phases[replica.phase] += 1
+    return {
+        "name": state.spec.name,
+        "status": status_of(state),
+        "message": message_of(state, now),
+        "version": state.spec.version,
+        "target_num_replicas": state.target,
+        "autoscaling": state.spec.settings.autoscaling is not None,
+        "replica_states": {phase: number for phase, number in phases.items() if number},
+        "replicas": [
+            {
+                "replica_id": replica.id,
+                "rank": replica.rank,
+                "state": replica.phase,
+                "node_id": replica.node,
+                "version": replica.spec.version,
+                "age_s": round(now - (replica.ready_at if replica.ready_at else replica.started), 3),
+                "waits_for": replica.waits_for,
+                "failed_checks": replica.failed_checks,
+            }
+            for replica in state.replicas.values()
+        ],
+    }

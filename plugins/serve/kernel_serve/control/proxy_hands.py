@@ -1,0 +1,91 @@
+"""Carries out what the state machines want of proxies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import kernel
+from kernel_serve.control.hands import Hands
+from kernel_serve.control.instructions import CheckProxy, DrainProxy, Instruction, KillProxy, StartProxy
+from kernel_spec.errors import ActorDiedError, KernelError
+
+START_SECONDS = 60.0
+SPREAD_SECONDS = 2.0
+
+
+class ProxyHands(Hands):
+    """Proxies: actors that are bound to their nodes."""
+
+    kind = "proxy"
+
+    def carry_out(self, instruction: Instruction) -> None:
+        """Begin with an instruction; what comes of it is told later."""
+        if isinstance(instruction, StartProxy):
+            self.run(self._start(instruction))
+        elif isinstance(instruction, CheckProxy):
+            self.run(self._check(instruction))
+        elif isinstance(instruction, DrainProxy):
+            self.run(self._drain(instruction))
+        elif isinstance(instruction, KillProxy):
+            self.run(self._kill(instruction.id))
+
+    async def spread(self, versions: Mapping[str, str]) -> None:
+        """Return when all proxies know topics in these versions; one that does not soon is not waited for."""
+        asked = [handle.await_news.remote(versions).as_future() for handle in self.handles.values()]
+        if asked:
+            done, _ = await asyncio.wait(asked, timeout=SPREAD_SECONDS)
+            for each in done:
+                each.exception()  # one that is gone answers no requests either
+
+    async def _start(self, start: StartProxy) -> None:
+        options: dict[str, Any] = {
+            "num_cpus": 0,
+            "scheduling_strategy": kernel.NodeAffinitySchedulingStrategy(start.node, soft=False),
+        }
+        arguments = (start.index, start.http, start.grpc, start.shares_grpc, start.beside)
+        try:
+            handle = await self.make(start.id, start.resume, options, *arguments)
+            listening = await asyncio.wait_for(handle.start.remote().as_future(), START_SECONDS)
+        except (asyncio.TimeoutError, TimeoutError):
+            await self._give_up(start.id, f"it did not listen within {START_SECONDS:g} s")
+        except ActorDiedError as error:
+            await self._give_up(start.id, str(error))
+        except Exception as error:
+            await self._give_up(start.id, str(error).splitlines()[0] if str(error) else repr(error))
+        else:
+            self._told("ready", start.id, listening.http, listening.grpc)
+
+    async def _give_up(self, id: str, message: str) -> None:
+        if not self.is_doomed(id):
+            await self.end(id)
+            self._told("failed", id, message, True)
+
+    async def _check(self, check: CheckProxy) -> None:
+        handle = self.handles.get(check.id)
+        if handle is None:
+            self._told("failed", check.id, "its process is gone", True)
+            return
+        try:
+            await asyncio.wait_for(handle.check_health.remote().as_future(), check.timeout)
+        except (asyncio.TimeoutError, TimeoutError):
+            self._told("failed", check.id, f"it did not answer a check of health within {check.timeout:g} s", False)
+        except ActorDiedError as error:
+            self._told("failed", check.id, str(error), True)
+        except Exception as error:
+            self._told("failed", check.id, str(error), False)
+        else:
+            self._told("healthy", check.id)
+
+    async def _drain(self, drain: DrainProxy) -> None:
+        handle = self.handles.get(drain.id)
+        if handle is not None:
+            with suppress(asyncio.TimeoutError, TimeoutError, KernelError):  # it is killed then, or is dead
+                await asyncio.wait_for(handle.drain.remote(drain.patience, drain.moved).as_future(), drain.timeout)
+        await self._kill(drain.id)
+
+    async def _kill(self, id: str) -> None:
+        await self.end(id)
+        self._told("gone", id)

@@ -1,0 +1,60 @@
+"""How far an update may go now: how many replicas to start, how many of the old ones to let go.
+
+New replicas come first (a surge), at most a step of them at a time, and an old one goes only while as many as are
+wanted take requests without it. Where there is no room for a surge, one old one goes first.
+"""
+
+from __future__ import annotations
+
+from kernel_spec.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The replicas of a deployment at a moment. *New* ones are as they are to be, *old* ones are to be replaced.
+
+    `leaving` are old ones on nodes that are about to go: for those there is no time for small steps.
+    """
+
+    wanted: int
+    step: int
+    new_starting: int
+    new_running: int
+    old_running: int
+    leaving: int
+    """Of those old ones."""
+    stopping: int
+    stuck: bool = False
+    """Whether a new one has waited for room for some time, on a node that could have it."""
+
+
+def step_of(wanted: int, percentage: float) -> int:
+    """Return how many replicas are replaced at a time."""
+    return max(1, int(wanted * percentage))
+
+
+def to_start(counts: Counts) -> int:
+    """Return how many new replicas to start."""
+    new = counts.new_starting + counts.new_running
+    missing = counts.wanted - new
+    if missing <= 0 or not counts.old_running:
+        return max(0, missing)
+    staying = new + counts.old_running - counts.leaving
+    room = counts.wanted + counts.step - staying
+    room = min(room, room + counts.step - counts.stopping)
+    return max(0, min(missing, room))
+
+
+def to_stop(counts: Counts) -> int:
+    """Return how many old replicas that run are not needed."""
+    return max(0, min(counts.new_running + counts.old_running - counts.wanted, counts.old_running))
+
+
+def must_make_room(counts: Counts) -> bool:
+    """Return whether an old replica (that is not leaving anyway) has to stop though it is needed.
+
+    It has where a new one finds no room beside it. The deployment is then short of one step at most.
+    """
+    if not counts.stuck or counts.stopping or counts.old_running <= counts.leaving:
+        return False
+    return counts.new_running + counts.old_running > counts.wanted - counts.step

@@ -1,0 +1,45 @@
+"""What routers are told of a deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kernel_serve.control.deployment_state import DeploymentState
+from kernel_serve.control.deployment_status import is_paused, routes_message
+from kernel_serve.settings import UNLIMITED
+from kernel_serve.values import ENDPOINTS, DeploymentRoutes, Replica
+
+
+def routes_of(state: DeploymentState, handles: Mapping[str, Any]) -> DeploymentRoutes:
+    """Return the replicas that take requests, with their actors."""
+    settings = state.spec.settings
+    running = [replica for replica in state.running() if replica.id in handles and not replica.unwell]
+    return DeploymentRoutes(
+        key=state.key,
+        replicas=tuple(
+            Replica(
+                replica.id,
+                replica.node,
+                replica.socket,
+                handles[replica.id],
+                replica.spec.version,
+                replica.settings.max_ongoing_requests,
+            )
+            for replica in running
+        ),
+        max_queued_requests=settings.max_queued_requests,
+        request_timeout_s=settings.request_timeout_s,
+        exists=not state.deleting,
+        message="" if running else routes_message(state),
+        paused=not running and is_paused(state),
+    )
+
+
+def missing_routes(topic: str) -> Any:
+    """Return the value of a topic of which nothing was published."""
+    if topic == ENDPOINTS:
+        return ()
+    application, _, deployment = topic.partition("#")
+    message = f"there is no deployment {deployment!r} in an application {application!r}"
+    return DeploymentRoutes(topic, (), UNLIMITED, None, exists=False, message=message)

@@ -1,0 +1,62 @@
+"""The errors of this library; each is also one of kernel's.
+
+ServeError                      (KernelError)
+├── DeploymentError             a deployment can't be what it was declared to be (also ValueError)
+├── MetricError                 a metric can't be so, or be used so (also ValueError)
+├── NotServingError             Serve does not run, or has no application, deployment or endpoint of that name
+├── DeployFailedError           an application could not be made to run; the message ends with the user's traceback
+└── RequestError                one request was not served
+    ├── BackPressureError       too many requests wait for the deployment already: 503, with Retry-After
+    ├── DeploymentUnavailableError  nothing can serve it now, or what served it died: 503
+    ├── RequestTimeoutError     it took longer than it may (also TimeoutError): 408 or 504
+    ├── RequestCancelledError   whoever asked is gone, or cancelled it
+    └── UserCodeError           the deployment raised: 500; the cause is the user's exception, where it can travel
+"""
+
+from __future__ import annotations
+
+from kernel_spec.errors import KernelError, UsageError
+
+
+class ServeError(KernelError):
+    """Everything below."""
+
+
+class DeploymentError(ServeError, UsageError, ValueError):
+    """A deployment, an application or a setting is not what was expected."""
+
+
+class MetricError(ServeError, UsageError, ValueError):
+    """A metric has a name, tags or a value that it can't have."""
+
+
+class NotServingError(ServeError, UsageError):
+    """Serve does not run, or there is nothing of that name in it."""
+
+
+class DeployFailedError(ServeError):
+    """An application could not be made to run."""
+
+
+class RequestError(ServeError):
+    """One request was not served."""
+
+
+class BackPressureError(RequestError):
+    """As many requests wait for the deployment as may (`max_queued_requests`)."""
+
+
+class DeploymentUnavailableError(RequestError):
+    """Nothing can serve the request now, or what served it died and it can't be repeated."""
+
+
+class RequestTimeoutError(RequestError, TimeoutError):
+    """The request was not answered in the time it has."""
+
+
+class RequestCancelledError(RequestError):
+    """Whoever asked is gone, or has cancelled the request."""
+
+
+class UserCodeError(RequestError):
+    """The deployment raised something that can't travel; the message has its traceback."""

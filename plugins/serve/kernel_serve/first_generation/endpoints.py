@@ -1,0 +1,126 @@
+"""Endpoints: ways in. They live on without backends, and backends without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import kernel
+from kernel_serve.api import run as api
+from kernel_serve.api.asking import ask
+from kernel_serve.api.endpoint_handle import EndpointHandle
+from kernel_serve.api.staying import stay
+from kernel_serve.api.traffic import set_traffic
+from kernel_serve.errors import DeploymentError, NotServingError
+from kernel_serve.first_generation.backends import known_backends
+from kernel_serve.names import nearest
+from kernel_serve.routing.router import hear_here
+from kernel_serve.values import Endpoint
+
+
+def init(
+    http_host: str | None = None,
+    http_port: int | None = None,
+    *,
+    start_server: bool = True,
+    blocking: bool = False,
+    session_options: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> None:
+    """Start Serve, and a session if there is none, which `session_options` (those of `kernel.init`) are for.
+
+    HTTP is taken at 127.0.0.1:8000 unless another host or port is given; `start_server=False` takes none. `blocking`
+    stays until Ctrl-C.
+    """
+    options = {**(more.pop("ray_init_kwargs", None) or {}), **(session_options or {})}
+    if more:
+        raise DeploymentError(f"serve.init() takes no argument {next(iter(more))!r}")
+    if not kernel.is_initialized():
+        kernel.init(**options)
+    given = {"host": http_host, "port": http_port}
+    http = {name: value for name, value in given.items() if value is not None}
+    api.start(None if start_server else "Disabled", http or None)
+    if blocking:
+        stay()
+
+
+def create_endpoint(
+    endpoint_name: str,
+    route: str | None = None,
+    methods: Iterable[str] = ("GET",),
+    *,
+    backend: str | None = None,
+) -> None:
+    """Make a way in: requests with one of `methods` for `route` and all paths below it; without one, for handles alone.
+
+    All of them go to `backend`, if one is given, until `set_traffic` says otherwise; without any they are answered with
+    503. What is given second counts as the backend if it does not begin with a slash and there is a backend of that
+    name. Raises DeploymentError for what can't be, also when the name or the route is taken.
+    """
+    api.start()
+    known = api.status()
+    if not isinstance(endpoint_name, str) or not endpoint_name:
+        raise DeploymentError(f"the name of an endpoint is a text that is not empty, not {endpoint_name!r}")
+    if any(each["name"] == endpoint_name for each in known["endpoints"]):
+        raise DeploymentError(
+            f"there is an endpoint {endpoint_name!r} already: serve.delete_endpoint({endpoint_name!r}) frees the name"
+        )
+    if isinstance(route, str) and not route.startswith("/") and backend is None and route in known_backends(known):
+        route, backend = None, route
+    if route is not None and (not isinstance(route, str) or not route.startswith("/")):
+        raise DeploymentError(f"the route of endpoint {endpoint_name!r} is a path that begins with '/', not {route!r}")
+    if backend is not None and backend not in known_backends(known):
+        raise NotServingError(f"there is no backend {backend!r}{nearest(backend, known_backends(known))}")
+    made = Endpoint(endpoint_name, route or "", (), _methods(methods), first_generation=True)
+    hear_here(ask("set_endpoint", made))
+    if backend is not None:
+        set_traffic(endpoint_name, {backend: 1.0})
+
+
+def list_endpoints() -> dict[str, dict[str, Any]]:
+    """Return route, methods (none: all), traffic and shadows of each endpoint, by name."""
+    return {
+        each["name"]: {
+            "route": each["route_prefix"] or None,
+            "methods": each["methods"],
+            "traffic": {_short(key): weight for key, weight in each["targets"].items()},
+            "shadows": {_short(key): weight for key, weight in each["shadows"].items()},
+        }
+        for each in api.status()["endpoints"]
+    }
+
+
+def get_handle(endpoint_name: str, missing_ok: bool = False) -> EndpointHandle:
+    """Return a handle to an endpoint: each call goes to one of its backends, by their weights at that time.
+
+    A backend gets named arguments as it names parameters, and all of them in its request's `args`; a first argument is
+    the request's `data`. Raises NotServingError when there is no such endpoint, unless it is `missing_ok`.
+    """
+    if not missing_ok:
+        known = [each["name"] for each in api.status()["endpoints"]]
+        if endpoint_name not in known:
+            raise NotServingError(f"there is no endpoint {endpoint_name!r}{nearest(endpoint_name, known)}")
+    return EndpointHandle(endpoint_name)
+
+
+def stat() -> dict[str, Any]:
+    """Return what there is: endpoints with their traffic, and backends with their status and numbers of replicas."""
+    status = api.status()
+    backends = {}
+    for tag in known_backends(status):
+        found = status["applications"][tag]
+        backends[tag] = {"status": found["status"], "message": found["message"], "replicas": found["replica_states"]}
+    return {"endpoints": list_endpoints(), "backends": backends}
+
+
+def _methods(methods: Iterable[str]) -> frozenset[str]:
+    given = [methods] if isinstance(methods, str) else list(methods)
+    if not given or not all(isinstance(each, str) and each.isalpha() for each in given):
+        raise DeploymentError(f"methods of an endpoint are names such as 'GET' and 'POST', not {methods!r}")
+    return frozenset(each.upper() for each in given)
+
+
+def _short(key: str) -> str:
+    """Return a deployment's key as a user writes it: a backend's is its tag twice."""
+    application, _, deployment = key.rpartition("#")
+    return application if application == deployment else key

@@ -1,0 +1,19 @@
+"""Numbers of what Serve does, for Prometheus: those that Serve counts itself, and those of deployments.
+
+In a deployment: `serve.metrics.Counter("orders", tag_keys=("kind",)).inc(tags={"kind": "book"})`. Inside: `series.py`
+counts, `registry.py` has all that a process counts, `exposition.py` writes it as text, `gathering.py` asks everybody.
+"""
+
+from typing import Any
+
+__all__ = ["Counter", "Gauge", "Histogram"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what deployments use when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from kernel_serve.metrics import user
+
+    value = globals()[name] = getattr(user, name)
+    return value

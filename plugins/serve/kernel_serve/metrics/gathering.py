@@ -1,0 +1,94 @@
+"""The numbers of all of Serve, from wherever somebody asks: every process is asked, those that answer in time count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from kernel_serve.metrics.registry import GAUGE, FamilyPicture, Picture
+from kernel_spec.errors import KernelError
+
+DEADLINE_SECONDS = 1.0
+_SOURCES_SHARE = 0.4
+"""Of the time: so long the controller has to say whom to ask."""
+
+
+class Gatherer:
+    """Asks the controller which processes there are, and all of them for their pictures.
+
+    `controller()` returns its handle. While it does not answer, those are asked that it named the last time. Used on
+    one event loop; who asks while a round is under way gets what that brings.
+    """
+
+    def __init__(self, controller: Callable[[], Awaitable[Any]], own: Callable[[], Picture] | None = None) -> None:
+        self._controller = controller
+        self._own = own
+        self._known: Mapping[str, Any] = {}
+        self._round: asyncio.Task[list[Picture]] | None = None
+
+    async def gather(self) -> list[Picture]:
+        """Return the pictures of all processes that answered within a second, and one that says who did not."""
+        if self._round is None or self._round.done():
+            self._round = asyncio.get_running_loop().create_task(self._gather())
+        return await asyncio.shield(self._round)
+
+    async def _gather(self) -> list[Picture]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + DEADLINE_SECONDS
+        found: dict[str, Picture] = {}
+        if self._own is not None:
+            own = self._own()
+            found[own.origin] = own
+        silent = []
+        try:
+            await asyncio.wait_for(self._ask_for_sources(found), DEADLINE_SECONDS * _SOURCES_SHARE)
+        except (KernelError, asyncio.TimeoutError, TimeoutError):
+            silent.append("controller")
+        asked: dict[asyncio.Future[Any], str] = {}
+        for name, actor in self._known.items():
+            try:
+                asked[asyncio.ensure_future(actor.metrics.remote().as_future())] = name
+            except KernelError:
+                silent.append(name)
+        if asked:
+            await asyncio.wait(asked, timeout=max(deadline - loop.time(), 0.0))
+        for future, name in asked.items():
+            if not future.done() or future.cancelled() or future.exception() is not None:
+                future.add_done_callback(_forget)
+                silent.append(name)
+            else:
+                picture = future.result()
+                found.setdefault(picture.origin, picture)
+        return [*found.values(), _account(len(found), silent)]
+
+    async def _ask_for_sources(self, found: dict[str, Picture]) -> None:
+        controller = await self._controller()
+        pictures, self._known = await controller.metrics_sources.remote()
+        found.update({picture.origin: picture for picture in pictures})
+
+
+def _account(answered: int, silent: list[str]) -> Picture:
+    samples: list[tuple[tuple[str, ...], Any]] = [(("true",), answered), (("false",), len(silent))]
+    sources = FamilyPicture(
+        "serve_metrics_sources",
+        GAUGE,
+        "Processes whose numbers are in this answer, and those that were asked and are not.",
+        ("answered",),
+        (),
+        samples,
+    )
+    names = FamilyPicture(
+        "serve_metrics_silent",
+        GAUGE,
+        "Processes that did not answer within a second.",
+        ("source",),
+        (),
+        [((name,), 1) for name in sorted(silent)],
+    )
+    return Picture("account", [sources, names])
+
+
+def _forget(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,56 @@
+"""What batches and multiplexed models show: series of the replica in which they are."""
+
+from __future__ import annotations
+
+from kernel_serve.context import replica_of_process
+from kernel_serve.metrics.registry import REGISTRY
+from kernel_serve.metrics.series import LATENCY_MS, SIZES
+
+_LABELS = ("application", "deployment", "replica", "function")
+
+
+class BatchMetrics:
+    """The series of one function that takes batches."""
+
+    __slots__ = ("sizes", "times", "waits")
+
+    def __init__(self, function: str) -> None:
+        place = (*_place(), function)
+        self.sizes = REGISTRY.histogram(
+            "serve_batch_size", "How many requests went together.", _LABELS, SIZES
+        ).labelled(*place)
+        self.waits = REGISTRY.histogram(
+            "serve_batch_wait_ms", "Milliseconds that the first of a batch waited for the others.", _LABELS, LATENCY_MS
+        ).labelled(*place)
+        self.times = REGISTRY.histogram(
+            "serve_batch_execution_ms", "Milliseconds that the function took for a batch.", _LABELS, LATENCY_MS
+        ).labelled(*place)
+
+
+class ModelMetrics:
+    """The series of one loader of multiplexed models. Models are not told apart: there may be any number of them."""
+
+    __slots__ = ("failures", "gets", "loads", "times", "unloads")
+
+    def __init__(self, function: str) -> None:
+        place = (*_place(), function)
+        self.gets = REGISTRY.counter(
+            "serve_multiplexed_gets_total", "How often a model was asked for.", _LABELS
+        ).labelled(*place)
+        self.loads = REGISTRY.counter(
+            "serve_multiplexed_model_loads_total", "Models that were loaded.", _LABELS
+        ).labelled(*place)
+        self.failures = REGISTRY.counter(
+            "serve_multiplexed_model_load_failures_total", "Models whose loader raised.", _LABELS
+        ).labelled(*place)
+        self.unloads = REGISTRY.counter(
+            "serve_multiplexed_model_unloads_total", "Models that were let go.", _LABELS
+        ).labelled(*place)
+        self.times = REGISTRY.histogram(
+            "serve_multiplexed_model_load_ms", "Milliseconds that loading a model took.", _LABELS, LATENCY_MS
+        ).labelled(*place)
+
+
+def _place() -> tuple[str, str, str]:
+    replica = replica_of_process()
+    return (replica.app_name, replica.deployment, replica.replica_id) if replica is not None else ("", "", "")

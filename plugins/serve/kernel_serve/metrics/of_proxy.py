@@ -1,0 +1,88 @@
+"""What a proxy counts of the requests that it takes from outside."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection
+
+from kernel_serve.metrics.registry import OTHER, Registry
+from kernel_serve.metrics.series import LATENCY_MS, CounterSeries, HistogramSeries
+from kernel_serve.values import ends_of_key
+
+WEBSOCKET = "WEBSOCKET"
+"""The method that WebSockets are counted under; their status is 101 once they are accepted."""
+_METHODS = frozenset(
+    ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", WEBSOCKET, "GRPC")
+)
+
+
+class ProxyMetrics:
+    """The series of one proxy. Routes are those of endpoints, never what a client sent."""
+
+    def __init__(self, registry: Registry, proxy: str) -> None:
+        labels = ("application", "deployment", "route", "method")
+        self._requests = registry.counter(
+            "serve_http_requests_total",
+            "Requests that came to this proxy and are over, by the status they were answered with.",
+            (*labels, "status", "proxy"),
+        )
+        self._latency = registry.histogram(
+            "serve_http_request_latency_ms",
+            "Milliseconds from a request's headers to the end of its answer. WebSockets are not among them.",
+            (*labels, "proxy"),
+            LATENCY_MS,
+        )
+        places = ("application", "deployment", "method")
+        self._calls = registry.counter(
+            "serve_grpc_requests_total",
+            "gRPC calls that came to this proxy and are over, by the status they ended with.",
+            (*places, "code", "proxy"),
+        )
+        self._call_latency = registry.histogram(
+            "serve_grpc_request_latency_ms",
+            "Milliseconds from a gRPC call's arrival to its end.",
+            (*places, "proxy"),
+            LATENCY_MS,
+        )
+        ongoing = registry.gauge("serve_http_ongoing_requests", "Requests that this proxy works on now.", ("proxy",))
+        self.ongoing = ongoing.labelled(proxy)
+        """Raised and lowered by whoever serves a request."""
+        self._proxy = proxy
+        self._bound: dict[tuple[str, str, str, int], tuple[CounterSeries, HistogramSeries]] = {}
+
+    def ended(self, target: str, route: str, method: str, status: int, milliseconds: float) -> None:
+        """Count a request to the deployment `target` ("" if it belongs to none) that is over."""
+        try:
+            requests, latency = self._bound[target, route, method, status]
+        except KeyError:
+            requests, latency = self._bind(target, route, method, status)
+        requests.value += 1
+        if method != WEBSOCKET:
+            latency.counts[bisect_left(LATENCY_MS, milliseconds)] += 1
+            latency.total += milliseconds
+
+    def grpc_ended(self, target: str, path: str, code: str, milliseconds: float) -> None:
+        """Count a gRPC call that is over; `path` is that of a method which there is."""
+        place = (*ends_of_key(target), path)
+        self._calls.labelled(*place, code, self._proxy).value += 1
+        self._call_latency.labelled(*place, self._proxy).observe(milliseconds)
+
+    def _bind(self, target: str, route: str, method: str, status: int) -> tuple[CounterSeries, HistogramSeries]:
+        application, deployment = ends_of_key(target)
+        known = method if method in _METHODS else OTHER
+        labels = (application, deployment, route, known)
+        requests = self._requests.labelled(*labels, str(status) if 100 <= status <= 599 else OTHER, self._proxy)
+        found = requests, self._latency.labelled(*labels, self._proxy)
+        if known == method:
+            self._bound[target, route, method, status] = found
+        return found
+
+    def keep(self, targets: Collection[str]) -> None:
+        """Forget what was counted of deployments that are not among these any more."""
+        self._bound.clear()
+
+        def wanted(values: tuple[str, ...]) -> bool:
+            return not values[1] or values[0] == OTHER or "#".join(values[:2]) in targets
+
+        self._requests.keep(wanted)
+        self._latency.keep(wanted)

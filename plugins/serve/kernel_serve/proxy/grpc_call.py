@@ -1,0 +1,208 @@
+"""One gRPC call on its way through the proxy: to a replica, its answer back, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import grpc
+import grpc.aio
+
+from kernel_serve import tracing
+from kernel_serve.errors import NotServingError, RequestTimeoutError, ServeError
+from kernel_serve.failing import code_of
+from kernel_serve.logs import logger
+from kernel_serve.rpc.messages import Incoming, send_message
+from kernel_serve.rpc.methods import Method
+from kernel_serve.wire.link import PIECE, Exchange, ExchangeAbortedError, LinkLostError
+
+if TYPE_CHECKING:
+    from kernel_serve.proxy.grpc_server import GRPCServer
+
+_log = logger()
+
+REQUEST_ID = "request_id"
+"""The key in the metadata; it is sent back in the trailing metadata."""
+_NEARLY = 0.95
+"""Who goes after this share of its time went for its deadline. A client cancels its call when that is over; we hear the
+deadline rounded up by as much as a hundredth, and count from when the call has come."""
+_CUT_SECONDS = 0.05
+"""So soon after the end of a client's messages gRPC says that they were cut off."""
+_MOST_DETAILS = 2000
+"""Characters of a status's text that a client is sent."""
+
+_DETOURS = 3
+"""How many other deployments are asked for a call whose own has ended before it had begun."""
+
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class EndedCall(NamedTuple):
+    """A call that is over."""
+
+    target: str
+    path: str
+    code: grpc.StatusCode
+    milliseconds: float
+    id: str
+    peer: str
+    replica: str
+    span: Any
+
+
+class Begun(NamedTuple):
+    """What is known of a call before it is sent. Times are in seconds.
+
+    Until `until_answer` seconds are over the answer has begun, and until `deadline` seconds are over, which is the
+    client's, it has ended.
+    """
+
+    target: str
+    shadows: Any
+    meta: dict[str, Any]
+    until_answer: float | None
+    deadline: float | None
+
+
+class Call:
+    """One call: `async with` it, so that what goes wrong becomes its status, and the replica hears of its end."""
+
+    def __init__(self, server: GRPCServer, method: Method, context: Any) -> None:
+        self._server = server
+        self._method = method
+        self._context = context
+        self._id = ""
+        self._begun = time.perf_counter()
+        self._target = ""
+        self._code = grpc.StatusCode.OK
+        self._span: Any = None
+        self._exchange: Exchange | None = None
+        self._feeding: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline: float | None = None
+        self._late: RequestTimeoutError | None = None
+
+    async def __aenter__(self) -> Call:
+        return self
+
+    async def open(self, given: Any) -> Incoming:
+        """Send the request, of which more may follow; return the answer."""
+        server, method = self._server, self._method
+        begun = server.begin(method, self._context)
+        meta, self._deadline = begun.meta, begun.deadline
+        self._id, self._target = meta["id"], begun.target
+        if tracing.active is not None:
+            self._span = tracing.active.arrived_by_grpc(method.path, meta["metadata"], begun.target, meta)
+        seconds = begun.until_answer
+        if seconds is not None and (method.streams_in or len(given) > PIECE):
+            # the first that is heard of such a call is that it is admitted: the router would take that for an answer
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._too_late, seconds)
+        if method.streams_in:
+            self._exchange = await server.open(begun, b"", False)
+            self._feeding = asyncio.get_running_loop().create_task(self._feed(self._exchange, given))
+        else:
+            meta["size"] = len(given)
+            server.copy(method, begun, given)
+            self._exchange = await self._sent(begun, given)
+        if self._late is not None:
+            raise self._late
+        return Incoming(self._exchange)
+
+    async def _sent(self, begun: Begun, message: bytes) -> Exchange:
+        """Send a whole request. If its deployment ends before it has begun, another of the endpoint's may take it."""
+        for _ in range(_DETOURS):
+            try:
+                return await self._server.open(begun, message, True, self._method.repeatable)
+            except NotServingError:
+                target = self._server.find(begun.meta).target
+                if target == begun.target:
+                    raise
+                self._target = target
+                begun = begun._replace(target=target)
+        return await self._server.open(begun, message, True, self._method.repeatable)
+
+    async def _feed(self, exchange: Exchange, messages: AsyncIterator[bytes]) -> None:
+        """Pass a client's messages on, as fast as the replica takes them."""
+        async for message in messages:
+            await send_message(exchange, message)
+            if exchange.closed:
+                return
+        if self._is_over_time():  # then a call that is cut off looks as if its client had no more to say
+            await asyncio.sleep(_CUT_SECONDS)
+        exchange.send(None, b"", end=True)
+
+    def answering(self) -> None:
+        """The answer has begun: from now on the client's own deadline is all that limits it, which gRPC keeps."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _too_late(self, seconds: float) -> None:
+        self._late = RequestTimeoutError(
+            f"a call of {self._method.path} was not answered within {round(seconds, 2):g} s"
+        )
+        if self._exchange is not None:
+            self._exchange.abort({"reason": "cancelled"})
+
+    async def finish(self, incoming: Incoming) -> None:
+        """Give the client the status with which the replica has ended the call."""
+        status = incoming.last_meta
+        trailing = ((REQUEST_ID, self._id), *status.get("trailing", ()))
+        code, details = status.get("code"), status.get("details", "")
+        if len(details) > _MOST_DETAILS:  # it travels in a header, and clients refuse headers that are too large
+            details = details[:_MOST_DETAILS] + "..."
+        if code is None:
+            await self._abort(grpc.StatusCode.INTERNAL, f"the answer has no status (request {self._id})")
+        elif code:
+            await self._abort(_CODES.get(code, grpc.StatusCode.UNKNOWN), details, trailing)
+        if len(trailing) > 1:
+            self._context.set_trailing_metadata(trailing)
+        if details:
+            self._context.set_details(details)
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> None:
+        try:
+            await self._leave(error)
+        finally:
+            milliseconds = (time.perf_counter() - self._begun) * 1e3
+            replica = self._exchange.link.peer if self._exchange is not None else ""
+            peer = self._context.peer()
+            self._server.on_ended(
+                EndedCall(
+                    self._target, self._method.path, self._code, milliseconds, self._id, peer, replica, self._span
+                )
+            )
+
+    async def _leave(self, error: BaseException | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._feeding is not None:
+            self._feeding.cancel()
+        if self._exchange is not None:
+            self._exchange.abort({"reason": "cancelled"})
+        if isinstance(error, asyncio.CancelledError):
+            # gRPC ends calls that way whose client is gone, and those whose deadline is over
+            self._code = grpc.StatusCode.DEADLINE_EXCEEDED if self._is_over_time() else grpc.StatusCode.CANCELLED
+        elif isinstance(error, ServeError):
+            await self._refuse(self._late or error)
+        elif isinstance(error, Exception) and not isinstance(error, grpc.aio.AbortError):
+            _log.error("a gRPC call failed in the proxy", method=self._method.path, request_id=self._id, exc_info=error)
+            await self._abort(grpc.StatusCode.INTERNAL, f"Internal error (request {self._id})")
+
+    def _is_over_time(self) -> bool:
+        return self._late is not None or (
+            self._deadline is not None and time.perf_counter() - self._begun >= _NEARLY * self._deadline
+        )
+
+    async def _refuse(self, error: ServeError) -> None:
+        number, more = code_of(error)
+        lost = isinstance(error, (ExchangeAbortedError, LinkLostError))
+        trailing = (((REQUEST_ID, self._id),) if self._id else ()) + more
+        details = f"{error} (request {self._id})" if self._id else str(error)
+        await self._abort(grpc.StatusCode.UNAVAILABLE if lost else _CODES[number], details, trailing)
+
+    async def _abort(self, code: grpc.StatusCode, details: str, trailing: Any = None) -> NoReturn:
+        self._code = code
+        await self._context.abort(code, details, trailing or (((REQUEST_ID, self._id),) if self._id else ()))
+        raise AssertionError("abort raises")

@@ -1,0 +1,263 @@
+"""gRPC from outside: a server that passes messages on as bytes, whatever the services are."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from kernel_serve.proxy.grpc_call import REQUEST_ID, Begun, Call, EndedCall
+from kernel_serve.proxy.grpc_targets import APPLICATION, Found, Targets
+from kernel_serve.proxy.holding_off import SETTLE_SECONDS, hold_off
+from kernel_serve.proxy.ports import cannot_listen, check_free
+from kernel_serve.proxy.tls import grpc_credentials
+from kernel_serve.rpc.methods import Method, all_methods
+from kernel_serve.settings import GRPCOptions
+from kernel_serve.values import Endpoint
+from kernel_serve.wire.link import Exchange
+
+LARGEST_MESSAGE = 256 << 20
+"""Bytes; a message is all in memory, in the proxy and in the replica."""
+MODEL = "multiplexed_model_id"
+"""The key in the metadata."""
+LARGEST_COPY = 256 << 10
+"""Bytes of a message of which shadows get copies."""
+
+
+class GRPCRouter(Protocol):
+    """What the server needs of a router."""
+
+    endpoints: tuple[Endpoint, ...]
+
+    async def open(
+        self,
+        key: str,
+        meta: Any,
+        body: bytes = b"",
+        end: bool = True,
+        timeout: float | None = None,
+        model: str = "",
+        repeatable: bool = False,
+    ) -> Exchange:
+        """Send a request; return its exchange when it has been admitted or answered."""
+
+    def request_timeout(self, key: str) -> float | None:
+        """Return how many seconds a deployment's own setting gives its requests, None if it sets no limit."""
+
+
+Shadow = Callable[[str, dict[str, Any], bytes, "float | None"], None]
+"""Takes the key of a deployment, and a call's meta, message and time in seconds."""
+
+
+class GRPCServer:
+    """Serves the services that the options name, on the event loop that runs."""
+
+    def __init__(
+        self,
+        router: GRPCRouter,
+        options: GRPCOptions,
+        host: str = "127.0.0.1",
+        shared: bool = False,
+        on_ended: Callable[[EndedCall], None] = lambda call: None,
+        shadow: Shadow = lambda key, meta, body, timeout: None,
+    ) -> None:
+        """With `shared`, other servers may have the same port; `on_ended` is told of each call that is over.
+
+        `shadow` sends a copy of a call to a deployment. Raises DeploymentError for a bad servicer function.
+        """
+        self._router = router
+        self._shadow = shadow
+        self.on_ended = on_ended
+        self._options = options
+        self._host = f"[{host}]" if ":" in host else host
+        self._shared = shared
+        self._methods = all_methods(options.grpc_servicer_functions, options.app_dir)
+        self._targets = Targets()
+        self._new_id = _ids()
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.max_send_message_length", LARGEST_MESSAGE),
+                ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+                ("grpc.so_reuseport", 1),
+            ]
+        )
+        self._health: Any = None
+        self._port = 0
+
+    async def start(self) -> str:
+        """Listen, and return the address, such as "127.0.0.1:9000".
+
+        Raises ServeError when the port is taken, or its certificate can't be used.
+        """
+        credentials = await asyncio.to_thread(grpc_credentials, self._options)
+        self._server.add_generic_rpc_handlers([_Handlers(self._methods, self)])
+        services = sorted({method.service for method in self._methods.values()})
+        await self._add_health(services)
+        if self._options.enable_reflection:
+            self._add_reflection(services)
+        self._port = self._listen(credentials)
+        await self._server.start()
+        return f"{self._host}:{self._port}"
+
+    def _listen(self, credentials: Any) -> int:
+        """Bind the port, and return it. gRPC itself says no more than that it can't, and shares it with anybody."""
+        wanted, host = self._options.port, self._host.strip("[]")
+        address = f"{self._host}:{wanted}"
+        try:
+            if not self._shared:
+                check_free(host, wanted)
+            if credentials is None:
+                return int(self._server.add_insecure_port(address))
+            return int(self._server.add_secure_port(address, credentials))
+        except OSError as error:
+            raise cannot_listen("take gRPC", host, wanted, error, "grpc_options") from error
+        except RuntimeError as error:
+            reason = OSError(errno.EIO, "gRPC could not bind it")
+            try:
+                check_free(host, wanted)
+            except OSError as known:
+                reason = known
+            raise cannot_listen("take gRPC", host, wanted, reason, "grpc_options") from error
+
+    async def drain(self, seconds: float | None = None, others: bool = False) -> None:
+        """Take no more calls; return when those under way are answered, or after `seconds`, when they are cut off.
+
+        With `others`, which have the same port, no connection that is made meanwhile is refused.
+        """
+        if others:
+            hold_off(self._port)
+            await asyncio.sleep(SETTLE_SECONDS)
+        if self._health is not None:
+            await self._health.enter_graceful_shutdown()
+        await self._server.stop(seconds)
+
+    async def _add_health(self, services: Sequence[str]) -> None:
+        try:
+            from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+        except ImportError:
+            return
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        for service in ("", *services):
+            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+
+    def _add_reflection(self, services: Sequence[str]) -> None:
+        try:
+            from grpc_reflection.v1alpha import reflection
+        except ImportError:
+            return
+        more = ("grpc.health.v1.Health",) if self._health is not None else ()
+        reflection.enable_server_reflection((*services, *more, reflection.SERVICE_NAME), self._server)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    async def one(self, method: Method, given: Any, context: Any) -> bytes:
+        """Answer a call with one message. `given` is the request's message, or an iterator of messages."""
+        message = b""
+        async with Call(self, method, context) as call:
+            incoming = await call.open(given)
+            message = await incoming.next() or b""
+            while await incoming.next() is not None:
+                pass
+            await call.finish(incoming)
+        return message
+
+    async def many(self, method: Method, given: Any, context: Any) -> None:
+        """Answer a call with a stream of messages. The client's pace is that at which they are taken."""
+        async with Call(self, method, context) as call:
+            incoming = await call.open(given)
+            message = await incoming.next()
+            call.answering()
+            while message is not None:
+                await context.write(message)
+                message = await incoming.next()
+            await call.finish(incoming)
+
+    def begin(self, method: Method, context: Any) -> Begun:
+        """Return where a call goes, the meta with which it is opened, and its time."""
+        metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
+        named = dict(metadata)
+        id = named.get(REQUEST_ID) or self._new_id()
+        context.set_trailing_metadata(((REQUEST_ID, id),))
+        seconds = context.time_remaining()
+        meta: dict[str, Any] = {
+            "type": "grpc",
+            "id": id,
+            "method": method.path,
+            "adder": method.adder,
+            "metadata": metadata,
+            "peer": context.peer(),
+            "seconds": seconds,
+        }
+        if self._options.app_dir is not None:
+            meta["app_dir"] = self._options.app_dir
+        if model := named.get(MODEL):
+            meta["model"] = model
+        found = self.find(meta)
+        limit = self._router.request_timeout(found.target)
+        if limit is None:
+            limit = self._options.request_timeout_s
+        limits = [each for each in (seconds, limit) if each is not None]
+        return Begun(found.target, found.shadows, meta, min(limits, default=None), seconds)
+
+    def find(self, meta: dict[str, Any]) -> Found:
+        """Return where a call goes now. Raises NotServingError if there is no such application."""
+        self._targets.learn(self._router.endpoints)
+        return self._targets.find(dict(meta["metadata"]).get(APPLICATION, ""), meta["metadata"], meta["peer"])
+
+    async def open(self, begun: Begun, body: bytes, end: bool, repeatable: bool = False) -> Exchange:
+        """Send a call to a replica."""
+        meta = begun.meta
+        return await self._router.open(
+            begun.target, meta, body, end, begun.until_answer, meta.get("model", ""), repeatable
+        )
+
+    def copy(self, method: Method, begun: Begun, message: bytes) -> None:
+        """Send copies of a call to shadows. Those of streams are not: they may never end."""
+        if begun.shadows and not method.streams_out and len(message) <= LARGEST_COPY:
+            for key in begun.shadows:
+                self._shadow(key, begun.meta, message, begun.until_answer)
+
+
+class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Finds the handler of a method, which passes bytes."""
+
+    def __init__(self, methods: dict[str, Method], server: GRPCServer) -> None:
+        self._found = {path: _handler(method, server) for path, method in methods.items()}
+
+    def service(self, details: Any) -> Any:
+        """Return the handler; None for a method that there is not, which gRPC answers by UNIMPLEMENTED."""
+        return self._found.get(details.method)
+
+
+def _handler(method: Method, server: GRPCServer) -> Any:
+    if method.streams_out:
+
+        async def many(given: Any, context: Any) -> None:
+            await server.many(method, given, context)
+
+        make = grpc.stream_stream_rpc_method_handler if method.streams_in else grpc.unary_stream_rpc_method_handler
+        return make(many)
+
+    async def one(given: Any, context: Any) -> bytes:
+        return await server.one(method, given, context)
+
+    return (grpc.stream_unary_rpc_method_handler if method.streams_in else grpc.unary_unary_rpc_method_handler)(one)
+
+
+def _ids() -> Callable[[], str]:
+    """Return what makes ids that are unlike all others."""
+    beginning = secrets.token_hex(8)
+    count = 0
+
+    def new() -> str:
+        nonlocal count
+        count += 1
+        return f"{beginning}-{count:08x}"
+
+    return new

@@ -1,0 +1,70 @@
+"""Which deployment answers a gRPC call: that of the application that the call's metadata names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from kernel_serve.errors import NotServingError
+from kernel_serve.traffic.routes import Way
+from kernel_serve.values import Endpoint
+
+APPLICATION = "application"
+"""The key in the metadata."""
+
+
+class Found(NamedTuple):
+    """Where a call goes: the key of a deployment, and those of the ones that get a copy."""
+
+    target: str
+    shadows: Sequence[str] = ()
+
+
+class Targets:
+    """Finds the target of a call among endpoints, by their names."""
+
+    def __init__(self, random: Random | None = None) -> None:
+        self._random = random or Random()
+        self._endpoints: Sequence[Endpoint] = ()
+        self._ways: dict[str, Way] = {}
+        self._default: Way | None = None
+
+    def learn(self, endpoints: Sequence[Endpoint]) -> None:
+        """Take the endpoints that there are now."""
+        if endpoints is self._endpoints:
+            return
+        before, self._endpoints, self._ways = self._ways, endpoints, {}
+        for endpoint in endpoints:
+            way = before.get(endpoint.name)
+            if way is None or way.endpoint != endpoint:
+                way = Way(endpoint, self._random)
+            self._ways[endpoint.name] = way
+        # a part of a split, or what only handles were meant to reach, leaves the one with a route the only one
+        routed = [way for way in self._ways.values() if way.endpoint.prefix]
+        candidates = routed or list(self._ways.values())
+        self._default = candidates[0] if len(candidates) == 1 else None
+
+    def find(self, application: str, metadata: Sequence[tuple[str, Any]], peer: str) -> Found:
+        """Return where a call goes whose metadata name an application, or ("") none.
+
+        Without a name it goes to the only application with a route, or, if none has a route, to the only one.
+        Raises NotServingError if there is no such application.
+        """
+        way = self._ways.get(application) if application else self._default
+        if way is None:
+            raise NotServingError(self._unknown(application))
+        headers = [(key.encode(), value if isinstance(value, bytes) else value.encode()) for key, value in metadata]
+        return Found(way.target({"headers": headers, "client": (_address(peer), 0)}), way.shadows())
+
+    def _unknown(self, application: str) -> str:
+        if not self._ways:
+            return "no application takes calls from outside yet: deploy one with serve.run"
+        names = ", ".join(sorted(self._ways))
+        asked = f"there is no application {application!r}" if application else "the call names no application"
+        return f"{asked}: give one of these in the metadata as {APPLICATION!r}: {names}"
+
+
+def _address(peer: str) -> str:
+    """Return the address in what gRPC calls a peer, such as `ipv4:127.0.0.1:4711`."""
+    return peer.partition(":")[2].rpartition(":")[0]

@@ -1,0 +1,323 @@
+"""One client's HTTP/1.1 connection: requests to passages, their answers back, in order, within limits of time.
+
+`http1_reader.py` reads requests, `http1_writer.py` writes answers. Requests that come before the one in front of them
+is answered wait; while they do, or while a replica or the client is slow, nothing more is read, or sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+from kernel_serve.proxy.http1_reader import RefusedError, RequestReader
+from kernel_serve.proxy.http1_writer import AnswerWriter, Headers, WrongLengthError
+from kernel_serve.proxy.incoming import Incoming, address_of
+from kernel_serve.proxy.opening import has_unread
+from kernel_serve.proxy.other_protocols import begin_websocket
+
+if TYPE_CHECKING:
+    from kernel_serve.proxy.server import HTTPServer
+
+_WHOLE_BODY = 256 << 10
+"""Bodies up to this size are read before the request is sent on: such a request can be sent again."""
+_MOST_WAITING = 16
+_FOREVER = float("inf")
+_LINGER_SECONDS = 2.0
+"""How long a client that still sends, though it is answered, may go on before the connection is cut off under it."""
+
+
+class HTTP1Connection(asyncio.Protocol):
+    """Takes requests from one client. It is also the `Reply` of the request that is being answered."""
+
+    def __init__(self, server: HTTPServer) -> None:
+        self._server = server
+        self._reader: RequestReader
+        self._writer: AnswerWriter
+        self._answering: Incoming | None = None
+        self._waiting: deque[Incoming] = deque()
+        self._turning = False
+        self._deaf = False
+        """What comes is not looked at any more."""
+        self._holds: set[str] = set()
+        self.transport: asyncio.Transport
+        self.must_wait = False
+        self._deadline = self._stalled = _FOREVER
+        """When the client must have sent, or have taken, something (the server's time)."""
+        self._unsent = 0
+
+    @property
+    def deadline(self) -> float:
+        """When this connection is closed if it still waits for the client (the server's time); the server looks."""
+        return self._stalled if self.must_wait else self._deadline
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being answered, and nothing of another request is there."""
+        return self._answering is None and self._reader.arriving is None and not self._reader.head_bytes
+
+    # -- the connection --------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        transport = self.transport = cast(asyncio.Transport, transport)
+        tls = transport.get_extra_info("ssl_object")
+        client, here = (address_of(transport.get_extra_info(name)) for name in ("peername", "sockname"))
+        self._reader = RequestReader(self, self._server.options, "http" if tls is None else "https", client, here)
+        self._writer = AnswerWriter(transport.write, self._server.clock)
+        self._server.connections.add(self)
+        self._deadline = self._server.now() + self._server.options.header_timeout_s
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The client is gone."""
+        self._server.connections.discard(self)
+        self._reader.close()
+        answering, self._answering = self._answering, None
+        self._waiting.clear()
+        if answering is not None and answering.passage is not None:
+            answering.passage.gone()
+
+    def pause_writing(self) -> None:
+        """The client is slow."""
+        self.must_wait = True
+        self._stalled = self._server.now() + self._server.options.stall_timeout_s
+        self._unsent = self.transport.get_write_buffer_size()
+
+    def resume_writing(self) -> None:
+        """It takes more."""
+        self.must_wait = False
+        if self._answering is not None:
+            if self._answering.passage is not None:
+                self._answering.passage.resume()
+        elif self._deaf:
+            self._deadline = self._server.now() + self._server.options.stall_timeout_s
+        else:
+            self._deadline = self._server.now() + self._server.options.keep_alive_timeout_s
+            self._next()
+
+    def eof_received(self) -> None:
+        """The client sends no more. Hardly any reads on then, and only so is it seen that one went away: it is gone."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes."""
+        if self._deaf:
+            return
+        reader = self._reader
+        try:
+            reader.feed(data)
+        except RefusedError as refused:
+            self.refuse(refused.status, str(refused))
+            return
+        if reader.arriving is not None:
+            if not self._holds and not self._deaf:
+                self._deadline = self._server.now() + self._server.options.stall_timeout_s
+        elif reader.head_bytes == len(data) and self._answering is None:  # a head has begun, and is not whole
+            self._deadline = self._server.now() + self._server.options.header_timeout_s
+
+    # -- what the reader finds -------------------------------------------------------------------------------------
+
+    def take(self, incoming: Incoming) -> None:
+        """See `Taker`."""
+        if self._deaf:
+            return
+        self._deadline = _FOREVER
+        if self._answering is None and not self.must_wait:
+            self._answer(incoming)
+        else:
+            self._waiting.append(incoming)
+            if len(self._waiting) >= _MOST_WAITING:
+                self._hold("pipeline", True)
+
+    def take_body(self, incoming: Incoming, body: bytes) -> None:
+        """See `Taker`."""
+        if self._deaf:
+            return
+        incoming.size += len(body)
+        if incoming.passage is not None:
+            incoming.passage.feed(body, False)
+            return
+        incoming.body.append(body)
+        if incoming.size >= _WHOLE_BODY:
+            if incoming is self._answering:
+                self._begin(incoming)
+            else:
+                self._hold("pipeline", True)
+
+    def take_end(self, incoming: Incoming) -> None:
+        """See `Taker`."""
+        if self._deaf:
+            return
+        incoming.complete = True
+        self._deadline = _FOREVER
+        if incoming.passage is not None:
+            incoming.passage.feed(b"", True)
+        elif incoming is self._answering:
+            self._begin(incoming)
+
+    def take_websocket(self, incoming: Incoming, data: bytes) -> None:
+        """See `Taker`."""
+        if self._answering is not None:
+            raise RefusedError(400, "a WebSocket can begin when all earlier requests of its connection are answered")
+        self._server.connections.discard(self)
+        try:
+            begin_websocket(self.transport, self._server.websocket(), data)
+        except ValueError as error:
+            self._server.connections.add(self)
+            raise RefusedError(400, f"this is not the beginning of a WebSocket: {error}") from error
+
+    # -- answering -------------------------------------------------------------------------------------------------
+
+    def _answer(self, incoming: Incoming) -> None:
+        """Let it be this request's turn."""
+        self._answering = incoming
+        self._writer.keep_alive = incoming.keep_alive
+        if incoming.too_large:
+            self.refuse(413, f"the body is larger than {self._server.options.maximum_body_bytes:,} bytes")
+            return
+        if incoming.expects and not incoming.complete:
+            self._writer.ask_on()
+        if incoming.complete or incoming.size >= _WHOLE_BODY:
+            self._begin(incoming)
+
+    def _begin(self, incoming: Incoming) -> None:
+        body = incoming.body[0] if len(incoming.body) == 1 else b"".join(incoming.body)
+        incoming.body.clear()
+        incoming.passage = self._server.passage(incoming.scope, self)
+        incoming.passage.begin(body, incoming.complete)
+
+    def begin(self, status: int, headers: Headers, body: bytes, end: bool) -> None:
+        """See `Reply`."""
+        incoming = self._answering
+        if incoming is None:
+            return
+        if not incoming.complete or self._server.closing:
+            self._writer.keep_alive = False
+        if self._writer.begin(incoming.scope, status, headers, body, end):
+            if not end:
+                incoming.passage.gone()
+            self._answered()
+
+    def go_on(self, body: bytes, end: bool) -> None:
+        """See `Reply`."""
+        if self._answering is None:
+            return
+        try:
+            self._writer.go_on(body, end)
+        except WrongLengthError:
+            self._answering.passage.gone()
+            self.break_off()
+            return
+        if end:
+            self._answered()
+
+    def break_off(self) -> None:
+        """See `Reply`."""
+        self._answering = None
+        if self._writer.shows_its_end:
+            self._close()
+        else:
+            self.transport.abort()
+
+    def hold(self, wait: bool) -> None:
+        """See `Reply`."""
+        self._hold("body", wait)
+
+    def _answered(self) -> None:
+        self._answering = None
+        if not self._writer.keep_alive:
+            self._close()
+            return
+        if self._holds:
+            self._hold("body", False)
+        if self._waiting:
+            self._next()
+        else:
+            self._deadline = self._server.now() + self._server.options.keep_alive_timeout_s
+
+    def _next(self) -> None:
+        """Begin with the requests that wait, as long as each is answered at once, and the client takes the answers."""
+        if self._turning:
+            return
+        self._turning = True
+        try:
+            while self._waiting and self._answering is None and not self.must_wait and not self.transport.is_closing():
+                following = self._waiting.popleft()
+                self._hold("pipeline", len(self._waiting) >= _MOST_WAITING)
+                self._answer(following)
+        finally:
+            self._turning = False
+
+    def _hold(self, why: str, wait: bool) -> None:
+        """Read no more while there is any reason not to."""
+        held = bool(self._holds)
+        if wait:
+            self._holds.add(why)
+        else:
+            self._holds.discard(why)
+        if held != bool(self._holds) and not self.transport.is_closing():
+            if self._holds:
+                self.transport.pause_reading()
+                self._deadline = _FOREVER
+            else:
+                self.transport.resume_reading()
+                if self._reader.arriving is not None:
+                    self._deadline = self._server.now() + self._server.options.stall_timeout_s
+
+    # -- the end of it ---------------------------------------------------------------------------------------------
+
+    def refuse(self, status: int, text: str) -> None:
+        """Answer that the request can't be taken, after those before it, and close the connection."""
+        if self._deaf or self.transport.is_closing():
+            return
+        self._deaf = True
+        self._waiting.clear()
+        answering, self._writer.keep_alive = self._answering, False
+        if answering is not None and answering.complete:
+            self._deadline = _FOREVER  # it is still answered
+            return
+        self._answering = None
+        if answering is not None and answering.passage is not None:
+            answering.passage.gone()
+        if self._writer.has_begun:
+            self.break_off()
+        else:
+            headers = answering.scope["headers"] if answering is not None else ()
+            self._writer.refuse(status, text, self._server.request_ids.of(headers))
+            self._close()
+
+    def _close(self) -> None:
+        """Close the connection, after what was written. One on which the client still sends is closed to its end alone
+        at first: a reset would take the answer away from a client that has not read it yet."""
+        transport, reader = self.transport, self._reader
+        sends_on = self._deaf or reader.arriving is not None or bool(self._waiting) or has_unread(transport)
+        self._deaf = True
+        self._waiting.clear()
+        if not sends_on or not transport.can_write_eof():
+            transport.close()
+            self._deadline = self._server.now() + self._server.options.stall_timeout_s
+        elif not transport.is_closing():
+            self._holds.clear()
+            transport.resume_reading()
+            transport.write_eof()
+            self._deadline = self._server.now() + _LINGER_SECONDS
+
+    def expire(self) -> None:
+        """The time that the client had for headers, a body or an answer, or between requests, is over."""
+        if self.must_wait:
+            unsent, before = self.transport.get_write_buffer_size(), self._unsent
+            self._stalled, self._unsent = self._server.now() + self._server.options.stall_timeout_s, unsent
+            if unsent >= before:
+                self.transport.abort()
+        elif self._deaf:
+            self.transport.abort()
+        elif self._reader.arriving is not None:
+            self.refuse(408, "the body did not come in time")
+        elif self._reader.head_bytes:
+            self.refuse(408, "the headers did not come in time")
+        elif self._answering is None:
+            self.transport.close()
+
+    def finish(self) -> None:
+        """Close the connection, unless something is being answered, or comes in: then that is its last."""
+        if self.is_idle and not has_unread(self.transport):
+            self.transport.close()

@@ -1,0 +1,32 @@
+"""The proxy's own routes, below `/-/`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kernel_serve.metrics.exposition import CONTENT_TYPE
+from kernel_serve.traffic.routes import Routes
+
+
+async def system_answer(
+    scope: dict[str, Any], send: Any, routes: Routes, metrics: Callable[[], Awaitable[str]]
+) -> None:
+    """Answer a request for one of them; `metrics()` is the text of all metrics."""
+    if scope["type"] != "http":
+        await send({"type": "websocket.close", "code": 1000})
+    elif scope["path"] == "/-/routes":
+        await _answer(send, 200, routes.text(), b"application/json")
+    elif scope["path"] == "/-/healthz":
+        await _answer(send, 200, "success")
+    elif scope["path"] == "/-/metrics":
+        await _answer(send, 200, await metrics(), CONTENT_TYPE)
+    else:
+        await _answer(send, 404, f"there is no {scope['path']}; there are /-/routes, /-/healthz and /-/metrics")
+
+
+async def _answer(send: Any, status: int, text: str, kind: bytes = b"text/plain; charset=utf-8") -> None:
+    body = text.encode()
+    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,84 @@
+"""TLS as the options of a proxy ask for it, for HTTP and for gRPC."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from pathlib import Path
+from typing import Any
+
+from kernel_serve.errors import ServeError
+from kernel_serve.settings import GRPCOptions, HTTPOptions
+
+_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
+
+
+def tls_context(options: HTTPOptions | GRPCOptions, http2: bool) -> ssl.SSLContext | None:
+    """Return what makes connections secure, None if they need not be. Raises ServeError, which names the file."""
+    if options.ssl_certfile is None:
+        return None
+    for setting in ("ssl_certfile", "ssl_keyfile", "ssl_ca_certs"):
+        if (path := getattr(options, setting)) is not None:
+            try:
+                with open(path, "rb"):
+                    pass
+            except OSError as error:
+                raise ServeError(
+                    f"the proxy can't read {setting}={path!r}: {error.strerror}; every machine with a proxy needs the "
+                    "file, at an absolute path"
+                ) from error
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    password = options.ssl_keyfile_password or ""  # without any OpenSSL would ask at the terminal
+    try:
+        context.load_cert_chain(options.ssl_certfile, options.ssl_keyfile, password)
+    except (ssl.SSLError, ValueError) as error:
+        files = f"ssl_certfile={options.ssl_certfile!r}, ssl_keyfile={options.ssl_keyfile!r}"
+        raise ServeError(
+            f"the proxy can't use {files}: {error}; they are to be a certificate and its private key, as PEM, and "
+            "ssl_keyfile_password what the key is encrypted with, if it is"
+        ) from error
+    if http2:
+        context.set_alpn_protocols(["h2", "http/1.1"])
+    if options.ssl_ca_certs is not None:
+        try:
+            context.load_verify_locations(options.ssl_ca_certs)
+        except ssl.SSLError as error:
+            raise ServeError(
+                f"the proxy can't use ssl_ca_certs={options.ssl_ca_certs!r}: {error}; it is to be certificates, as PEM"
+            ) from error
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def grpc_credentials(options: GRPCOptions) -> Any:
+    """Return the same as gRPC's server takes it. Raises ServeError, which names the file."""
+    if options.ssl_certfile is None:
+        return None
+    tls_context(options, True)  # gRPC itself would say no more than that it can't listen
+    import grpc
+
+    certificate = Path(options.ssl_certfile).read_bytes()
+    key = certificate if options.ssl_keyfile is None else Path(options.ssl_keyfile).read_bytes()
+    if options.ssl_keyfile_password is not None:
+        key = _decrypted(key, options.ssl_keyfile_password)
+    authorities = None if options.ssl_ca_certs is None else Path(options.ssl_ca_certs).read_bytes()
+    return grpc.ssl_server_credentials(((key, certificate),), authorities, authorities is not None)
+
+
+def _decrypted(key: bytes, password: str) -> bytes:
+    """Return a private key as gRPC takes it: without a password."""
+    try:
+        from cryptography.hazmat.primitives import serialization
+    except ImportError as error:
+        raise ServeError(
+            f"ssl_keyfile_password is given, and gRPC takes only keys that need none ({error}): "
+            'run pip install "kernel[tls]", which decrypts the key when a proxy starts, or give one without a password'
+        ) from error
+    block = _KEY.search(key)  # there may be certificates in the same file
+    try:
+        found = serialization.load_pem_private_key(block[0] if block else key, password.encode())
+    except TypeError:  # it is not encrypted: OpenSSL has taken it without the password
+        return key
+    form = serialization.PrivateFormat.PKCS8
+    plain: bytes = found.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    return plain

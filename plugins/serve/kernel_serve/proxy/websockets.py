@@ -1,0 +1,128 @@
+"""Passing WebSockets on: events both ways until one side closes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import select
+from collections.abc import Coroutine
+from typing import Any
+
+from kernel_serve.errors import ServeError
+from kernel_serve.failing import status_of
+from kernel_serve.proxy.request_ids import HEADER
+from kernel_serve.replica.asgi import receive_message, to_wire
+from kernel_serve.routing.router import Router
+from kernel_serve.wire.link import PIECE, Exchange
+
+_INTERNAL = 1011
+"""A code of RFC 6455, 7.4."""
+_HEARING_SECONDS = 10.0
+"""How long an application has to take what its client has sent, when that is gone."""
+_LOOK_SECONDS = 1.0
+"""How often it is looked whether a client is gone of which the application takes nothing."""
+_ACCEPTED, _REFUSED = 101, 403
+
+
+async def pass_websocket(
+    router: Router, target: str, meta: dict[str, Any], receive: Any, send: Any, connection: Any = None
+) -> tuple[int, str]:
+    """Connect a client with a replica of `target`; return, when it is over, its status in HTTP and its replica.
+
+    `connection` is the client's transport: by that it is seen to be gone while it can't be asked for what it has sent.
+    """
+    await receive()  # that it connects
+    try:
+        exchange = await router.open(target, meta, b"", False)
+        up = asyncio.get_running_loop().create_task(_up(exchange, receive, connection))
+        try:
+            return await _down(exchange, send, up, (HEADER, meta["id"].encode("latin-1"))), exchange.link.peer
+        finally:
+            up.cancel()
+            exchange.abort({"reason": "cancelled"})
+    except ServeError as error:
+        status, headers = status_of(error)
+        await refuse(send, status, f"{error} (request {meta['id']})", headers, meta["id"])
+        return status, ""
+
+
+async def refuse(send: Any, status: int, text: str, headers: list[tuple[bytes, bytes]], id: str) -> None:
+    """Answer a client that there is no WebSocket for it, and why."""
+    headers = [*headers, (HEADER, id.encode("latin-1"))]
+    with contextlib.suppress(OSError):  # the client is gone
+        await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": text.encode()})
+
+
+async def _up(exchange: Exchange, receive: Any, connection: Any) -> None:
+    over = False
+    while not over:
+        message = await receive()
+        over = message["type"] == "websocket.disconnect"
+        meta, body = to_wire(message)
+        try:
+            if len(body) <= PIECE:
+                exchange.send(meta, body, over)
+                if exchange.must_wait:
+                    await _taken(exchange, exchange.drain(), connection)
+            else:
+                await _taken(exchange, exchange.send_all(meta, body, over), connection)
+        except ServeError:
+            return  # `_down` hears of it, too
+
+
+async def _taken(exchange: Exchange, sending: Coroutine[Any, Any, None], connection: Any) -> None:
+    """Wait until the application takes what is sent. If the client is gone, it has a limited time for that."""
+    task = asyncio.ensure_future(sending)
+    try:
+        while not task.done() and not has_left(connection):
+            await asyncio.wait([task], timeout=_LOOK_SECONDS)
+        if not task.done():
+            await asyncio.wait([task], timeout=_HEARING_SECONDS)
+        if not task.done():
+            exchange.abort({"reason": "cancelled"})
+        await task
+    finally:
+        task.cancel()
+
+
+def has_left(connection: Any) -> bool:
+    """Return whether the other end of a transport will send no more, though what it has sent is not read."""
+    if connection is None or connection.is_closing():
+        return connection is not None
+    poll = select.poll()
+    poll.register(connection.get_extra_info("socket").fileno(), select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+async def _down(exchange: Exchange, send: Any, up: asyncio.Task[None], id: tuple[bytes, bytes]) -> int:
+    """Pass on what the application sends, until it has ended. Raises ServeError if it is lost before it has answered.
+
+    What it sends when the client is gone is dropped: if its exchange were ended instead, it would be cancelled before
+    it had heard from `up` that the client is gone. Only one that has not taken what came before that never hears.
+    """
+
+    def give_up() -> None:
+        if not up.done():
+            exchange.abort({"reason": "cancelled"})
+
+    status = _REFUSED
+    end = gone = False
+    while not end:
+        try:
+            message, end = await receive_message(exchange)
+        except ServeError:
+            if status == _REFUSED and exchange.failure is not None and not gone:
+                raise
+            message, end = {"type": "websocket.close", "code": _INTERNAL}, True
+        if message is None or gone:
+            continue
+        if message["type"] in ("websocket.accept", "websocket.http.response.start"):
+            status = message.get("status", _ACCEPTED)
+            message["headers"] = [*message.get("headers", ()), id]
+        try:
+            await send(message)
+        except OSError:  # by which `send` says that the client is gone
+            gone = True
+            asyncio.get_running_loop().call_later(_HEARING_SECONDS, give_up)
+    return status

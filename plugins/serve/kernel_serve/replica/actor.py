@@ -1,0 +1,204 @@
+"""The actor of a replica: what the controller calls. Requests do not come through here, but for tunnels' bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import cloudpickle
+
+import kernel
+from kernel_serve import tracing
+from kernel_serve.context import ReplicaContext, ReplicaRank, enter_replica
+from kernel_serve.metrics.of_process import watch_loop, watch_process
+from kernel_serve.metrics.of_replica import ReplicaMetrics
+from kernel_serve.metrics.of_routers import watch_router
+from kernel_serve.metrics.registry import REGISTRY, Picture
+from kernel_serve.multiplex import loaded
+from kernel_serve.replica.calls import Calls
+from kernel_serve.replica.entrance import Entrance
+from kernel_serve.replica.front import Front, front_of
+from kernel_serve.replica.gate import Gate
+from kernel_serve.replica.grpc_calls import GRPCCalls
+from kernel_serve.replica.http_calls import HTTPCalls
+from kernel_serve.replica.lending import Lendings
+from kernel_serve.replica.logs import ReplicaLogs
+from kernel_serve.replica.user_code import UserCode
+from kernel_serve.replica.watchdog import Watchdog
+from kernel_serve.routing.loops import data_loop
+from kernel_serve.routing.router import dispatchers_of_process
+from kernel_serve.settings import DeploymentSettings
+from kernel_serve.tracing import setting
+from kernel_serve.values import DeploymentSpec, Standing
+from kernel_serve.wire import unix
+from kernel_serve.wire.tunnel import TunnelEnds
+
+
+class ReplicaActor:
+    """One replica of a deployment. All of its methods are coroutines of the actor's own loop."""
+
+    def __init__(self, replica_id: str, spec: DeploymentSpec, route_prefix: str | None, standing: Standing) -> None:
+        self._id = replica_id
+        self._spec = spec
+        self._standing = standing
+        self._metrics = ReplicaMetrics(REGISTRY, spec.application, spec.name, replica_id)
+        self._gate = Gate(spec.settings.max_ongoing_requests)
+        self._code: UserCode | None = None
+        self._entrance: Entrance | None = None
+        self._front: Front | None = None
+        self._tunnels: TunnelEnds | None = None
+        self._listening: asyncio.AbstractServer | None = None  # which ends when nobody has it
+        self._user_config: Any = None
+        self._started: asyncio.Future[tuple[str, str]] | None = None
+        self._watchdog = Watchdog()
+        self._logs = ReplicaLogs(spec.key, replica_id)
+        self._lendings = Lendings()
+
+    async def start(self) -> tuple[str, str]:
+        """Make the user's object and take requests; return the socket's name and the node's id.
+
+        Asked again, it answers the same: another life of the controller may ask. Raises what the constructor raises.
+        """
+        if self._started is None:
+            self._started = asyncio.ensure_future(self._on_data_loop(self._start()))
+        return await asyncio.shield(self._started)
+
+    async def stand_by(self) -> None:
+        """Never return: this call fails when the process ends, and that is how the controller hears of it."""
+        await asyncio.Event().wait()
+
+    async def _start(self) -> tuple[str, str]:
+        spec = self._spec
+        sys.path[:0] = [directory for directory in spec.path if directory not in sys.path]
+        target, args, kwargs = cloudpickle.loads(spec.code)
+        code = self._code = UserCode(target, args, kwargs, spec.settings.max_ongoing_requests)
+        self._be_seen()
+        self._logs.configure(spec.settings)
+        await asyncio.to_thread(setting.set_up, "replica", self._id)
+        await code.construct()
+        self._be_seen()
+        await code.reconfigure(spec.settings.user_config, ReplicaRank(self._standing.rank))
+        self._user_config = spec.settings.user_config
+        front = self._front = await front_of(target, code)
+        http = HTTPCalls(code, spec.application, spec.name, front, spec.settings.graceful_shutdown_timeout_s)
+        calls = Calls(code, spec.application, spec.name, self._lendings)
+        grpc = GRPCCalls(code, spec.application, spec.name)
+        handlers = {
+            "call": calls.handle,
+            "http": http.handle,
+            "websocket": http.handle_websocket,
+            "grpc": grpc.handle,
+        }
+        entrance = self._entrance = Entrance(self._gate, handlers, self._metrics)
+        self._logs.attach(entrance)
+        self._show_metrics()
+        self._tunnels = TunnelEnds(entrance.take, entrance.add, entrance.remove)
+        loop = asyncio.get_running_loop()
+
+        def tell(models: tuple[str, ...]) -> None:
+            loop.call_soon_threadsafe(entrance.tell_models, list(models))
+
+        loaded.listen(tell)
+        self._watchdog.watch(loop, f"{spec.key}, replica {self._id}")
+        name = unix.new_socket_name()
+        self._listening = await unix.listen(
+            name,
+            entrance.take,
+            lambda protocol: entrance.add(protocol.link),
+            lambda protocol: entrance.remove(protocol.link),
+        )
+        return name, kernel.get_runtime_context().get_node_id()
+
+    def _be_seen(self) -> None:
+        """Have `get_replica_context()` return what is now true."""
+        spec, standing, instance = self._spec, self._standing, self._code and self._code.instance
+        rank = ReplicaRank(standing.rank)
+        enter_replica(ReplicaContext(spec.application, spec.name, self._id, instance, rank, standing.world_size))
+
+    def _show_metrics(self) -> None:
+        gate = self._gate
+        self._metrics.watch(lambda: gate.ongoing, lambda: gate.limit, loaded.models)
+        watch_process(REGISTRY, "replica", self._id)
+        watch_loop(REGISTRY, "replica", self._id, asyncio.get_running_loop())
+        watch_router(REGISTRY, f"replica {self._id}", dispatchers_of_process)
+
+    async def metrics(self) -> Picture:
+        """Return what this process has counted. It answers while user code blocks the data loop, too."""
+        return REGISTRY.picture()
+
+    async def trace_anew(self) -> None:
+        """Trace as the session's setting says now."""
+        await asyncio.to_thread(setting.set_up_anew, "replica", self._id)
+
+    async def reconfigure(self, settings: DeploymentSettings, standing: Standing) -> None:
+        """Take other settings, or another standing; the object is told of what is its own. Raises what it raises."""
+
+        async def work() -> None:
+            assert self._code is not None
+            self._gate.limit = settings.max_ongoing_requests
+            self._logs.configure(settings)
+            if self._entrance is not None:
+                self._logs.attach(self._entrance)
+            changed = settings.user_config != self._user_config
+            if standing != self._standing:
+                self._standing = standing
+                self._be_seen()
+                changed = changed or self._code.takes_rank
+            if changed:
+                await self._code.reconfigure(settings.user_config, ReplicaRank(standing.rank))
+                self._user_config = settings.user_config
+
+        await self._on_data_loop(work())
+
+    async def check_health(self) -> None:
+        """Raise what the object's own check raises. It runs where requests run: a loop that is stuck fails it, too."""
+        assert self._code is not None
+        await self._on_data_loop(self._code.check_health())
+
+    async def drain(self, wait_seconds: float, timeout_seconds: float) -> int:
+        """Take no more requests; return when all are answered, or the time is over, how many are not.
+
+        Then the application in front, if there is one, is told that it ends.
+        """
+        if self._entrance is None:
+            return 0
+        entrance = self._entrance
+
+        async def work() -> int:
+            left = await entrance.drain(wait_seconds, timeout_seconds)
+            if self._front is not None:
+                with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+                    await asyncio.wait_for(self._front.stop(), timeout_seconds)
+            self._logs.settle()
+            if tracing.active is not None:
+                await asyncio.to_thread(tracing.active.flush)
+            return left
+
+        left: int = await self._on_data_loop(work())
+        return left
+
+    async def numbers(self) -> dict[str, int]:
+        """Return how many requests there are and were."""
+        return {"ongoing": self._gate.ongoing, "served": self._gate.served}
+
+    async def collect(self, number: int) -> Any:
+        """Return a large result to whoever called for it. Raises ServeError when it is not there any more."""
+        return self._lendings.collect(number)
+
+    async def tunnel(self, id: str) -> AsyncIterator[bytes | None]:
+        """Be one end of a link to another node: yield None, then what goes there."""
+        assert self._tunnels is not None
+        async for data in self._tunnels.run(id):
+            yield data
+
+    async def tunnel_feed(self, id: str, data: bytes) -> None:
+        """Take what came from there."""
+        assert self._tunnels is not None
+        self._tunnels.feed(id, data)
+
+    @staticmethod
+    async def _on_data_loop(work: Any) -> Any:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, data_loop()))

@@ -1,0 +1,178 @@
+"""HTTP requests and WebSockets as an ASGI application sees them, over an exchange.
+
+An exchange of type "http" opens with the scope; its answer begins with ("start", status, headers) beside the first
+piece of the body. One of type "websocket" carries ASGI's own events both ways.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from kernel_serve.errors import DeploymentError, ServeError
+from kernel_serve.wire.link import PIECE, Exchange
+
+Message = MutableMapping[str, Any]
+Application = Callable[[Any, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+
+
+class HTTPExchange:
+    """`receive` and `send` of one HTTP request."""
+
+    __slots__ = ("_body", "_body_over", "_end", "_exchange", "_start", "over", "started", "status")
+
+    def __init__(self, exchange: Exchange, body: bytes, end: bool) -> None:
+        self._exchange = exchange
+        self._body: bytes | None = body
+        self._end = end
+        self._body_over = False
+        self._start: tuple[Any, ...] | None = None
+        self.started = False
+        """Whether anything of the answer is sent."""
+        self.over = False
+        """Whether all of it is."""
+        self.status = 0
+
+    async def receive(self) -> Message:
+        """Return a piece of the body; after the last one, wait until the client is gone and say so."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            self._body_over = self._end
+            return {"type": "http.request", "body": body, "more_body": not self._end}
+        try:
+            _, body, end = await self._exchange.receive()
+        except ServeError:
+            return {"type": "http.disconnect"}
+        self._body_over = end
+        return {"type": "http.request", "body": body, "more_body": not end}
+
+    async def send(self, message: Message) -> None:
+        """Send the answer's beginning with the first piece of its body, or a later piece.
+
+        A beginning that nothing follows at once, as of a stream that waits for its first item, goes alone.
+        """
+        kind = message["type"]
+        if kind == "http.response.start":
+            headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
+            self.status = int(message["status"])
+            self._start = ("start", self.status, headers)
+            if not any(name == b"content-length" for name, _ in headers):
+                asyncio.get_running_loop().call_soon(self._send_start)
+            return
+        if kind != "http.response.body":
+            return
+        if self.over:
+            return
+        if self._start is None and not self.started:
+            raise DeploymentError("the application sent a body before http.response.start")
+        start, self._start = self._start, None
+        self.started = True
+        self.over = not message.get("more_body", False)
+        try:
+            await self._exchange.send_all(start, bytes(message.get("body", b"")), self.over)
+        except ServeError as error:
+            raise OSError("the client is gone") from error
+
+    def _send_start(self) -> None:
+        if self._start is not None:
+            self._exchange.send(self._start)
+            self._start = None
+            self.started = True
+
+    def break_off(self) -> None:
+        """End an answer that has begun: the client sees that it is cut short."""
+        self._exchange.abort({"reason": "the deployment failed while it answered"})
+
+
+class WebSocketExchange:
+    """`receive` and `send` of one WebSocket."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._connected = False
+        self._answered = False
+        self._over = False
+
+    async def receive(self) -> Message:
+        """Return the next event of the client."""
+        if not self._connected:
+            self._connected = True
+            return {"type": "websocket.connect"}
+        if self._over:
+            return {"type": "websocket.disconnect", "code": 1005}
+        try:
+            message, self._over = await receive_message(self._exchange)
+        except ServeError:
+            self._over = True
+            message = None
+        return message or {"type": "websocket.disconnect", "code": 1006}
+
+    async def send(self, message: Message) -> None:
+        """Send an event to the client. Raises OSError for a message when it is gone, as ASGI has it."""
+        kind = message["type"]
+        if kind == "websocket.send" and self._exchange.other_ended:
+            raise OSError("the client is gone")
+        meta, body = to_wire(message)
+        self._answered = True
+        over = kind == "websocket.close" or (kind == "websocket.http.response.body" and not message.get("more_body"))
+        try:
+            await self._exchange.send_all(meta, body, over)
+        except ServeError as error:
+            raise OSError("the client is gone") from error
+
+    async def fail(self, text: str) -> None:
+        """End it, for the application has failed: by an answer of HTTP, if it had neither accepted nor refused it."""
+        if self._answered:
+            await self.send({"type": "websocket.close", "code": 1011})
+            return
+        headers = [(b"content-type", b"text/plain; charset=utf-8")]
+        await self.send({"type": "websocket.http.response.start", "status": 500, "headers": headers})
+        await self.send({"type": "websocket.http.response.body", "body": text.encode()})
+
+
+def to_wire(message: Message) -> tuple[Any, bytes]:
+    """Return an ASGI event of a WebSocket as meta and body of an exchange's event."""
+    meta = {name: value for name, value in message.items() if name not in _BODIES and value is not None}
+    if "headers" in meta:
+        meta["headers"] = [(bytes(name), bytes(value)) for name, value in meta["headers"]]
+    for name in ("code", "status"):
+        if name in meta:
+            meta[name] = int(meta[name])
+    for name in _BODIES:
+        body = message.get(name)
+        if body is not None:
+            body = body.encode() if name == "text" else bytes(body)
+            meta["body_is"] = name
+            if len(body) > PIECE:
+                meta["size"] = len(body)
+            return meta, body
+    return meta, b""
+
+
+async def receive_message(exchange: Exchange) -> tuple[Message | None, bool]:
+    """Return the next ASGI event that `to_wire` made one of, and whether it is the last; None if it is only the end."""
+    meta, body, end = await exchange.receive()
+    if meta is None:
+        return None, end
+    size = meta.pop("size", 0)
+    if size:
+        pieces, there = [body], len(body)
+        while there < size:
+            _, body, end = await exchange.receive()
+            pieces.append(body)
+            there += len(body)
+        body = b"".join(pieces)
+    return from_wire(meta, body), end
+
+
+def from_wire(meta: dict[str, Any], body: bytes) -> Message:
+    """Undo `to_wire`."""
+    message = dict(meta)
+    name = message.pop("body_is", None)
+    if name is not None:
+        message[name] = body.decode() if name == "text" else body
+    return message
+
+
+_BODIES = ("text", "bytes", "body")

@@ -1,0 +1,128 @@
+"""The ASGI application in front of a deployment's object, where `@serve.ingress(app)` has given it one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from kernel_serve.context import replica_of_process
+from kernel_serve.errors import DeploymentError
+from kernel_serve.logs import logger
+from kernel_serve.replica.asgi import Application
+from kernel_serve.replica.user_code import UserCode
+
+_log = logger()
+
+FRONT = "__serve_front__"
+"""Attribute of a class: the application, or a function that makes it."""
+
+
+class Front:
+    """An application, started up: what its start-up has put into ASGI's lifespan state is there for each request."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._state: dict[str, Any] = {}
+        self._told: asyncio.Queue[str] = asyncio.Queue()
+        self._heard: asyncio.Queue[str] = asyncio.Queue()
+        self._living: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve a request or a WebSocket."""
+        scope["state"] = self._state.copy()
+        await self._application(scope, receive, send)
+
+    async def start(self) -> None:
+        """Run the application's start-up, if it has one. Raises DeploymentError."""
+        self._living = asyncio.get_running_loop().create_task(self._live())
+        self._told.put_nowait("lifespan.startup")
+        if failure := await self._heard.get():
+            raise DeploymentError(f"the application in front of the deployment could not start: {failure}")
+
+    async def stop(self) -> None:
+        """Run what it does at its end, if there is something."""
+        if self._living is not None and not self._living.done():
+            self._told.put_nowait("lifespan.shutdown")
+            if failure := await self._heard.get():
+                _log.error("the application in front of a deployment could not end well", failure=failure)
+
+    async def _live(self) -> None:
+        async def receive() -> dict[str, Any]:
+            return {"type": await self._told.get()}
+
+        async def send(message: Any) -> None:
+            failed = message["type"].endswith(".failed")
+            self._heard.put_nowait((message.get("message") or "no reason given") if failed else "")
+
+        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": self._state}
+        with contextlib.suppress(Exception):  # of an application that knows no lifespan
+            await self._application(scope, receive, send)
+        self._heard.put_nowait("")
+
+
+async def front_of(target: Any, code: UserCode) -> Front | None:
+    """Return the application of the object that `code` has made, its start-up done; None when it has none."""
+    front = getattr(target, FRONT, None)
+    if front is None:
+        return None
+    if inspect.isfunction(front) and len(inspect.signature(front).parameters) < 3:
+        front = front(code.instance) if inspect.signature(front).parameters else front()
+        if inspect.isclass(target):
+            bind_routes(front, target)
+    found = Front(front)
+    await found.start()
+    return found
+
+
+async def replicas_object() -> Any:
+    """Return the object of the replica that this process is: `self` of routes that are methods."""
+    replica = replica_of_process()
+    return replica and replica.servable_object
+
+
+def bind_routes(app: Any, cls: type) -> None:
+    """Have the routes of a FastAPI application that are methods of `cls` called with the replica's object as `self`.
+
+    Nothing happens to other applications. Best called where the class is made: in a replica, to which it has travelled
+    as bytes, names in annotations that are strings may mean nothing any more.
+    """
+    if hasattr(app, "include_router"):
+        _bind_in(app.router, {member for _, member in inspect.getmembers(cls, inspect.isfunction)}, app)
+
+
+def _bind_in(router: Any, methods: set[Any], app: Any) -> None:
+    from fastapi import Depends
+
+    for index, route in enumerate(router.routes):
+        if (dependant := getattr(route, "dependant", None)) is not None:
+            _read_annotations(dependant)
+        if (included := getattr(route, "original_router", None)) is not None:
+            _bind_in(included, methods, app)
+        elif getattr(route, "endpoint", None) in methods:
+            route.endpoint.__signature__ = _bound(route.endpoint, Depends(replicas_object))
+            known = inspect.signature(type(route)).parameters
+            options = {name: getattr(route, name) for name in known if hasattr(route, name)}
+            router.routes[index] = type(route)(**{**options, "dependency_overrides_provider": app})
+
+
+def _read_annotations(dependant: Any) -> None:
+    """Put what they mean in place of annotations that are strings, of a route and all that it depends on."""
+    function = dependant.call
+    if any(isinstance(each, str) for each in getattr(function, "__annotations__", {}).values()):
+        with contextlib.suppress(Exception):  # what can't be read now could not be read by FastAPI either
+            function.__annotations__ = typing.get_type_hints(function, include_extras=True)
+    for each in dependant.dependencies:
+        _read_annotations(each)
+
+
+def _bound(function: Callable[..., Any], self_given: Any) -> inspect.Signature:
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        raise DeploymentError(f"{function.__qualname__}() is a route of a deployment's class: it must take self")
+    first = parameters[0].replace(default=self_given, kind=inspect.Parameter.KEYWORD_ONLY)
+    others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters[1:]]
+    return inspect.Signature([*others, first])

@@ -1,0 +1,34 @@
+"""Whether a replica takes one more request."""
+
+from __future__ import annotations
+
+
+class Gate:
+    """Counts the requests of a replica. Once it drains, it takes none."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.ongoing = 0
+        self.served = 0
+        self.draining = False
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many requests as there may be."""
+        return self.ongoing >= self.limit
+
+    def enter(self) -> str:
+        """Count a request in; return why it is refused instead, if it is."""
+        if self.draining:
+            return "draining"
+        if self.full:
+            return "busy"
+        self.ongoing += 1
+        return ""
+
+    def leave(self) -> bool:
+        """Count a request out; return whether there was no room before."""
+        was_full = self.full
+        self.ongoing -= 1
+        self.served += 1
+        return was_full

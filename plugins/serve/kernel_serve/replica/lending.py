@@ -1,0 +1,50 @@
+"""Results that go through the object store: they wait in the replica until whoever called collects them.
+
+The collected value is the result of a call of the replica's actor. So it belongs to the caller, as the results of all
+calls of actors do, and outlives the replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+from kernel_serve.errors import ServeError
+from kernel_serve.wire.link import Exchange
+
+
+class Lendings:
+    """The values that wait. `lend` is for the data loop, `collect` for any thread."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, tuple[Any, asyncio.Future[None]]] = {}
+
+    async def lend(self, exchange: Exchange, value: Any) -> None:
+        """Tell the caller that there is a value to collect; return when that is done.
+
+        When the exchange ends before its time, the caller of this is cancelled, and the value is let go.
+        """
+        collected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        number = next(self._numbers)
+        self._waiting[number] = value, collected
+        try:
+            exchange.send({"stored": number})
+            await collected
+        finally:
+            self._waiting.pop(number, None)
+
+    def collect(self, number: int) -> Any:
+        """Return a value that was lent, once. Raises ServeError when nobody waits for it any more."""
+        found = self._waiting.pop(number, None)
+        if found is None:
+            raise ServeError(f"result {number} is not there any more: its call was cancelled, or its link was lost")
+        value, collected = found
+        collected.get_loop().call_soon_threadsafe(_settle, collected)
+        return value
+
+
+def _settle(collected: asyncio.Future[None]) -> None:
+    if not collected.done():
+        collected.set_result(None)

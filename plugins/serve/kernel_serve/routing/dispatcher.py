@@ -1,0 +1,296 @@
+"""Getting requests to the replicas of one deployment: choosing, waiting, trying again.
+
+Everything here runs in the thread of one event loop. `Links` is asked for the link to a replica and tells, through
+`on_link`, when there is one and when it is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from kernel_serve import tracing
+from kernel_serve.errors import (
+    BackPressureError,
+    DeploymentUnavailableError,
+    NotServingError,
+    RequestCancelledError,
+    RequestError,
+    RequestTimeoutError,
+    ServeError,
+)
+from kernel_serve.routing.chooser import Candidate, Chooser
+from kernel_serve.routing.line import Line
+from kernel_serve.routing.tally import Tally
+from kernel_serve.values import DeploymentRoutes, Replica
+from kernel_serve.wire.link import Exchange, ExchangeAbortedError, Link
+
+REFUSALS = ("busy", "draining")
+"""Why a replica did not even begin with a request: it may go elsewhere."""
+
+
+class Request:
+    """A request on its way. `on_first(exchange)` is called when a replica has begun to answer, or else `on_failure`.
+
+    `meta`, `body` and `end` are its first event. `repeatable`: it may be sent again when whoever had it died.
+    """
+
+    __slots__ = (
+        "body", "end", "exchange", "meta", "model", "on_failure", "on_first", "over", "repeatable", "span", "timer",
+        "tried", "waits_since",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        meta: Any,
+        body: bytes,
+        end: bool,
+        on_first: Callable[[Exchange], None],
+        on_failure: Callable[[Exception], None],
+        model: str = "",
+        repeatable: bool = False,
+    ) -> None:
+        self.meta = meta
+        self.body = body
+        self.end = end
+        self.on_first = on_first
+        self.on_failure = on_failure
+        self.model = model
+        self.repeatable = repeatable
+        self.tried: tuple[str, ...] = ()
+        self.exchange: Exchange | None = None
+        self.over = False
+        """It was handed over, or given up."""
+        self.timer: asyncio.TimerHandle | None = None
+        self.span: Any = None
+        """Of its way to a replica, where requests are traced."""
+        self.waits_since = 0.0
+        """When it joined the line, by the monotonic clock; 0 if it has not waited."""
+
+    def fail(self, error: Exception) -> None:
+        """Tell, once, that nothing came of it."""
+        if not self.over:
+            self.finish()
+            self.on_failure(error)
+
+    def finish(self) -> None:
+        """Nothing more is to be done for it."""
+        self.over = True
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class Dispatcher:
+    """Sends the requests for one deployment. `starving()` is called when one waits and there is no replica at all."""
+
+    def __init__(self, key: str, node: str, random: Random, starving: Callable[[], None]) -> None:
+        self.key = key
+        self.chooser = Chooser(random, node)
+        self.line: Line[Request] = Line(key)
+        self.routes: DeploymentRoutes | None = None
+        self.links: dict[str, Link] = {}
+        self.tally = Tally()
+        self._starving = starving
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def submit(self, request: Request, timeout: float | None = None) -> None:
+        """Send a request, now or when there is room. `timeout` is in seconds, for all until the first answer."""
+        self.tally.submitted += 1
+        if tracing.active is not None:
+            request.span = tracing.active.queued(request.meta, self.key)
+        if timeout is not None:
+            request.timer = asyncio.get_running_loop().call_later(timeout, self._too_late, request, timeout)
+        if self.routes is not None and not self.routes.exists:
+            self._fail(request, _missing(self.routes))
+            return
+        candidate = self.chooser.choose(request.model)
+        if candidate is not None:
+            self._send(request, candidate)
+            return
+        if self.routes is not None and self.routes.paused:
+            self._fail(request, _paused(self.routes))
+            return
+        try:
+            self.line.join(request)
+        except BackPressureError as error:
+            self._fail(request, error)
+            return
+        request.waits_since = time.monotonic()
+        if not self.chooser.candidates:
+            self._starving()
+
+    def cancel(self, request: Request, error: RequestError | None = None) -> None:
+        """Give up a request that was submitted here; it fails with `error`."""
+        if request.over:
+            return
+        self.line.leave(request)
+        exchange = request.exchange
+        self._fail(request, error or RequestCancelledError(f"a request for {self.key} was cancelled"))
+        if exchange is not None:
+            exchange.abort({"reason": "cancelled"})
+
+    def _fail(self, request: Request, error: Exception) -> None:
+        if not request.over:
+            self.tally.fail(error)
+            if request.span is not None:
+                self._found(request, error)
+            request.fail(error)
+
+    def _too_late(self, request: Request, timeout: float) -> None:
+        waited = "was not begun" if request.exchange is None else "was not answered"
+        message = self.routes.message if self.routes is not None else ""
+        why = "" if self.chooser.candidates else f": there is no replica{_because(message)}"
+        self.cancel(request, RequestTimeoutError(f"a request for {self.key} {waited} within {timeout:g} s{why}"))
+
+    @staticmethod
+    def _found(request: Request, error: Exception | None = None, replica: str = "") -> None:
+        span, request.span = request.span, None
+        if tracing.active is not None:
+            tracing.active.over(span, error, replica=replica)
+
+    def _send(self, request: Request, candidate: Candidate) -> None:
+        id = candidate.replica.id
+        if request.span is not None:
+            self._found(request, None, id)
+        exchange = self.links[id].open(request.meta, request.body, request.end)
+        candidate.sent += 1
+        request.exchange = exchange
+        exchange.on_closed = lambda: self._ended(candidate, exchange)
+        exchange.wake = lambda: self._heard(request, exchange, id)
+
+    def _heard(self, request: Request, exchange: Exchange, id: str) -> None:
+        exchange.wake = None
+        if request.over:
+            return
+        if exchange.has_event:
+            request.finish()
+            request.on_first(exchange)
+            return
+        request.exchange = None
+        failure = exchange.failure or ServeError("the replica ended the exchange without an answer")
+        refused = isinstance(failure, ExchangeAbortedError)
+        if refused and failure.reason in REFUSALS:  # type: ignore[attr-defined]
+            if failure.reason == "draining" and id in self.chooser.candidates:  # type: ignore[attr-defined]
+                self.chooser.candidates[id].reachable = False
+        elif refused or not request.repeatable:
+            self._fail(
+                request,
+                DeploymentUnavailableError(
+                    f"replica {id} of {self.key} was lost while it had the request ({failure}); "
+                    "it may or may not have been carried out"
+                ),
+            )
+            return
+        self.tally.retry(failure.reason if refused else "lost")  # type: ignore[attr-defined]
+        request.tried = (*request.tried, id)
+        if tracing.active is not None:
+            request.span = tracing.active.queued(request.meta, self.key)
+        self._again(request)
+
+    def _again(self, request: Request) -> None:
+        if self.routes is not None and not self.routes.exists:
+            self._fail(request, _missing(self.routes))
+            return
+        candidate = self.chooser.choose(request.model, request.tried)
+        if candidate is not None:
+            self._send(request, candidate)
+        elif self.routes is not None and self.routes.paused:
+            self._fail(request, _paused(self.routes))
+        else:
+            self.line.rejoin(request)
+            request.waits_since = time.monotonic()
+            if not self.chooser.candidates:
+                self._starving()
+
+    def _ended(self, candidate: Candidate, exchange: Exchange) -> None:
+        candidate.sent -= 1
+        if candidate.load and exchange.failure is None:
+            candidate.load -= 1  # the last news of it counted this request
+        if len(self.line):
+            self.serve_line()
+
+    def serve_line(self) -> None:
+        """Send those that wait, as long as there is room."""
+        while len(self.line) and (candidate := self.chooser.choose()) is not None:
+            request = self.line.next()
+            assert request is not None
+            if request.waits_since:
+                self.tally.waits.observe((time.monotonic() - request.waits_since) * 1e3)
+                request.waits_since = 0.0
+            if request.model or request.tried:
+                candidate = self.chooser.choose(request.model, request.tried) or candidate
+            self._send(request, candidate)
+
+    # -- news ------------------------------------------------------------------------------------------------------
+
+    def update(self, routes: DeploymentRoutes) -> tuple[list[Replica], list[Replica]]:
+        """Take news of the controller; return the replicas to link to, and those to forget."""
+        were_unknown, self.routes = self.routes is None, routes
+        self.line.limit = routes.max_queued_requests
+        new, gone = self.chooser.update(routes.replicas)
+        for replica in new:
+            self.chooser.candidates[replica.id].reachable = replica.id in self.links
+        if not routes.exists or routes.paused:
+            while (request := self.line.next()) is not None:
+                self._fail(request, _paused(routes) if routes.exists else _missing(routes))
+        elif not routes.replicas and len(self.line):
+            self._starving()
+        room = sum(each.max_ongoing_requests for each in routes.replicas)
+        while were_unknown and (request := self.line.last_of_too_many(room)) is not None:
+            self._fail(request, self.line.refusal())  # it came before it was known how many may wait
+        self.serve_line()
+        return new, gone
+
+    def linked(self, id: str, link: Link) -> None:
+        """There is a link to a replica now."""
+        self.links[id] = link
+        link.peer = id
+        if id in self.chooser.candidates:
+            link.actor = self.chooser.candidates[id].replica.actor
+            self.chooser.candidates[id].reachable = True
+            self.serve_line()
+
+    def unlinked(self, id: str) -> None:
+        """The link to a replica is lost."""
+        self.links.pop(id, None)
+        if id in self.chooser.candidates:
+            self.chooser.candidates[id].reachable = False
+
+    def on_load(self, id: str, load: int) -> None:
+        """A replica has told how many requests it has."""
+        candidate = self.chooser.candidates.get(id)
+        if candidate is not None:
+            candidate.load = load
+            if len(self.line) and candidate.takes_more:
+                self.serve_line()
+
+    def on_notice(self, id: str, said: dict[str, Any] | None) -> None:
+        """A replica has told that it drains, or which models it has loaded."""
+        candidate = self.chooser.candidates.get(id)
+        if candidate is None or said is None:
+            return
+        if said.get("draining"):
+            candidate.reachable = False
+        if "models" in said:
+            candidate.models = tuple(said["models"])
+
+    def numbers(self) -> tuple[int, dict[str, int]]:
+        """Return how many requests wait here, and how many each replica was sent and has not answered."""
+        return len(self.line), {id: each.sent for id, each in self.chooser.candidates.copy().items()}
+
+
+def _missing(routes: DeploymentRoutes) -> NotServingError:
+    return NotServingError(f"there is no deployment {routes.key}{_because(routes.message)}")
+
+
+def _paused(routes: DeploymentRoutes) -> DeploymentUnavailableError:
+    return DeploymentUnavailableError(f"nothing can answer the request{_because(routes.message)}")
+
+
+def _because(message: str) -> str:
+    return f": {message}" if message else ""

@@ -1,0 +1,49 @@
+"""Calls of endpoints: which deployment answers is decided when they are sent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kernel_serve.errors import NotServingError, ServeError
+from kernel_serve.routing.router import process_router
+from kernel_serve.routing.sending import FAILED, Call
+
+_NO_KEYS = {"headers": (), "client": None, "query_string": b""}
+"""A call has nothing by which it could be sticky."""
+
+
+class EndpointCall(Call):
+    """A call of one of the deployments among which an endpoint's requests are split."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        meta: dict[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        timeout: float | None,
+        repeatable: bool,
+    ) -> None:
+        super().__init__("", meta, args, kwargs, timeout, repeatable)
+        self._endpoint = endpoint
+
+    def begin(self) -> None:
+        """Choose, and send the call. If the controller has not told the endpoints yet, wait until it has."""
+        router = process_router()
+        if not router.knows_endpoints:
+            self._resolving = asyncio.get_running_loop().create_task(self._begin_later())
+            return
+        try:
+            way = router.routes.named(self._endpoint)
+            if way is None:
+                raise NotServingError(f"there is no endpoint {self._endpoint!r}")
+            self.key = way.target(_NO_KEYS)
+        except ServeError as error:
+            self._end(FAILED, error)
+            return
+        super().begin()
+
+    async def _begin_later(self) -> None:
+        await process_router().await_endpoints()
+        self.begin()

@@ -1,0 +1,326 @@
+"""One call on its way, from the arguments to the result, on the data loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from kernel import ObjectRef
+from kernel_serve import tracing
+from kernel_serve.errors import (
+    DeploymentError,
+    DeploymentUnavailableError,
+    RequestCancelledError,
+    RequestTimeoutError,
+    ServeError,
+    UserCodeError,
+)
+from kernel_serve.routing.dispatcher import Dispatcher, Request
+from kernel_serve.routing.router import process_router
+from kernel_serve.wire.arguments import Encoded, Part, encode
+from kernel_serve.wire.link import EVENT_COST, Exchange
+from kernel_serve.wire.pickling import loads
+from kernel_spec.errors import ActorError, ObjectLostError
+
+ITEM, RESULT, OVER, FAILED = range(4)
+_AHEAD = 256 << 10
+"""How many bytes of items may wait here to be asked for. What is more waits in the replica, and stops it in time."""
+
+
+class Call:
+    """A call of a deployment's method. `begin` and what follows run on the data loop.
+
+    What comes is put into `outcomes` as (kind, payload): items of a stream, and at last a result, the stream's end, or
+    a failure. `listen(function)` has `function` called once, on the data loop, when there is more of it. Who takes
+    items away says so by `take_more`, when none is left and the call is `held`.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        meta: dict[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        timeout: float | None,
+        repeatable: bool,
+    ) -> None:
+        self.key = key
+        self.meta = meta
+        self._args, self._kwargs = args, kwargs
+        self._timeout = timeout
+        self._repeatable = repeatable
+        self._exchange: Exchange | None = None
+        self._request: Request | None = None
+        self._dispatcher: Dispatcher | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._encoded: Encoded | None = None
+        self._kept: Sequence[ObjectRef] = ()
+        """What the replica may still have to read its arguments from."""
+        self._refusal: Exception | None = None
+        self._pieces: list[bytes] = []
+        self._missing = self._ahead = 0
+        self.held = self._collecting = False
+        self._resolving: asyncio.Task[None] | None = None
+        self.outcomes: deque[tuple[int, Any]] = deque()
+        self.over = False
+        self.cancelled = False
+        self.span: Any = None
+        """Of all of it, where calls are traced."""
+        self._listeners: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    # -- the way there -----------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make bytes of the arguments, in the caller's thread, which may change them then. Raises nothing."""
+        if any(_is_pending(each) for each in (*self._args, *self._kwargs.values())):
+            return
+        try:
+            self._encoded = encode(self._args, self._kwargs)
+        except Exception as error:
+            self._refusal = error
+        self._args, self._kwargs = (), {}
+
+    def begin(self) -> None:
+        """Send the call, as soon as its arguments are there."""
+        if self.over:
+            return
+        if self._refusal is not None:
+            self._end(FAILED, self._refusal)
+            return
+        if self._timeout is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._timeout, self._too_late)
+        try:
+            if self._encoded is not None:
+                self._submit(*self._encoded)
+            else:
+                self._resolving = asyncio.get_running_loop().create_task(self._resolve())
+        except Exception as error:
+            self._end(FAILED, error)
+
+    async def _resolve(self) -> None:
+        """Wait for the arguments that are results of other calls; these are passed on as they come."""
+        try:
+            parts: list[bytes | ObjectRef] = []
+
+            async def settled(argument: Any) -> Any:
+                if isinstance(argument, ObjectRef):
+                    await asyncio.wrap_future(argument.future(read=False))  # only the replica reads it
+                    parts.append(argument)
+                elif isinstance(argument, Pending):
+                    parts.append(await argument.call.raw_result())
+                else:
+                    return argument
+                return Part(len(parts) - 1)
+
+            args = tuple([await settled(each) for each in self._args])
+            kwargs = {name: await settled(each) for name, each in self._kwargs.items()}
+            self._args, self._kwargs = (), {}
+            self._submit(*encode(args, kwargs, parts))
+        except Exception as error:
+            self._end(FAILED, error)
+
+    def _submit(self, body: bytes, parts: Any, kept: Sequence[ObjectRef]) -> None:
+        if parts:
+            self.meta["parts"] = parts
+        self._encoded, self._kept = None, kept
+        request = self._request = Request(
+            self.meta, body, True, self._answered, self._failed, self.meta.get("model", ""), self._repeatable
+        )
+        dispatcher = self._dispatcher = process_router().dispatcher(self.key)
+        dispatcher.submit(request)
+
+    def _too_late(self) -> None:
+        self.cancel(
+            RequestTimeoutError(f"{self.key}.{self.meta['method']}() did not return within {self._timeout:g} s")
+        )
+
+    def cancel(self, error: Exception | None = None) -> None:
+        """Give the call up: it fails, and what runs of it in the replica is cancelled."""
+        if self.over:
+            return
+        self.cancelled = error is None
+        if self._resolving is not None:
+            self._resolving.cancel()
+        request, exchange = self._request, self._exchange
+        self._end(FAILED, error or RequestCancelledError(f"the call of {self.key} was cancelled"))
+        if request is not None and self._dispatcher is not None:
+            self._dispatcher.cancel(request)
+        if exchange is not None:
+            exchange.abort({"reason": "cancelled"})
+
+    # -- the way back ------------------------------------------------------------------------------------------------
+
+    def _answered(self, exchange: Exchange) -> None:
+        if self.over:
+            exchange.abort({"reason": "cancelled"})
+            return
+        self._exchange = exchange
+        exchange.wake = self._take
+        self._take()
+
+    def _failed(self, error: Exception) -> None:
+        self._end(FAILED, error)
+
+    def take_more(self) -> None:
+        """All items that were there have been taken away. On the data loop."""
+        self._ahead, self.held = 0, False
+        if self._exchange is not None:
+            self._take()
+
+    def _take(self) -> None:
+        exchange = self._exchange
+        assert exchange is not None
+        while exchange.has_event and not (self.over or self.held or self._collecting):
+            meta, body, end = exchange.take()
+            if meta is not None and "error" in meta:
+                self._end(FAILED, _user_error(self.key, self.meta["method"], meta["error"], body))
+            elif meta is not None and "over" in meta:
+                self._end(OVER, None)
+            elif meta is not None and "stored" in meta:
+                self._collect(exchange, meta["stored"])
+            elif end:
+                self._end(RESULT, b"".join((*self._pieces, body)) if self._pieces else body)
+            elif body:
+                self._piece(meta, body)
+        if exchange.failure is not None and not (exchange.has_event or self.over or self._collecting):
+            self._lost(exchange.failure)
+
+    def _lost(self, cause: Exception) -> None:
+        lost = f"a replica of {self.key} was lost while it had the call ({cause})"
+        self._end(FAILED, DeploymentUnavailableError(f"{lost}; it may or may not have been carried out"))
+
+    def _collect(self, exchange: Exchange, number: int) -> None:
+        """Have the replica put a result, or an item, into the object store, and read it there."""
+        loop = asyncio.get_running_loop()
+        reference = exchange.link.actor.collect.remote(number)
+        self._collecting = True
+        read = reference.future()
+        read.add_done_callback(lambda read: loop.call_soon_threadsafe(self._collected, exchange, reference, read))
+
+    def _collected(self, exchange: Exchange, reference: ObjectRef, read: Future[Any]) -> None:
+        self._collecting = False
+        if self.over:
+            return
+        error = read.exception()
+        if isinstance(error, Exception):
+            exchange.abort({"reason": "cancelled"})
+            if isinstance(error, (ActorError, ObjectLostError, ServeError)):
+                self._lost(error)
+            else:
+                self._end(FAILED, error)
+        elif self.meta.get("stream"):
+            self.held = True  # one at a time: each is larger than all that may wait here
+            self.outcomes.append((ITEM, Stored(reference, read.result())))
+            self._tell()
+        else:
+            self._end(RESULT, Stored(reference, read.result()))
+
+    def _piece(self, meta: Any, body: bytes) -> None:
+        """Take a piece of a result, or of an item, whose size is told beside its first piece if it has several."""
+        if not self.meta.get("stream"):
+            self._pieces.append(body)
+            return
+        if meta is not None:
+            self._missing = meta["size"]
+        if self._missing:
+            self._pieces.append(body)
+            self._missing -= len(body)
+            if self._missing:
+                return
+            body = b"".join(self._pieces)
+            self._pieces.clear()
+        self._ahead += len(body) + EVENT_COST
+        self.held = self._ahead >= _AHEAD  # before the item is there: see take_more
+        self.outcomes.append((ITEM, body))
+        self._tell()
+
+    def _end(self, kind: int, payload: Any) -> None:
+        if self.over:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.span is not None and tracing.active is not None:
+            tracing.active.over(self.span, payload if kind == FAILED else None)
+        self.outcomes.append((kind, payload))
+        self.over = True
+        if self._exchange is not None:
+            self._exchange.wake = None
+        self._kept = ()
+        self._request = self._exchange = None  # which know this call: what is large must not wait for gc
+        self._tell()
+
+    def _tell(self) -> None:
+        with self._lock:
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
+
+    def listen(self, function: Callable[[], None]) -> bool:
+        """Call `function` at the next outcome, from the data loop; return False, and don't, if there is one."""
+        with self._lock:
+            if self.over or self.outcomes:
+                return False
+            self._listeners.append(function)
+            return True
+
+    async def raw_result(self) -> bytes | ObjectRef:
+        """Return the result pickled, or where it is stored, on the data loop. Raises what the call raised."""
+        if self.meta.get("stream"):
+            raise DeploymentError(
+                f"{self.key}.{self.meta['method']}() is a stream, which can't be an argument of a call"
+            )
+        if not self.over:
+            done = asyncio.get_running_loop().create_future()
+            self.listen(lambda: None if done.done() else done.set_result(None))
+            await done
+        kind, payload = self.outcomes[-1]
+        if kind == RESULT:
+            return payload.reference if type(payload) is Stored else payload  # type: ignore[no-any-return]
+        raise payload
+
+
+class Stored:
+    """A result, or an item, that came through the object store."""
+
+    __slots__ = ("reference", "value")
+
+    def __init__(self, reference: ObjectRef, value: Any) -> None:
+        self.reference = reference
+        self.value = value
+
+
+def loaded(payload: bytes | Stored) -> Any:
+    """Return the value of a result or an item."""
+    return payload.value if type(payload) is Stored else loads(payload)  # type: ignore[arg-type]
+
+
+class Pending:
+    """What a response of a call is, for the calls that take it as an argument."""
+
+    call: Call
+
+
+def _is_pending(argument: Any) -> bool:
+    return isinstance(argument, (Pending, ObjectRef))
+
+
+def _user_error(key: str, method: str, described: str, pickled: bytes) -> Exception:
+    """Return the exception that the deployment raised, its remote traceback attached."""
+    if pickled:
+        try:
+            error = loads(pickled)
+        except Exception:
+            error = None
+        if isinstance(error, Exception):
+            error.__cause__ = RemoteTraceback(f"in {key}.{method}():\n{described}")
+            return error
+    return UserCodeError(f"{key}.{method}() raised:\n{described}")
+
+
+class RemoteTraceback(ServeError):
+    """Where a deployment raised."""

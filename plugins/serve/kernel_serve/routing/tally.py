@@ -1,0 +1,41 @@
+"""What a dispatcher counts: plain numbers, which whoever shows them reads."""
+
+from __future__ import annotations
+
+from kernel_serve.errors import (
+    BackPressureError,
+    DeploymentUnavailableError,
+    NotServingError,
+    RequestCancelledError,
+    RequestTimeoutError,
+)
+from kernel_serve.metrics.series import LATENCY_MS, HistogramSeries
+
+_REASONS: dict[type[Exception], str] = {
+    BackPressureError: "backpressure",
+    DeploymentUnavailableError: "unavailable",
+    NotServingError: "not_serving",
+    RequestCancelledError: "cancelled",
+    RequestTimeoutError: "timeout",
+}
+
+
+class Tally:
+    """Requests that were submitted, sent once more (by reason) and given up (by reason); how long some waited."""
+
+    __slots__ = ("failed", "retried", "submitted", "waits")
+
+    def __init__(self) -> None:
+        self.submitted = 0
+        self.retried: dict[str, int] = {}
+        self.failed: dict[str, int] = {}
+        self.waits = HistogramSeries(LATENCY_MS)
+
+    def retry(self, reason: str) -> None:
+        """Count a request that is sent once more."""
+        self.retried[reason] = self.retried.get(reason, 0) + 1
+
+    def fail(self, error: Exception) -> None:
+        """Count a request that was given up."""
+        reason = _REASONS.get(type(error), "other")
+        self.failed[reason] = self.failed.get(reason, 0) + 1

@@ -1,0 +1,200 @@
+"""Parts of a configuration as objects, for programs that write, check or read one by the names of Ray Serve's schemas.
+
+What is allowed, and what is so by default, the reading of configuration files says: these are views of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any, ClassVar, TypeVar
+
+from kernel_serve import spellings
+from kernel_serve.api.deployment import with_options
+from kernel_serve.api.facts import Facts, facts_of
+from kernel_serve.config.normal import unlike_default
+from kernel_serve.config.reading import APPLICATION, DEPLOYMENT, TOP, read_values
+from kernel_serve.config.values import ServeConfig
+from kernel_serve.names import nearest
+from kernel_serve.settings import DeploymentSettings, GRPCOptions, HTTPOptions
+
+S = TypeVar("S", bound="_Schema")
+Values = dict[str, Any]
+
+
+class _Schema:
+    """A part of a configuration: `Part(name=value, ...)`, or `Part.model_validate({...})`.
+
+    Its attributes are the settings, those that nobody has said as they are then. `model_dump(exclude_unset=True)`
+    returns what was said, as plain values for a file or the REST API. Raises DeploymentError for what can't be.
+    """
+
+    _names: ClassVar[tuple[str, ...]]
+    _spellings: ClassVar[Mapping[str, str]] = {}
+    _parts: ClassVar[Mapping[str, Callable[..., Any]]] = {}
+    """How those settings are made that are schemas themselves."""
+
+    def __init__(self, **given: Any) -> None:
+        made = {name: self._part(self._spellings.get(name, name), value) for name, value in given.items()}
+        self.__dict__["_given"] = made
+        self.__dict__["_read"] = self._found(read_values(self._whole(_plain(made)), type(self).__name__))
+
+    def _part(self, name: str, value: Any) -> Any:
+        make = self._parts.get(name)
+        if make is None or value is None:
+            return value
+        return [_made(make, each) for each in value] if isinstance(value, (list, tuple)) else _made(make, value)
+
+    def _whole(self, given: Values) -> Values:
+        """Return a whole configuration that says this."""
+        raise NotImplementedError
+
+    def _found(self, config: ServeConfig) -> Any:
+        """Return what has this schema's settings as attributes."""
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        own = self._spellings.get(name, name)
+        if own in self._parts:
+            said = [value for given, value in self._given.items() if self._spellings.get(given, given) == own]
+            return said[0] if said else [] if own in ("applications", "deployments") else self._parts[own]()
+        if own in self._names:
+            return getattr(self._read, own)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{nearest(name, self._names)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self._spellings.get(name, name)
+        others = {given: each for given, each in self._given.items() if self._spellings.get(given, given) != own}
+        self.__init__(**others, **{name: value})  # type: ignore[misc]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.model_dump() == other.model_dump()  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self._given.items())
+        return f"{type(self).__name__}({said})"
+
+    @classmethod
+    def model_validate(cls: type[S], obj: Mapping[str, Any]) -> S:
+        """Return the schema of plain values."""
+        return cls(**obj)
+
+    def model_dump(self, *, mode: str = "python", exclude_unset: bool = False, exclude_none: bool = False) -> Values:
+        """Return all settings as plain values; with `exclude_unset` those that were said, by the names they had."""
+        values = self._given if exclude_unset else {name: getattr(self, name) for name in self._names}
+        plain = {name: _plain(each, exclude_unset, exclude_none) for name, each in values.items()}
+        return {name: each for name, each in plain.items() if each is not None} if exclude_none else plain
+
+    def model_dump_json(self, **options: Any) -> str:
+        """Return the same as JSON."""
+        return json.dumps(self.model_dump(**options))
+
+    parse_obj = model_validate
+    dict = model_dump
+    json = model_dump_json
+
+
+class HTTPOptionsSchema(_Schema):
+    """Where proxies listen, and how."""
+
+    _names = tuple(each.name for each in fields(HTTPOptions) if each.name not in spellings.NOT_IN_HTTP)
+    _spellings = spellings.HTTP
+
+    def _whole(self, given: Values) -> Values:
+        return {"http_options": given}
+
+    def _found(self, config: ServeConfig) -> Any:
+        return config.http_options
+
+
+class gRPCOptionsSchema(_Schema):
+    """Where proxies take gRPC, and which services."""
+
+    _names = tuple(each.name for each in fields(GRPCOptions))
+
+    def _whole(self, given: Values) -> Values:
+        return {"grpc_options": given}
+
+    def _found(self, config: ServeConfig) -> Any:
+        return config.grpc_options
+
+
+class DeploymentSchema(_Schema):
+    """Settings of one deployment that are to be others than in the code."""
+
+    _names = DEPLOYMENT
+    _spellings = spellings.DEPLOYMENT
+
+    def _whole(self, given: Values) -> Values:
+        return {"applications": [{"import_path": "code:application", "deployments": [given]}]}
+
+    def _found(self, config: ServeConfig) -> Any:
+        (said,) = config.applications[0].deployments
+        settings = with_options(DeploymentSettings(), said.options, said.where)
+        values = {each.name: getattr(settings, each.name) for each in fields(settings)}
+        return Facts(values, name=said.name, autoscaling_config=values.pop("autoscaling"))
+
+
+class ServeApplicationSchema(_Schema):
+    """An application: where its code is, and what is to be different from what the code says."""
+
+    _names = APPLICATION
+    _spellings = spellings.APPLICATION
+    _parts: ClassVar[Mapping[str, Callable[..., Any]]] = {"deployments": DeploymentSchema}
+
+    def _whole(self, given: Values) -> Values:
+        return {"applications": [given]}
+
+    def _found(self, config: ServeConfig) -> Any:
+        return config.applications[0]
+
+
+class ServeDeploySchema(_Schema):
+    """A whole configuration, as `kernel serve deploy` takes it."""
+
+    _names = TOP
+    _parts: ClassVar[Mapping[str, Callable[..., Any]]] = {
+        "applications": ServeApplicationSchema,
+        "http_options": HTTPOptionsSchema,
+        "grpc_options": gRPCOptionsSchema,
+    }
+
+    def _whole(self, given: Values) -> Values:
+        return given
+
+    def _found(self, config: ServeConfig) -> Any:
+        return config
+
+
+class Details(Facts):
+    """What `serve.status()` and the REST API tell, with the entries of all that is inside as attributes, too."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(facts_of(given))
+
+    @classmethod
+    def model_validate(cls, obj: Mapping[str, Any]) -> Details:
+        """Return what was read from JSON."""
+        return cls(**obj)
+
+    parse_obj = model_validate
+
+
+def _made(make: Callable[..., Any], value: Any) -> Any:
+    return value if isinstance(value, _Schema) else make(**value)
+
+
+def _plain(value: Any, exclude_unset: bool = True, exclude_none: bool = False) -> Any:
+    if isinstance(value, _Schema):
+        return value.model_dump(exclude_unset=exclude_unset, exclude_none=exclude_none)
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):  # settings, such as LoggingConfig
+        return unlike_default(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, exclude_unset, exclude_none) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(each, exclude_unset, exclude_none) for name, each in value.items()}
+    return value

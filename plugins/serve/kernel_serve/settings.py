@@ -1,0 +1,281 @@
+"""What can be set of deployments, of their autoscaling, and of the proxies: plain values, checked when they are made.
+
+Everything is a frozen dataclass with the defaults that users know; `checked(Class, given)` makes one of a mapping and
+says what is wrong with it, the nearest right name included.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields
+from typing import Any, Literal, TypeVar
+
+from kernel_serve.errors import DeploymentError
+from kernel_spec.dataclass import dataclass
+
+UNLIMITED = -1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalingConfig:
+    """How many replicas a deployment has, by how many requests it has.
+
+    `target_ongoing_requests` is the mean number of requests, waiting ones included, that one replica is to have.
+    Numbers are looked at as means over `look_back_period_s` seconds; `upscale_delay_s` and `downscale_delay_s` are how
+    long a decision must hold before it is carried out, `downscale_to_zero_delay_s` the same for the last replica.
+    The factors, above 0, multiply the step towards the number that would be right: 1 goes there at once.
+    With `min_replicas=0` the first request wakes the deployment, without delay. `policy` is a function or its import
+    path (`"module:function"`); None is `kernel_serve.autoscaling.policy.default_policy`.
+    """
+
+    min_replicas: int = 1
+    initial_replicas: int | None = None
+    max_replicas: int = 1
+    target_ongoing_requests: float = 2.0
+    metrics_interval_s: float = 1.0
+    look_back_period_s: float = 30.0
+    upscaling_factor: float = 1.0
+    downscaling_factor: float = 1.0
+    upscale_delay_s: float = 30.0
+    downscale_delay_s: float = 600.0
+    downscale_to_zero_delay_s: float | None = None
+    policy: Any = None
+    policy_arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _whole(self, 0, "min_replicas", "initial_replicas")
+        _whole(self, 1, "max_replicas")
+        _not_negative(self, "upscale_delay_s", "downscale_delay_s", "downscale_to_zero_delay_s")
+        _positive(self, "target_ongoing_requests", "metrics_interval_s", "look_back_period_s")
+        _positive(self, "upscaling_factor", "downscaling_factor")
+        if self.max_replicas < self.min_replicas:
+            raise DeploymentError(
+                f"max_replicas ({self.max_replicas}) must be at least min_replicas ({self.min_replicas})"
+            )
+        if self.initial_replicas is not None and not self.min_replicas <= self.initial_replicas <= self.max_replicas:
+            raise DeploymentError(
+                f"initial_replicas ({self.initial_replicas}) must be between min_replicas ({self.min_replicas}) and "
+                f"max_replicas ({self.max_replicas})"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LoggingConfig:
+    """How a deployment's replicas log: what is written to the loggers `kernel.serve` and `ray.serve`, and below them.
+
+    `encoding` is "TEXT" or "JSON" (an object a line), with `additional_log_standard_attrs` of `logging.LogRecord`
+    among its fields. `log_level` is a level of `logging`, or its number. Lines go to standard error, and with
+    `logs_dir` to a file for each replica in that directory, too. `enable_access_log` writes a line for each request
+    that a replica carries out, calls of handles included; those from outside are in the proxies' access log anyway.
+    """
+
+    encoding: str = "TEXT"
+    log_level: str | int = "INFO"
+    logs_dir: str | None = None
+    enable_access_log: bool = False
+    additional_log_standard_attrs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.encoding not in ("TEXT", "JSON"):
+            raise DeploymentError(f'encoding of logging_config is "TEXT" or "JSON", not {self.encoding!r}')
+        if not isinstance(self.level_number, int):
+            raise DeploymentError(f'log_level of logging_config is a level such as "DEBUG", not {self.log_level!r}')
+
+    @property
+    def level_number(self) -> int:
+        """The level as a number."""
+        import logging
+
+        level = self.log_level
+        return level if isinstance(level, int) else logging.getLevelName(str(level).upper())
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentSettings:
+    """What can be set of a deployment besides its code and its constructor's arguments.
+
+    `num_replicas` is None where `autoscaling` decides. `max_ongoing_requests` is how many requests a replica works on
+    at a time, `max_queued_requests` how many may wait in each caller (-1: any number). `actor_options` are those of
+    `@kernel.remote` (`num_cpus`, `resources`, `runtime_env`, ...). Times are in seconds.
+    """
+
+    num_replicas: int | None = 1
+    autoscaling: AutoscalingConfig | None = None
+    max_ongoing_requests: int = 5
+    max_queued_requests: int = UNLIMITED
+    user_config: Any = None
+    actor_options: Mapping[str, Any] = field(default_factory=dict)
+    placement_group_bundles: tuple[Mapping[str, float], ...] = ()
+    placement_group_strategy: str = "PACK"
+    max_replicas_per_node: int | None = None
+    graceful_shutdown_wait_loop_s: float = 2.0
+    graceful_shutdown_timeout_s: float = 20.0
+    health_check_period_s: float = 10.0
+    health_check_timeout_s: float = 30.0
+    max_constructor_retry_count: int = 3
+    rolling_update_percentage: float = 0.2
+    request_timeout_s: float | None = None
+    logging_config: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.num_replicas is not None and (not _is_whole(self.num_replicas) or self.num_replicas < 0):
+            raise DeploymentError(f'num_replicas is a number from 0 on, or "auto", not {self.num_replicas!r}')
+        _whole(self, 1, "max_ongoing_requests", "max_replicas_per_node", "max_constructor_retry_count")
+        _positive(self, "health_check_period_s", "health_check_timeout_s", "request_timeout_s")
+        _not_negative(self, "graceful_shutdown_wait_loop_s", "graceful_shutdown_timeout_s")
+        if not _is_whole(self.max_queued_requests) or self.max_queued_requests < UNLIMITED:
+            raise DeploymentError(
+                f"max_queued_requests is a number from 0 on, or -1 for no limit, not {self.max_queued_requests!r}"
+            )
+        share = self.rolling_update_percentage
+        if not _is_number(share) or not 0 < share <= 1:
+            raise DeploymentError(f"rolling_update_percentage is a share above 0 and up to 1, not {share!r}")
+        if self.logging_config:
+            checked(LoggingConfig, self.logging_config, "logging_config")
+        for bundle in self.placement_group_bundles:
+            if not isinstance(bundle, Mapping) or not all(_is_number(amount) for amount in bundle.values()):
+                raise DeploymentError(f"each of placement_group_bundles is like {{'CPU': 1}}, not {bundle!r}")
+        if self.max_replicas_per_node is not None and self.placement_group_bundles:
+            raise DeploymentError("max_replicas_per_node can't be combined with placement_group_bundles")
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPOptions:
+    """Where and how the proxies take HTTP. They listen on loopback unless told otherwise.
+
+    `port` is KERNEL_SERVE_HTTP_PORT unless given, and `host` KERNEL_SERVE_HTTP_HOST.
+
+    `proxies_per_node` processes share the port. `access_log` is whether there is a line for each request in the
+    session's logs, or else the directory for files of such lines. `request_timeout_s` is for all requests, and can be
+    smaller for a deployment. A client may be silent for `stall_timeout_s` in the middle of a body, and as long take
+    nothing of an answer. `root_path` is what a server in front takes away from the beginning of paths. Sizes are in
+    bytes: of all headers together, and of a body.
+    """
+
+    host: str = field(default_factory=lambda: os.environ.get("KERNEL_SERVE_HTTP_HOST", "127.0.0.1"))
+    port: int = field(default_factory=lambda: default_port(os.environ.get("KERNEL_SERVE_HTTP_PORT", "")))
+    proxies_per_node: int = 1
+    root_path: str = ""
+    request_timeout_s: float | None = None
+    keep_alive_timeout_s: float = 90.0
+    header_timeout_s: float = 30.0
+    stall_timeout_s: float = 60.0
+    maximum_header_bytes: int = 64 << 10
+    maximum_body_bytes: int = 1 << 30
+    ssl_keyfile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile_password: str | None = None
+    ssl_ca_certs: str | None = None
+    access_log: bool | str = True
+    middlewares: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        _port(self.port)
+        _whole(self, 1, "proxies_per_node", "maximum_header_bytes", "maximum_body_bytes")
+        _positive(self, "request_timeout_s", "keep_alive_timeout_s", "header_timeout_s", "stall_timeout_s")
+        _whole_tls(self)
+
+
+@dataclass(frozen=True, slots=True)
+class GRPCOptions:
+    """Where the proxies take gRPC, and for which services: import paths of `add_..._to_server` functions.
+
+    Without any function gRPC is off. They are imported from the directory `app_dir`, too, by new proxies, which there
+    are whenever an option changes: `services_version` is for services that have changed. With `ssl_certfile` gRPC is
+    taken over TLS alone, and with `ssl_ca_certs` only from clients that show a certificate of these authorities.
+    """
+
+    port: int = 9000
+    grpc_servicer_functions: tuple[str, ...] = ()
+    request_timeout_s: float | None = None
+    enable_reflection: bool = True
+    app_dir: str | None = None
+    services_version: str = ""
+    ssl_keyfile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile_password: str | None = None
+    ssl_ca_certs: str | None = None
+
+    def __post_init__(self) -> None:
+        _port(self.port)
+        _positive(self, "request_timeout_s")
+        if isinstance(self.grpc_servicer_functions, str):
+            raise DeploymentError(
+                f"grpc_servicer_functions is a list of import paths, not the text {self.grpc_servicer_functions!r}"
+            )
+        _whole_tls(self)
+
+
+gRPCOptions = GRPCOptions
+"""The same, by the name that programs of Ray Serve have for it."""
+
+ProxyLocation = Literal["EveryNode", "HeadOnly", "Disabled"]
+
+
+def default_port(given: str) -> int:
+    """Return the port that the variable KERNEL_SERVE_HTTP_PORT says, 8000 if it is empty. Raises DeploymentError."""
+    if not given:
+        return 8000
+    if not given.isdecimal() or int(given) > 65535:
+        raise DeploymentError(f"KERNEL_SERVE_HTTP_PORT is a number from 0 (any free one) to 65535, not {given!r}")
+    return int(given)
+
+
+def checked(kind: type[T], given: Mapping[str, Any], what: str = "") -> T:
+    """Return a `kind` with the given fields. Raises DeploymentError, which names a field that there is not."""
+    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1, 0.5)
+            hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
+            raise DeploymentError(f"{what or kind.__name__} has no setting {name!r}{hint}")
+    return kind(**given)
+
+
+def _port(value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65535:
+        raise DeploymentError(f"port is a number from 0 (any free one) to 65535, not {value!r}")
+
+
+def _whole_tls(settings: Any) -> None:
+    """Refuse options of TLS without a certificate: what was meant to be encrypted would not be."""
+    for name in ("ssl_keyfile", "ssl_keyfile_password", "ssl_ca_certs"):
+        if getattr(settings, name) is not None and settings.ssl_certfile is None:
+            raise DeploymentError(f"{name} is given, but no ssl_certfile: there would be no TLS at all")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _whole(settings: Any, least: int, *names: str) -> None:
+    _each(settings, names, lambda value: _is_whole(value) and value >= least, f"a whole number from {least} on")
+
+
+def _positive(settings: Any, *names: str) -> None:
+    _each(settings, names, lambda value: _is_number(value) and value > 0, "a number above 0")
+
+
+def _not_negative(settings: Any, *names: str) -> None:
+    _each(settings, names, lambda value: _is_number(value) and value >= 0, "a number from 0 on")
+
+
+def _each(settings: Any, names: tuple[str, ...], holds: Callable[[Any], bool], expected: str) -> None:
+    """Raise DeploymentError for a value that is not what is expected. None is, where it is the default."""
+    for name in names:
+        value = getattr(settings, name)
+        is_left_out = value is None and settings.__dataclass_fields__[name].default is None
+        if not is_left_out and not holds(value):
+            raise DeploymentError(f"{name} is {expected}, not {value!r}")
+
+
+AUTOMATIC = AutoscalingConfig(min_replicas=1, max_replicas=100)
+"""What `num_replicas="auto"` means."""

@@ -1,0 +1,1 @@
+"""For tests of deployments and of autoscaling policies."""

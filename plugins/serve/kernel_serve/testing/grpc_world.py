@@ -1,0 +1,145 @@
+"""A replica behind a proxy's gRPC server in one process, with nothing between them but a link: for tests of gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import grpc.aio
+
+from kernel_serve.metrics.of_replica import ReplicaMetrics
+from kernel_serve.metrics.registry import Registry
+from kernel_serve.proxy.grpc_server import GRPCServer
+from kernel_serve.replica.entrance import Entrance
+from kernel_serve.replica.gate import Gate
+from kernel_serve.replica.grpc_calls import GRPCCalls
+from kernel_serve.replica.user_code import UserCode
+from kernel_serve.settings import GRPCOptions
+from kernel_serve.values import Endpoint, Target
+from kernel_serve.wire.link import Exchange, Link
+
+SECONDS = 10.0
+"""How long a program may take."""
+
+Program = Callable[[Any, "OneReplica", Any], Coroutine[Any, Any, Any]]
+
+
+class OneReplica:
+    """A router with one replica, and nothing between them but a link. What happens is written down.
+
+    `failure` is what calls fail with; `fails`, once, makes what the next one fails with. `request_timeout_s` is the
+    deployment's own setting.
+    """
+
+    def __init__(self, target: type, endpoints: tuple[Endpoint, ...], request_timeout_s: float | None = None) -> None:
+        self.endpoints = endpoints
+        self.code = UserCode(target, (), {}, 4)
+        self.failure: Exception | None = None
+        self.fails: Callable[[], Exception] | None = None
+        self.ended: list[Any] = []
+        self.opened: list[tuple[str, dict[str, Any], float | None]] = []
+        self.copies: list[tuple[str, dict[str, Any], bytes, float | None]] = []
+        self.repeatable: list[bool] = []
+        self.address = ""
+        self._request_timeout_s = request_timeout_s
+
+    async def begin(self) -> None:
+        """Make the user's object, and the link. On the event loop that serves."""
+        await self.code.construct()
+        loop = asyncio.get_running_loop()
+        metrics = ReplicaMetrics(Registry(), "app", "Greeter", "a")
+        self.entrance = Entrance(Gate(100), {"grpc": GRPCCalls(self.code, "app", "Greeter").handle}, metrics)
+
+        def to_far(data: bytes) -> None:
+            loop.call_soon(self.far.feed, data)
+
+        def to_near(data: bytes) -> None:
+            loop.call_soon(self.near.feed, data)
+
+        self.near = Link(to_far)
+        self.far = Link(to_near, self.entrance.take)
+
+    def request_timeout(self, key: str) -> float | None:
+        """Return the deployment's own setting."""
+        return self._request_timeout_s
+
+    async def open(
+        self,
+        key: str,
+        meta: Any,
+        body: bytes = b"",
+        end: bool = True,
+        timeout: float | None = None,
+        model: str = "",
+        repeatable: bool = False,
+    ) -> Exchange:
+        """Send a call to the replica; return its exchange when there is something of the answer."""
+        self.opened.append((key, meta, timeout))
+        self.repeatable.append(repeatable)
+        if self.fails is not None:
+            fails, self.fails = self.fails, None
+            raise fails()
+        if self.failure is not None:
+            raise self.failure
+        exchange = self.near.open(meta, body, end)
+        try:
+            exchange.put_back(await exchange.receive())
+        except asyncio.CancelledError:
+            exchange.abort({"reason": "cancelled"})
+            raise
+        return exchange
+
+    def copy(self, key: str, meta: dict[str, Any], body: bytes, timeout: float | None) -> None:
+        """Write down what a shadow would be sent."""
+        self.copies.append((key, meta, body, timeout))
+
+
+def endpoints_of(*applications: str) -> tuple[Endpoint, ...]:
+    """Return the endpoints of applications, each with its name as its route."""
+    return tuple(Endpoint(name, f"/{name}", (Target(f"{name}#Greeter"),)) for name in applications)
+
+
+def serve_grpc(
+    target: type,
+    program: Program,
+    stub: Callable[[Any], Any],
+    options: GRPCOptions,
+    endpoints: tuple[Endpoint, ...] = endpoints_of("app"),
+    channel: Callable[[str], Any] = grpc.aio.insecure_channel,
+    request_timeout_s: float | None = None,
+) -> Any:
+    """Run `program(stub, replica, channel)` against a deployment that is of class `target`; it may take ten seconds."""
+
+    async def whole() -> Any:
+        replica = OneReplica(target, endpoints, request_timeout_s)
+        await replica.begin()
+        server = GRPCServer(replica, options, on_ended=replica.ended.append, shadow=replica.copy)
+        replica.address = await server.start()
+        try:
+            async with channel(replica.address) as made:
+                return await program(stub(made), replica, made)
+        finally:
+            await server.drain(0)
+
+    return asyncio.run(asyncio.wait_for(whole(), SECONDS))
+
+
+class NeverEnding:
+    """A service whose answers never come to an end. Each method writes down in `ended` that it was cancelled."""
+
+    ended: list[str]
+
+    async def Greet(self, request: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.append("Greet")
+
+    async def Spell(self, request: Any) -> AsyncIterator[Any]:
+        try:
+            while True:
+                yield request
+                await asyncio.sleep(0.001)
+        finally:
+            self.ended.append("Spell")

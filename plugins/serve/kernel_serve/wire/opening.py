@@ -1,0 +1,23 @@
+"""Opening a link to a replica, by the way that is there: a socket on its own machine, a tunnel to another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernel_serve.values import Replica
+from kernel_serve.wire import tunnel, unix
+from kernel_serve.wire.link import Link
+
+
+async def open_link(
+    replica: Replica,
+    node: str,
+    on_notice: Callable[[Any], None],
+    on_load: Callable[[int], None],
+    on_lost: Callable[[str], None],
+) -> Link:
+    """Return a link from node `node` to a replica. Raises OSError or KernelError when it can't be reached."""
+    if replica.node == node:
+        return (await unix.connect(replica.socket, on_notice, on_load, on_lost)).link
+    return await tunnel.connect(replica.actor, on_notice, on_load, on_lost)

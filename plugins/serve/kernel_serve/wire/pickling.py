@@ -1,0 +1,81 @@
+"""Values as bytes, for calls between Python processes: plain pickle where that is enough, else cloudpickle."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+
+import kernel
+from kernel_spec.errors import SerializationError
+
+LARGE = 384 << 10
+"""From how many bytes on an array, or other memory, has its value go through the object store: there it is copied once,
+over a link several times."""
+LARGE_PICKLE = 4 << 20
+"""The same for what pickle must look through: for the store that is done once more."""
+
+_BY_VALUE = b"__main__"
+"""What a program defines itself can't be imported elsewhere: it must travel whole."""
+
+_OneOfBuffers = Callable[[pickle.PickleBuffer], bool]
+
+
+class _LargeError(Exception):
+    """There is a large buffer in a value, so that the rest need not be looked at."""
+
+
+def _stays(buffer: pickle.PickleBuffer) -> bool:
+    if buffer.raw().nbytes >= LARGE:
+        raise _LargeError
+    return True
+
+
+def dumps(value: Any, buffer_callback: _OneOfBuffers | None = None) -> bytes:
+    """Return a value as bytes. Raises SerializationError for one that can't travel.
+
+    `buffer_callback` is as for pickle: buffers for which it returns False are left out.
+    """
+    try:
+        data = pickle.dumps(value, 5, buffer_callback=buffer_callback)
+    except _LargeError:
+        raise
+    except Exception:  # cloudpickle may be able to, or says better why nothing is
+        return _dumped_whole(value, buffer_callback)
+    return _dumped_whole(value, buffer_callback) if _BY_VALUE in data else data
+
+
+def pack(value: Any) -> bytes | None:
+    """Return a value as bytes; None for one that must go through the object store.
+
+    That is one that is large, and one with references inside, which only the kernel can count. Raises
+    SerializationError for one that can't travel.
+    """
+    if type(value) is bytes and len(value) >= LARGE:
+        return None
+    try:
+        with kernel.collect_references() as references:
+            data = dumps(value, _stays)
+    except _LargeError:
+        return None
+    return None if references or len(data) >= LARGE_PICKLE else data
+
+
+def loads(data: bytes) -> Any:
+    """Return the value that `dumps` made bytes of."""
+    return pickle.loads(data)
+
+
+def _dumped_whole(value: Any, buffer_callback: _OneOfBuffers | None) -> bytes:
+    try:
+        whole: bytes = cloudpickle.dumps(value, 5, buffer_callback)
+        return whole
+    except _LargeError:
+        raise
+    except Exception as error:
+        raise SerializationError(
+            f"a {type(value).__name__} can't be sent to another process: {error}; "
+            "send plain data, and make sockets, locks and open files where they are used"
+        ) from error

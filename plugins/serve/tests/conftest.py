@@ -1,0 +1,74 @@
+"""What the tests of serve share."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import ipaddress
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kernel
+from kernel import serve
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[tuple[str, int]]:
+    """Serve in a session of its own for all tests of a module; where its proxy listens."""
+    kernel.shutdown()
+    with kernel.init(num_cpus=16, log_to_driver=False):
+        serve.start(http_options={"port": 0, "access_log": False})
+        host, _, port = next(iter(serve.status()["proxies"].values()))["address"].rpartition(":")
+        yield host, int(port)
+        serve.shutdown()
+
+
+@pytest.fixture(scope="session")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """What gRPC's compiler makes of the service for tests, importable: messages, and stubs."""
+    from grpc_tools import protoc
+
+    where, source = tmp_path_factory.mktemp("generated"), Path(__file__).parent / "serve_rpc"
+    arguments = ["protoc", f"-I{source}", f"--python_out={where}", f"--grpc_python_out={where}", "greeter.proto"]
+    assert protoc.main(arguments) == 0
+    sys.path.insert(0, str(where))
+    yield importlib.import_module("greeter_pb2"), importlib.import_module("greeter_pb2_grpc")
+    sys.path.remove(str(where))
+
+
+@pytest.fixture(scope="session")
+def certificate(certificates: Path) -> tuple[str, str]:
+    """Paths of a certificate for 127.0.0.1, which is its own authority, and of its key."""
+    return str(certificates / "server.pem"), str(certificates / "server.key")
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with certificates for 127.0.0.1 that sign themselves: of a server, and of a client."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    found = tmp_path_factory.mktemp("certificates")
+    for name in ("server", "client"):
+        key = ec.generate_private_key(ec.SECP256R1())
+        who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        day, now = datetime.timedelta(1), datetime.datetime.now(datetime.timezone.utc)
+        builder = x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key())
+        builder = builder.serial_number(1).not_valid_before(now - day).not_valid_after(now + day)
+        address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        certificate = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
+        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        plain = key.private_bytes(pem, form, serialization.NoEncryption())
+        locked = key.private_bytes(pem, form, serialization.BestAvailableEncryption(b"open sesame"))
+        (found / f"{name}.pem").write_bytes(certificate.public_bytes(pem))
+        (found / f"{name}.key").write_bytes(plain)
+        (found / f"{name}-locked.key").write_bytes(locked)
+        (found / f"{name}-both.pem").write_bytes(certificate.public_bytes(pem) + plain)
+        (found / f"{name}-both-locked.pem").write_bytes(certificate.public_bytes(pem) + locked)
+    (found / "nonsense.pem").write_text("nonsense")
+    return found

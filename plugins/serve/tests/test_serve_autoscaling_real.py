@@ -1,0 +1,92 @@
+"""A deployment that really goes from nothing to several replicas, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kernel_serve.api import run as api
+from kernel_serve.api.deployment import deployment
+
+import kernel
+from kernel.testing.faults import wait_until
+
+SECONDS = 30.0
+
+
+@deployment(
+    max_ongoing_requests=5,
+    autoscaling_config={
+        "min_replicas": 0,
+        "max_replicas": 3,
+        "target_ongoing_requests": 2,
+        "look_back_period_s": 2,
+        "metrics_interval_s": 0.2,
+        "upscale_delay_s": 0.5,
+        "downscale_delay_s": 1,
+        "downscale_to_zero_delay_s": 1,
+    },
+)
+class Sleeper:
+    """Takes a moment for each request."""
+
+    async def __call__(self, request: Any) -> str:
+        await asyncio.sleep(0.2)
+        return "done"
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[None]:
+    kernel.shutdown()
+    with kernel.init(num_cpus=4, log_to_driver=False):
+        api.start(http_options={"port": 0})
+        yield
+        api.shutdown()
+
+
+def target() -> int:
+    """Return how many replicas there are to be."""
+    view: int = api.status()["applications"]["sleepy"]["deployments"]["Sleeper"]["target_num_replicas"]
+    return view
+
+
+@pytest.mark.usefixtures("session")
+def test_it_wakes_grows_and_goes_to_sleep_again() -> None:
+    api.run(Sleeper.bind(), name="sleepy")
+    (proxy,) = api.status()["proxies"].values()
+    url = f"http://{proxy['address']}/"
+
+    def ask() -> None:
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            assert answer.read() == b"done"
+
+    def routes() -> str:
+        with urllib.request.urlopen(f"{url}-/routes", timeout=20) as answer:
+            return str(answer.read())
+
+    wait_until(lambda: "sleepy" in routes(), SECONDS, "the route")
+    assert target() == 0
+    ask()
+    assert target() == 1
+
+    over = threading.Event()
+
+    def load() -> None:
+        while not over.is_set():
+            ask()
+
+    threads = [threading.Thread(target=load) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: target() == 3, SECONDS, "growing to three")
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    wait_until(lambda: target() == 0, SECONDS, "going to sleep")
+    ask()

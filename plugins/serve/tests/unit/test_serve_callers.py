@@ -1,0 +1,42 @@
+"""The numbers of processes that nobody asks."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from kernel_serve.metrics import of_callers
+from kernel_serve.metrics.of_callers import KEPT_SECONDS, CallerMetrics, CallerPictures
+from kernel_serve.metrics.of_process import watch_process
+from kernel_serve.metrics.registry import Picture, Registry
+from kernel_serve.routing.dispatcher import Dispatcher
+
+
+def test_a_program_tells_what_its_router_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_callers, "REGISTRY", Registry())
+    dispatcher = Dispatcher("shop#Till", "n", Random(1), lambda: None)
+    metrics = CallerMetrics("caller n-1", lambda: {"shop#Till": dispatcher})
+    dispatcher.tally.submitted += 2
+    picture = metrics.picture()
+    assert picture is not None
+    (routed,) = [each for each in picture.families if each.name == "serve_router_requests_total"]
+    assert routed.samples == [(("shop", "Till", "caller n-1"), 2)]
+
+
+def test_a_part_of_serve_does_not_tell_what_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry()
+    monkeypatch.setattr(of_callers, "REGISTRY", registry)
+    metrics = CallerMetrics("caller n-1", dict)
+    assert metrics.picture() is not None
+    watch_process(registry, "replica", "r1")
+    assert metrics.picture() is None
+
+
+def test_a_program_that_says_nothing_more_is_forgotten() -> None:
+    callers = CallerPictures()
+    callers.take(0.0, Picture("one", []))
+    callers.take(5.0, Picture("other", []))
+    callers.take(6.0, Picture("one", []))
+    assert [each.origin for each in callers.pictures(KEPT_SECONDS)] == ["one", "other"]
+    assert [each.origin for each in callers.pictures(KEPT_SECONDS + 5.5)] == ["one"]
+    assert callers.pictures(KEPT_SECONDS + 7) == []

@@ -1,0 +1,134 @@
+"""Asking all processes for their numbers, some of which do not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from kernel_serve.metrics import gathering
+from kernel_serve.metrics.gathering import Gatherer
+from kernel_serve.metrics.registry import Picture, Registry
+
+from kernel_spec.errors import ActorDiedError
+
+
+class Answer:
+    """What `remote()` returns: it comes at once, raises, or never comes (`...`)."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def as_future(self) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if isinstance(self._value, Exception):
+            future.set_exception(self._value)
+        elif self._value is not ...:
+            future.set_result(self._value)
+        return future
+
+    def __await__(self) -> Any:
+        return self.as_future().__await__()
+
+
+class Method:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.asked = 0
+
+    def remote(self) -> Answer:
+        self.asked += 1
+        return Answer(self.value)
+
+
+class Actor:
+    def __init__(self, value: Any) -> None:
+        self.metrics = Method(value)
+
+
+class Controller:
+    def __init__(self, own: Any, sources: Mapping[str, Actor]) -> None:
+        self.metrics_sources = Method(([own], sources))
+
+
+def picture(name: str) -> Picture:
+    registry = Registry()
+    registry.counter(name, "").labelled().add()
+    return registry.picture()
+
+
+def names(pictures: list[Picture]) -> set[str]:
+    return {family.name for each in pictures for family in each.families if each.origin != "account"}
+
+
+def silent(pictures: list[Picture]) -> list[str]:
+    (account,) = [each for each in pictures if each.origin == "account"]
+    return [labels[0] for labels, _ in account.families[1].samples]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "DEADLINE_SECONDS", 0.3)
+
+
+def test_those_that_answer_are_there_and_the_others_are_named() -> None:
+    own = picture("own")
+    sources = {
+        "proxy p": Actor(own),  # the same process as that which asks
+        "replica r1": Actor(picture("r1")),
+        "replica r2": Actor(...),
+        "replica r3": Actor(ActorDiedError("it died")),
+    }
+    controller = Controller(picture("c"), sources)
+
+    async def run() -> list[Picture]:
+        async def find() -> Controller:
+            return controller
+
+        begun = asyncio.get_running_loop().time()
+        found = await Gatherer(find, lambda: own).gather()
+        assert asyncio.get_running_loop().time() - begun < 10
+        return found
+
+    pictures = asyncio.run(run())
+    assert names(pictures) == {"own", "c", "r1"}
+    assert len([each for each in pictures if each.origin == own.origin]) == 1
+    assert silent(pictures) == ["replica r2", "replica r3"]
+
+
+@pytest.mark.parametrize("trouble", [..., ActorDiedError("it died")])
+def test_while_the_controller_is_away_those_are_asked_that_it_named_before(trouble: Any) -> None:
+    controller = Controller(picture("c"), {"replica r1": Actor(picture("r1"))})
+
+    async def run() -> None:
+        async def find() -> Controller:
+            return controller
+
+        gatherer = Gatherer(find, lambda: picture("own"))
+        assert names(await gatherer.gather()) == {"own", "c", "r1"}
+        controller.metrics_sources.value = trouble
+        pictures = await gatherer.gather()
+        assert names(pictures) == {"own", "r1"} and silent(pictures) == ["controller"]
+
+    asyncio.run(run())
+
+
+def test_who_asks_at_the_same_time_shares_a_round_and_may_leave() -> None:
+    replica = Actor(picture("r1"))
+    controller = Controller(picture("c"), {"replica r1": replica})
+
+    async def run() -> None:
+        async def find() -> Controller:
+            return controller
+
+        gatherer = Gatherer(find)
+        rounds = [asyncio.create_task(gatherer.gather()) for _ in range(5)]
+        await asyncio.sleep(0)
+        rounds[0].cancel()
+        found = await asyncio.gather(*rounds, return_exceptions=True)
+        assert isinstance(found[0], asyncio.CancelledError)
+        assert all(names(each) == {"c", "r1"} for each in found[1:])  # type: ignore[arg-type]
+        assert replica.metrics.asked == 1
+
+    asyncio.run(run())

@@ -1,0 +1,257 @@
+"""What holds of endpoints, backends, deployments and their settings before anything runs."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from random import Random
+from typing import Any
+
+import cloudpickle
+import pytest
+from kernel_serve.api.deployment import UNSET, deployment
+from kernel_serve.api.facts import facts_of
+from kernel_serve.api.run import route_of, start
+from kernel_serve.errors import DeploymentError, DeploymentUnavailableError
+from kernel_serve.first_generation.accept_batch import accept_batch, accepts_batches
+from kernel_serve.first_generation.config import (
+    BackendConfig,
+    accepts_batches_in,
+    config_in,
+    config_of,
+    settings_of,
+)
+from kernel_serve.first_generation.requests import environ_of
+from kernel_serve.names import nearest
+from kernel_serve.routing.router import is_older
+from kernel_serve.settings import HTTPOptions
+from kernel_serve.testing.world import World, application, settings
+from kernel_serve.traffic.routes import Routes, Way
+from kernel_serve.values import ApplicationSpec, DeploymentSpec, Endpoint, Target
+from werkzeug.wrappers import Request
+
+
+def backend(tag: str) -> ApplicationSpec:
+    return ApplicationSpec(tag, tag, (DeploymentSpec(tag, tag, b"", settings(), "1"),), None, first_generation=True)
+
+
+def endpoint(name: str, prefix: str, *targets: Target) -> Endpoint:
+    return Endpoint(name, prefix, targets, first_generation=True)
+
+
+class TestRules:
+    def test_an_endpoint_needs_neither_targets_nor_a_prefix(self) -> None:
+        world = World({"a": 10})
+        world.state.set_endpoint(endpoint("e", "/e"))
+        world.state.set_endpoint(endpoint("f", ""))
+        world.state.set_endpoint(endpoint("g", ""))
+        world.settle()
+        assert [(each.name, each.prefix) for each in world.state.published_endpoints] == [
+            ("e", "/e"),
+            ("f", ""),
+            ("g", ""),
+        ]
+        with pytest.raises(DeploymentError, match="endpoint 'h' needs a deployment that its requests go to"):
+            world.state.set_endpoint(Endpoint("h", "/h", ()))
+
+    def test_a_backend_in_use_stays_and_its_endpoint_outlives_it(self) -> None:
+        world = World({"a": 10})
+        world.deploy(backend("b"))
+        world.state.set_endpoint(endpoint("b", "/b", Target("b#b")))
+        with pytest.raises(DeploymentError, match="backend 'b' can't be deleted: endpoint 'b' sends requests to it"):
+            world.delete("b")
+        world.state.set_endpoint(endpoint("b", "/b"))
+        world.delete("b")
+        assert [each.name for each in world.state.published_endpoints] == ["b"]
+
+    def test_a_shadow_counts_as_use(self) -> None:
+        world = World({"a": 10})
+        world.deploy(backend("b"), backend("c"))
+        world.state.set_endpoint(
+            Endpoint("e", "/e", (Target("b#b"),), shadows=(Target("c#c", 0.5),), first_generation=True)
+        )
+        with pytest.raises(DeploymentError, match="backend 'c' can't be deleted"):
+            world.delete("c")
+
+    def test_names_do_not_mix_the_generations(self) -> None:
+        world = World({"a": 10})
+        world.deploy(backend("b"), application("app", "/app"))
+        world.state.set_endpoint(endpoint("e", "/e"))
+        for wrong, message in (
+            (lambda: world.deploy(application("b", "/b")), "an application can't be named 'b': there is a backend"),
+            (lambda: world.deploy(backend("app")), "a backend can't be named 'app': there is an application of that"),
+            (lambda: world.deploy(application("e", "/x")), "an application can't be named 'e': there is an endpoint"),
+            (lambda: world.state.set_endpoint(endpoint("app", "/x")), "an endpoint can't be named 'app'"),
+        ):
+            with pytest.raises(DeploymentError, match=message):
+                wrong()
+        world.deploy(backend("e"))  # as every example has it: the backend is named as its endpoint
+
+
+class TestWays:
+    def test_an_endpoint_that_nothing_answers_says_so(self) -> None:
+        for targets in ((), (Target("a#d", 0.0),)):
+            way = Way(endpoint("e", "/e", *targets), Random(1))
+            assert not way.answers
+            with pytest.raises(DeploymentUnavailableError, match="endpoint 'e' has nothing to answer yet"):
+                way.target({})
+
+    def test_the_only_one_with_a_weight_gets_all(self) -> None:
+        way = Way(endpoint("e", "/e", Target("a#d", 0.0), Target("b#d", 1.0)), Random(1))
+        assert {way.target({"headers": []}) for _ in range(10)} == {"b#d"}
+
+    def test_those_without_a_prefix_are_found_by_name_alone(self) -> None:
+        routes = Routes([endpoint("e", "", Target("a#d"))], Random(1))
+        assert routes.find("/") is None and routes.text() == "{}"
+        assert routes.named("e") is not None and routes.named("f") is None
+
+
+def test_versions_of_news_tell_which_is_older() -> None:
+    assert is_older("life:9", "life:10") and is_older(None, "life:1") and is_older("other:99", "life:1")
+    assert not is_older("life:10", "life:10") and not is_older("life:11", "life:10")
+
+
+class TestConfig:
+    def test_it_becomes_settings_and_is_found_in_them(self) -> None:
+        config = BackendConfig(3, max_batch_size=20, num_cpus=2, resources={"custom": 1}, user_config={"a": 1})
+        made = settings_of(config, True, {"num_cpus": 1, "max_restarts": 0})
+        assert (made.num_replicas, made.max_ongoing_requests) == (3, 40)
+        assert made.actor_options == {"num_cpus": 2, "max_restarts": 0, "resources": {"custom": 1}}
+        assert config_in(made) == config and accepts_batches_in(made)
+        assert settings_of(BackendConfig(), False).actor_options == {"num_cpus": 0}
+
+    def test_a_dict_changes_what_it_names(self) -> None:
+        before = BackendConfig(num_replicas=2, max_batch_size=3)
+        assert config_of({"num_replicas": 4}, before) == BackendConfig(num_replicas=4, max_batch_size=3)
+        assert config_of({"max_concurrent_requests": 7}) == BackendConfig(max_concurrent_queries=7)
+        assert config_of(None, before) == before and config_of(before) == before
+
+    @pytest.mark.parametrize("wrong", [{"max_batch_size": 0}, {"num_replicas": True}, {"batch_wait_timeout": "1"}])
+    def test_what_can_not_be_is_refused(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(DeploymentError, match=f"{next(iter(wrong))} of a backend is a"):
+            config_of(wrong)
+
+    def test_a_handler_says_whether_it_takes_lists(self) -> None:
+        class Handler:
+            @accept_batch
+            def __call__(self, requests: list[Any]) -> list[Any]:
+                return requests
+
+        class Plain(Handler):
+            def __call__(self, requests: list[Any]) -> list[Any]:
+                return requests
+
+        assert accepts_batches(Handler) and not accepts_batches(Plain)
+        assert accepts_batches(accept_batch(lambda requests: requests)) and not accepts_batches(len)
+        with pytest.raises(DeploymentError, match="@serve.accept_batch is for a function or a method"):
+            accept_batch(Handler)  # type: ignore[type-var]
+
+
+def test_a_request_keeps_what_http_said() -> None:
+    scope = {
+        "method": "POST",
+        "path": "/a b/é",
+        "raw_path": b"/a%20b/%C3%A9",
+        "query_string": b"q=%C3%BC&q=2",
+        "headers": [(b"host", b"here:8000"), (b"x-two", b"1"), (b"x-two", b"2"), (b"content-type", b"text/x; a=b")],
+        "http_version": "1.1",
+        "scheme": "https",
+        "server": ("127.0.0.1", 8000),
+        "client": ("10.0.0.1", 99),
+    }  # fmt: skip
+    request = Request(environ_of(scope, b"body"))
+    assert (request.path, request.args.getlist("q")) == ("/a b/é", ["ü", "2"])
+    assert (request.url, request.remote_addr) == ("https://here:8000/a%20b/é?q=ü&q=2", "10.0.0.1")
+    assert (request.headers["X-Two"], request.mimetype, request.data) == ("1,2", "text/x", b"body")
+
+
+class TestDeployments:
+    def test_a_route_is_an_option_and_run_goes_by_it(self) -> None:
+        @deployment(route_prefix="/there")
+        def handler(request: Any) -> str:
+            return ""
+
+        assert handler.url == "/there" and handler.options(name="other").route_prefix == "/there"
+        assert route_of(handler.bind(), UNSET) == "/there" and route_of(handler.bind(), None) is None
+        plain = deployment(lambda request: "", name="plain")
+        assert plain.url == "/plain" and route_of(plain.bind(), UNSET) == "/" and route_of(plain.bind(), "/x") == "/x"
+
+    def test_no_route_is_still_none_after_a_journey(self) -> None:
+        assert pickle.loads(pickle.dumps(UNSET)) is UNSET and cloudpickle.loads(cloudpickle.dumps(UNSET)) is UNSET
+
+    def test_older_words_mean_what_they_meant(self) -> None:
+        scaling = {"target_num_ongoing_requests_per_replica": 3, "max_replicas": 4, "downscale_smoothing_factor": 0.5}
+        made = deployment(lambda: None, name="d", max_concurrent_queries=7, autoscaling_config=scaling)
+        assert made.max_ongoing_requests == 7 and made.num_replicas is None
+        assert made.settings.autoscaling is not None
+        assert (made.settings.autoscaling.target_ongoing_requests, made.settings.autoscaling.downscaling_factor) == (
+            3,
+            0.5,
+        )
+
+    def test_start_refuses_what_it_does_not_know(self) -> None:
+        with pytest.raises(DeploymentError, match="takes no argument 'dedicated_cpu': see http_options"):
+            start(detached=True, dedicated_cpu=True)
+        with pytest.raises(DeploymentError, match="takes no argument 'tracing_config': see tracing"):
+            start(tracing_config={})
+        with pytest.raises(DeploymentError, match="log_level of logging_config is a level such as"):
+            start(logging_config={"log_level": "LOUD"})
+        with pytest.raises(DeploymentError, match="proxy_location is one of EveryNode, HeadOnly, Disabled, not"):
+            start("Every")  # type: ignore[arg-type]
+
+
+def test_the_port_can_be_set_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNEL_SERVE_HTTP_PORT", "8123")
+    monkeypatch.setenv("KERNEL_SERVE_HTTP_HOST", "0.0.0.0")
+    assert (HTTPOptions().port, HTTPOptions().host, HTTPOptions(port=1).port) == (8123, "0.0.0.0", 1)
+    monkeypatch.setenv("KERNEL_SERVE_HTTP_PORT", "http")
+    with pytest.raises(DeploymentError, match="KERNEL_SERVE_HTTP_PORT is a number from 0"):
+        HTTPOptions()
+
+
+def test_facts_are_dictionaries_with_attributes() -> None:
+    facts = facts_of({"applications": {"a": {"status": "RUNNING"}}, "proxies": [{"port": 1}]})
+    assert facts.applications["a"].status == facts["applications"]["a"]["status"] == "RUNNING"
+    assert facts.proxies[0].port == 1
+    with pytest.raises(AttributeError, match="there is no 'nodes' here; there are applications, proxies"):
+        _ = facts.nodes
+    assert pickle.loads(pickle.dumps(facts)) == facts
+
+
+def test_the_nearest_name_is_told() -> None:
+    assert nearest("modle", ["model", "other"]) == "; did you mean 'model'?"
+    assert nearest("x", ["model", "other"]) == "; there are model, other" and nearest("x", []) == "; there is none"
+
+
+def test_the_state_of_an_application_in_front_travels() -> None:
+    from kernel_serve.api.ingress import ingress
+    from starlette.applications import Starlette
+
+    app = Starlette()
+    app.state.model = "large"
+
+    class Front:
+        pass
+
+    ingress(app)(Front)
+    assert cloudpickle.loads(cloudpickle.dumps(app)).state.model == "large"
+
+
+def test_a_router_waits_for_news_of_what_it_follows() -> None:
+    from kernel_serve.routing.router import Router
+    from kernel_serve.values import ENDPOINTS
+
+    async def follow() -> None:
+        router = Router.__new__(Router)
+        router._known, router._dispatchers, router._waiting, router._listeners = {}, {}, [], []
+        router._random, router.routes = Random(1), Routes((), Random(1))
+        waiting = asyncio.ensure_future(router.await_news({ENDPOINTS: "life:2", "other#one": "life:3"}))
+        await asyncio.sleep(0)
+        router._learn({ENDPOINTS: ("life:1", ())})
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        router._learn({ENDPOINTS: ("life:4", (endpoint("e", "/e"),))})
+        await asyncio.wait_for(waiting, 5)
+        assert router.knows_endpoints and router.routes.named("e") is not None
+
+    asyncio.run(follow())
