@@ -156,8 +156,9 @@ class GRPCServer:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    async def one(self, method: Method, given: Any, context: Any) -> bytes:
-        """Answer a call with one message. `given` is the request's message, or an iterator of messages."""
+    async def one(self, method: Method, context: Any) -> bytes:
+        """Answer a call with one message."""
+        given = None if method.streams_in else await context.read()
         message = b""
         async with Call(self, method, context) as call:
             incoming = await call.open(given)
@@ -167,8 +168,9 @@ class GRPCServer:
             await call.finish(incoming)
         return message
 
-    async def many(self, method: Method, given: Any, context: Any) -> None:
+    async def many(self, method: Method, context: Any) -> None:
         """Answer a call with a stream of messages. The client's pace is that at which they are taken."""
+        given = None if method.streams_in else await context.read()
         async with Call(self, method, context) as call:
             incoming = await call.open(given)
             message = await incoming.next()
@@ -236,18 +238,18 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 def _handler(method: Method, server: GRPCServer) -> Any:
+    """Return gRPC's handler. To gRPC all requests are streams: it ignores a call without the one message it expects."""
     if method.streams_out:
 
-        async def many(given: Any, context: Any) -> None:
-            await server.many(method, given, context)
+        async def many(_: Any, context: Any) -> None:
+            await server.many(method, context)
 
-        make = grpc.stream_stream_rpc_method_handler if method.streams_in else grpc.unary_stream_rpc_method_handler
-        return make(many)
+        return grpc.stream_stream_rpc_method_handler(many)
 
-    async def one(given: Any, context: Any) -> bytes:
-        return await server.one(method, given, context)
+    async def one(_: Any, context: Any) -> bytes:
+        return await server.one(method, context)
 
-    return (grpc.stream_unary_rpc_method_handler if method.streams_in else grpc.unary_unary_rpc_method_handler)(one)
+    return grpc.stream_unary_rpc_method_handler(one)
 
 
 def _ids() -> Callable[[], str]:
