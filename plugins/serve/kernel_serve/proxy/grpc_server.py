@@ -16,6 +16,7 @@ from kernel_serve.proxy.grpc_targets import APPLICATION, Found, Targets
 from kernel_serve.proxy.holding_off import SETTLE_SECONDS, hold_off
 from kernel_serve.proxy.ports import cannot_listen, check_free
 from kernel_serve.proxy.tls import grpc_credentials
+from kernel_serve.routing.dispatcher import Dispatcher
 from kernel_serve.rpc.methods import Method, all_methods
 from kernel_serve.settings import GRPCOptions
 from kernel_serve.values import Endpoint
@@ -34,20 +35,8 @@ class GRPCRouter(Protocol):
 
     endpoints: tuple[Endpoint, ...]
 
-    async def open(
-        self,
-        key: str,
-        meta: Any,
-        body: bytes = b"",
-        end: bool = True,
-        timeout: float | None = None,
-        model: str = "",
-        repeatable: bool = False,
-    ) -> Exchange:
-        """Send a request; return its exchange when it has been admitted or answered."""
-
-    def request_timeout(self, key: str) -> float | None:
-        """Return how many seconds a deployment's own setting gives its requests, None if it sets no limit."""
+    def dispatcher(self, key: str) -> Dispatcher:
+        """Return the dispatcher for a deployment."""
 
 
 Shadow = Callable[[str, dict[str, Any], bytes, "float | None"], None]
@@ -201,7 +190,7 @@ class GRPCServer:
         if model := named.get(MODEL):
             meta["model"] = model
         found = self.find(meta)
-        limit = self._router.request_timeout(found.target)
+        limit = self._router.dispatcher(found.target).request_timeout
         if limit is None:
             limit = self._options.request_timeout_s
         limits = [each for each in (seconds, limit) if each is not None]
@@ -214,10 +203,8 @@ class GRPCServer:
 
     async def open(self, begun: Begun, body: bytes, end: bool, repeatable: bool = False) -> Exchange:
         """Send a call to a replica."""
-        meta = begun.meta
-        return await self._router.open(
-            begun.target, meta, body, end, begun.until_answer, meta.get("model", ""), repeatable
-        )
+        dispatcher = self._router.dispatcher(begun.target)
+        return await dispatcher.open(begun.meta, body, end, begun.until_answer, repeatable)
 
     def copy(self, method: Method, begun: Begun, message: bytes) -> None:
         """Send copies of a call to shadows. Those of streams are not: they may never end."""

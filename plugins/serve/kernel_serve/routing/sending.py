@@ -67,7 +67,6 @@ class Call:
         self._resolving: asyncio.Task[None] | None = None
         self.outcomes: deque[tuple[int, Any]] = deque()
         self.over = False
-        self.cancelled = False
         self.span: Any = None
         """Of all of it, where calls are traced."""
         self._listeners: list[Callable[[], None]] = []
@@ -128,9 +127,7 @@ class Call:
         if parts:
             self.meta["parts"] = parts
         self._encoded, self._kept = None, kept
-        request = self._request = Request(
-            self.meta, body, True, self._answered, self._failed, self.meta.get("model", ""), self._repeatable
-        )
+        request = self._request = Request(self.meta, body, True, self._answered, self._failed, self._repeatable)
         dispatcher = self._dispatcher = process_router().dispatcher(self.key)
         dispatcher.submit(request)
 
@@ -143,7 +140,6 @@ class Call:
         """Give the call up: it fails, and what runs of it in the replica is cancelled."""
         if self.over:
             return
-        self.cancelled = error is None
         if self._resolving is not None:
             self._resolving.cancel()
         request, exchange = self._request, self._exchange
