@@ -69,15 +69,6 @@ def services(serve: Any) -> dict[str, Any]:
     }
 
 
-def run_services(serve: Any) -> Any:
-    """Run them all; return the handle of the first."""
-    handles = {
-        prefix: serve.run(app, name=prefix.strip("/") or "hello", route_prefix=prefix)
-        for prefix, app in services(serve).items()
-    }
-    return handles["/"]
-
-
 def measure_handles(handle: Any, seconds: float = 2.0) -> dict[str, float]:
     """Return calls in a second from this program: one after the other, and many at once in an event loop."""
     for _ in range(50):
@@ -142,14 +133,7 @@ def with_kernel(port: int) -> None:
 
     kernel.init(num_cpus=16, log_to_driver=False)
     serve.start(http_options={"port": port, "access_log": False})
-    serve.run(services(serve)["/"], name="hello", route_prefix="/")
-    first_answer(port)
-    taken = time.perf_counter() - begun
-    handle = run_services(serve)
-    say({"first_answer": taken})
-    listen({"handles": lambda: measure_handles(handle)})
-    serve.shutdown()
-    kernel.shutdown()
+    run_all(kernel, serve, port, begun)
 
 
 def with_ray(port: int) -> None:
@@ -160,14 +144,22 @@ def with_ray(port: int) -> None:
 
     ray.init(num_cpus=16, logging_level="error", log_to_driver=False)
     serve.start(http_options={"port": port})
-    serve.run(services(serve)["/"], name="hello", route_prefix="/")
+    run_all(ray, serve, port, begun)
+
+
+def run_all(system: Any, serve: Any, port: int, begun: float) -> None:
+    """Run the services until the end; say how long after `begun` the first answered."""
+    applications = services(serve)
+    handle = serve.run(applications["/"], name="hello", route_prefix="/")
     first_answer(port)
     taken = time.perf_counter() - begun
-    handle = run_services(serve)
+    for prefix, application in applications.items():
+        if prefix != "/":
+            serve.run(application, name=prefix.strip("/"), route_prefix=prefix)
     say({"first_answer": taken})
     listen({"handles": lambda: measure_handles(handle)})
     serve.shutdown()
-    ray.shutdown()
+    system.shutdown()
 
 
 def first_answer(port: int) -> None:
