@@ -2,7 +2,8 @@
 
 python -m benchmarks.serve_systems kernel|ray|uvicorn PORT
 
-Writes a line of JSON when the services answer, then does what it reads: "handles" measures calls, "end" ends.
+Writes a line of JSON when the services answer, then does what it reads: "handles" measures calls, "elastic" how soon
+there is another replica, "end" ends.
 """
 
 from __future__ import annotations
@@ -92,6 +93,25 @@ def measure_handles(handle: Any, seconds: float = 2.0) -> dict[str, float]:
     return found
 
 
+def measure_elastic(serve: Any, port: int) -> dict[str, float]:
+    """Return the seconds until a second replica is there, and until there is a first one and it has answered."""
+
+    @serve.deployment
+    class Elastic:
+        async def __call__(self, request: Any) -> str:
+            return "hello"
+
+    serve.run(Elastic.bind(), name="more", route_prefix="/more")
+    begun = time.perf_counter()
+    serve.run(Elastic.options(num_replicas=2).bind(), name="more", route_prefix="/more")
+    found = {"new_replica": time.perf_counter() - begun}
+    none = {"min_replicas": 0, "initial_replicas": 0, "max_replicas": 1}
+    serve.run(Elastic.options(autoscaling_config=none).bind(), name="none", route_prefix="/none")
+    begun = time.perf_counter()
+    first_answer(port, "/none")
+    return found | {"from_none": time.perf_counter() - begun}
+
+
 def with_uvicorn(port: int) -> None:
     """Serve without any system."""
     import threading
@@ -157,16 +177,16 @@ def run_all(system: Any, serve: Any, port: int, begun: float) -> None:
         if prefix != "/":
             serve.run(application, name=prefix.strip("/"), route_prefix=prefix)
     say({"first_answer": taken})
-    listen({"handles": lambda: measure_handles(handle)})
+    listen({"handles": lambda: measure_handles(handle), "elastic": lambda: measure_elastic(serve, port)})
     serve.shutdown()
     system.shutdown()
 
 
-def first_answer(port: int) -> None:
+def first_answer(port: int, path: str = "/") -> None:
     """Return when the service answers."""
     while True:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
                 answer.read()
                 return
         except OSError:
