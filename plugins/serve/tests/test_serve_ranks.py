@@ -177,15 +177,17 @@ class TestReplicas:
     def replicas(handle: Any, number: int) -> dict[int, Any]:
         """Return what each of `number` replicas answers, by its process, once all know of each other."""
         found: dict[int, Any] = {}
+        now: dict[int, Any] = {}
 
         def all_seen() -> bool:
             pid, *rest = handle.options(retry=True).remote().result(timeout_s=SECONDS)
             found[pid] = rest
-            now = {pid: each for pid, each in found.items() if each[0][1] == number and pid_exists(pid)}
+            now.clear()  # one that ends may live on for a moment, and know an older number
+            now.update({pid: each for pid, each in found.items() if each[0][1] == number and pid_exists(pid)})
             return sorted(each[0][0] for each in now.values()) == [*range(number)]
 
         wait_until(all_seen, SECONDS, f"{number} replicas with ranks")
-        return {pid: each for pid, each in found.items() if pid_exists(pid)}
+        return now
 
     async def _heard(self, target: type, user_config: Any) -> list[Any]:
         code = UserCode(target, (), {}, 1)
