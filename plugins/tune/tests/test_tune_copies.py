@@ -23,8 +23,8 @@ def run(tmp_path: Path, **arguments: Any) -> tune.ExperimentAnalysis:
 
 
 def test_an_address_that_nobody_knows_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-    for address, reason in [("nope://bucket", "Protocol not known: nope"), ("s3://bucket", "s3fs")]:
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    for address, reason in [("nope://bucket", "Protocol not known: nope"), ("gs://bucket", "gcsfs")]:
         with pytest.raises(tune.TuneError, match=f"nothing can be copied to {address}/mine: .*{reason}"):
             run(tmp_path, upload_dir=address)
     assert not (tmp_path / "ran").exists()
