@@ -203,3 +203,15 @@ def test_older_methods_may_be_called_by_who_overrides_them(tmp_path: Path) -> No
         tune.Trainable({}).train()
     with pytest.raises(NotImplementedError, match=r"Trainable has no save_checkpoint\(\)"):
         tune.Trainable({}).save()
+
+
+def test_who_has_shut_tracking_down_reports_nothing_more() -> None:
+    def train(config: dict[str, Any]) -> None:
+        tune.track.log(place=[tune.track.trial_name(), tune.track.trial_id(), tune.track.trial_dir()])
+        tune.track.shutdown()
+        tune.track.log(place="nowhere")
+        Path("after").write_text(repr([tune.track.trial_name(), tune.track.trial_id(), tune.track.trial_dir()]))
+
+    (trial,) = tune.run(train, verbose=0).trials
+    assert trial.results == 1 and trial.last_result["place"] == [str(trial), trial.trial_id, trial.logdir]
+    assert Path(trial.logdir, "after").read_text() == "[None, None, None]"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_tune.arguments import ArgumentError
 from kernel_tune.callbacks import Callback
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.plan import Outcome, RunPlan
@@ -24,7 +25,9 @@ def listeners(
     syncer: Any,
 ) -> RunPlan:  # fmt: skip
     """Return the plan with its loggers, callbacks, reporter and copies."""
-    given = [each for each in callbacks or () if each is not None]
+    given = _checked(callbacks)
+    if reporter is not None and not isinstance(reporter, ProgressReporter):
+        raise ArgumentError(f"tune: progress_reporter is {reporter!r}, but must be a tune.ProgressReporter")
     plan.callbacks = [*_logging(plan, loggers), *given]
     if verbose > 1:
         plan.callbacks.append(TrialProgressCallback(metric=plan.metric, verbose=verbose))
@@ -36,6 +39,17 @@ def listeners(
         reporting = plan.report = Reporting(reporter or detect_reporter(), plan)
         plan.close = reporting.close
     return plan
+
+
+def _checked(callbacks: Any) -> list[Callback]:
+    if not isinstance(callbacks, (Sequence, type(None))):
+        raise ArgumentError(f"tune: callbacks is {callbacks!r}, but must be a list of tune.Callback objects")
+    found = [each for each in callbacks or () if each is not None]
+    for each in found:
+        if not isinstance(each, Callback):
+            hint = f": give an object, {each.__name__}()" if isinstance(each, type) else ""
+            raise ArgumentError(f"tune: {each!r}, one of callbacks, is no tune.Callback{hint}")
+    return found
 
 
 def _logging(plan: RunPlan, loggers: Sequence[Any] | None) -> list[Callback]:

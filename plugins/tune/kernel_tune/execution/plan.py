@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import kernel
-from kernel_tune.arguments import check_whole
+from kernel_tune.arguments import ArgumentError, check_number, check_whole
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
@@ -252,6 +252,10 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
     space = plan.config if plan.config is not None else {}
     if not isinstance(space, dict):
         raise TypeError(f"the search space is {space!r}: it is a dict of what each trial gets as its config")
+    if plan.upload_dir is not None and not isinstance(plan.upload_dir, (str, os.PathLike)):
+        raise ArgumentError(
+            f"tune: upload_dir is {plan.upload_dir!r}, but must be a path or an address such as s3://..."
+        )
     root = os.path.abspath(os.path.expanduser(plan.local_dir)) if plan.local_dir else results_directory()
     name = plan.name
     if not name and parse_resume(run.resume).source == "LOCAL":
@@ -271,7 +275,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
         fail_fast=plan.fail_fast,
         export_formats=list(plan.export_formats or ()),
         restore_path=written_as(os.path.expanduser(plan.restore)) if plan.restore else "",
-        upload_dir=f"{plan.upload_dir.rstrip('/')}/{name}" if plan.upload_dir else "",
+        upload_dir=f"{os.fspath(plan.upload_dir).rstrip('/')}/{name}" if plan.upload_dir else "",
         metric=run.metric,
         mode=run.mode,
         trial_name_creator=plan.trial_name_creator,
@@ -336,4 +340,6 @@ def _scheduler(plan: RunPlan, seed: int) -> TrialScheduler:
 
 def seconds_of(budget: float | timedelta | None) -> float | None:
     """Return a time budget in seconds."""
+    if not isinstance(budget, timedelta) and budget is not None:
+        check_number("tune", "time_budget_s", budget, least=0)
     return budget.total_seconds() if isinstance(budget, timedelta) else budget
