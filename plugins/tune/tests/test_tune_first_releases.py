@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import queue
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,6 +205,20 @@ def test_older_methods_may_be_called_by_who_overrides_them(tmp_path: Path) -> No
         tune.Trainable({}).train()
     with pytest.raises(NotImplementedError, match=r"Trainable has no save_checkpoint\(\)"):
         tune.Trainable({}).save()
+
+
+def test_a_reporter_with_a_queue_is_for_tests_of_functions(tmp_path: Path) -> None:
+    def train(config: dict[str, Any], reporter: Any) -> None:
+        reporter(score=config["x"], name=reporter.trial_name, at=reporter.logdir)
+        reporter(score=2, done=True)
+
+    reports: queue.Queue[dict[str, Any]] = queue.Queue()
+    reporter = tune.StatusReporter(reports, threading.Semaphore(2), "f_1", "1", str(tmp_path))
+    train({"x": 1}, reporter)
+    assert [reports.get_nowait(), reports.get_nowait()] == [
+        {"score": 1, "name": "f_1", "at": str(tmp_path)}, {"score": 2, "done": True},
+    ]  # fmt: skip
+    assert reporter.trial_id == "1"
 
 
 def test_who_has_shut_tracking_down_reports_nothing_more() -> None:
