@@ -126,10 +126,11 @@ def _compared_by(loop: TrialLoop) -> tuple[str | None, str | None]:
     """Return the metric and the mode that the searcher or the scheduler was given, if one was."""
     for chooser in (loop.algorithm, loop.scheduler):
         inner: Any = chooser
-        while inner is not None and not isinstance(inner.__dict__.get("_metric"), str):
-            inner = next((inner.__dict__[name] for name in _INSIDE if name in inner.__dict__), None)
-        if inner is not None:
-            return inner._metric, inner.__dict__.get("_mode")
+        while inner is not None:
+            own = getattr(inner, "__dict__", {})
+            if isinstance(own.get("_metric"), str):
+                return own["_metric"], own.get("_mode")
+            inner = next((own[name] for name in _INSIDE if name in own), None)
     return None, None
 
 
