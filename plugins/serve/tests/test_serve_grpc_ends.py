@@ -249,10 +249,10 @@ def test_messages_that_are_cut_off_are_never_taken_for_all_of_them(generated: An
             send(kind, flags, number, meta, body)
 
         replica.near.send = noting  # type: ignore[method-assign]
-        for _ in range(10):
+        while len(replica.opened) < 50:  # some are cut off before they come to the replica
             await asyncio.gather(*(cut_off(stub, replica.address) for _ in range(20)))
         await until(lambda: replica.near.exchanges == 0)
-        assert len(replica.opened) > 50 and ends == []
+        assert ends == []
         assert (await stub.Join(iter([word("all")]))).text == "all"
         assert len(ends) == 1
 

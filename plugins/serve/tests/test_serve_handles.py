@@ -407,6 +407,7 @@ def test_serve_can_be_started_again(worker: Any) -> None:
     serve.shutdown()
     with pytest.raises(serve.NotServingError):
         serve.status()
+    serve.start(http_options={"port": 0})  # the usual one may be another program's
     handle = serve.run(Worker.bind(), name="calls", route_prefix=None)
     assert handle.remote(5).result(SECONDS) == 5
     assert worker.remote(6).result(SECONDS) == 6

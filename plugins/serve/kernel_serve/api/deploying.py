@@ -10,7 +10,7 @@ from kernel_serve.api import run as api
 from kernel_serve.api.asking import ask
 from kernel_serve.api.deployment import UNSET, Deployment
 from kernel_serve.errors import NotServingError
-from kernel_serve.names import nearest
+from kernel_serve.names import missing
 from kernel_serve.values import ApplicationSpec, key_of
 
 
@@ -24,7 +24,7 @@ def get_deployment(name: str) -> Deployment:
     """Return a deployment that runs, by its name. Raises NotServingError when there is none."""
     found = list_deployments()
     if name not in found:
-        raise NotServingError(f"there is no deployment {name!r}{nearest(name, found)}")
+        raise NotServingError(missing("deployment", name, found))
     return found[name]
 
 

@@ -25,12 +25,8 @@ class EndpointHandle(DeploymentHandle):
         return f"EndpointHandle({self.endpoint!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        _, (_, _, (method, stream, model, timeout, retry)) = super().__reduce__()
-        return _rebuild, (self.endpoint, (method, stream, model, timeout, retry))
+        return _rebuild, (self.endpoint, self._options())
 
 
-def _rebuild(endpoint: str, options: tuple[Any, ...]) -> EndpointHandle:
-    method, stream, model, timeout, retry = options
-    return EndpointHandle(
-        endpoint, method_name=method, stream=stream, multiplexed_model_id=model, timeout_s=timeout, retry=retry
-    )
+def _rebuild(endpoint: str, options: dict[str, Any]) -> EndpointHandle:
+    return EndpointHandle(endpoint, **options)

@@ -62,13 +62,24 @@ class DeploymentHandle:
 
         `timeout_s` is for a whole call, from now to its result. `retry`: a call may run again when its replica died.
         """
-        return self._like(
-            method_name=self._method if method_name is None else method_name,
-            stream=self._stream if stream is None else stream,
-            multiplexed_model_id=self._model if multiplexed_model_id is None else multiplexed_model_id,
-            timeout_s=self._timeout if timeout_s is None else timeout_s,
-            retry=self._retry if retry is None else retry,
-        )
+        given = {
+            "method_name": method_name,
+            "stream": stream,
+            "multiplexed_model_id": multiplexed_model_id,
+            "timeout_s": timeout_s,
+            "retry": retry,
+        }
+        return self._like(**{**self._options(), **{name: value for name, value in given.items() if value is not None}})
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options with which another handle is like this one."""
+        return {
+            "method_name": self._method,
+            "stream": self._stream,
+            "multiplexed_model_id": self._model,
+            "timeout_s": self._timeout,
+            "retry": self._retry,
+        }
 
     def _like(self, **options: Any) -> DeploymentHandle:
         return DeploymentHandle(self.deployment_name, self.app_name, **options)
@@ -118,21 +129,11 @@ class DeploymentHandle:
         return f"DeploymentHandle({self.deployment_name!r}, app_name={self.app_name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = (self._method, self._stream, self._model, self._timeout, self._retry)
-        return _rebuild, (self.deployment_name, self.app_name, options)
+        return _rebuild, (self.deployment_name, self.app_name, self._options())
 
 
-def _rebuild(deployment: str, application: str, options: tuple[Any, ...]) -> DeploymentHandle:
-    method, stream, model, timeout, retry = options
-    return DeploymentHandle(
-        deployment,
-        application,
-        method_name=method,
-        stream=stream,
-        multiplexed_model_id=model,
-        timeout_s=timeout,
-        retry=retry,
-    )
+def _rebuild(deployment: str, application: str, options: dict[str, Any]) -> DeploymentHandle:
+    return DeploymentHandle(deployment, application, **options)
 
 
 def _new_id() -> str:

@@ -21,6 +21,7 @@ from kernel_serve.api.surroundings import Surroundings, on_the_path
 from kernel_serve.errors import DeployFailedError, DeploymentError, NotServingError
 from kernel_serve.local.running import run_here
 from kernel_serve.logs import logger
+from kernel_serve.names import missing
 from kernel_serve.routing.router import controller_handle, forget_controller
 from kernel_serve.settings import GRPCOptions, HTTPOptions, LoggingConfig, ProxyLocation, checked
 from kernel_serve.tracing import setting as trace_setting
@@ -189,8 +190,7 @@ def get_app_handle(name: str) -> DeploymentHandle:
     """Return a handle to the ingress of an application. Raises NotServingError when there is none."""
     applications = status()["applications"]
     if name not in applications:
-        known = ", ".join(sorted(applications)) or "none"
-        raise NotServingError(f"there is no application {name!r}; there are: {known}")
+        raise NotServingError(missing("application", name, applications))
     return DeploymentHandle(applications[name]["ingress"], name)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from kernel_serve.api.asking import ask
 from kernel_serve.api.run import status
 from kernel_serve.errors import DeploymentError, NotServingError
-from kernel_serve.names import nearest
+from kernel_serve.names import missing, nearest
 from kernel_serve.routing.router import hear_here
 from kernel_serve.values import Endpoint, Target, key_of
 
@@ -93,7 +93,7 @@ def _find(endpoint: str, known: Mapping[str, Any], traffic: Mapping[str, float])
             f"{endpoint!r} has no route of its own: make an endpoint for it, as in "
             f"serve.set_traffic('/{endpoint}', {{{endpoint!r}: 1.0}})"
         )
-    raise NotServingError(f"there is no endpoint {endpoint!r}{nearest(endpoint, names)}")
+    raise NotServingError(missing("endpoint", endpoint, names))
 
 
 def _targets(given: Any, known: Mapping[str, Any], what: str, kind: str) -> tuple[Target, ...]:

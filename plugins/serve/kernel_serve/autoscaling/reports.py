@@ -32,15 +32,6 @@ class RouterReports:
         """Remember what a router says, in the place of what it said before."""
         self._latest[report.router] = (now, report)
 
-    def forget(self, router: str) -> None:
-        """Count a router no longer: it is known to have ended."""
-        self._latest.pop(router, None)
-
-    def forget_node(self, node: str) -> None:
-        """Count no router of a node that was lost."""
-        for router in [name for name, (_, report) in self._latest.items() if report.node == node]:
-            del self._latest[router]
-
     def load(self, now: float, key: str, alive: Collection[str] | None = None) -> Load | None:
         """Return the requests of the deployment `key`, those at replicas that are not in `alive` left out.
 

@@ -13,6 +13,7 @@ from kernel_serve.cli.run import app_dir_option
 from kernel_serve.cli.session import address_option, join
 from kernel_serve.cli.show import show_grpc, show_status
 from kernel_serve.errors import NotServingError
+from kernel_serve.names import missing
 
 
 @click.command("start")
@@ -70,8 +71,7 @@ def status(name: str | None, as_json: bool, address: str | None) -> None:
     found: dict[str, Any] = api.status()
     if name is not None:
         if name not in found["applications"]:
-            known = ", ".join(found["applications"]) or "none"
-            raise NotServingError(f"there is no application {name!r}; there are: {known}")
+            raise NotServingError(missing("application", name, found["applications"]))
         found = {**found, "applications": {name: found["applications"][name]}}
     if as_json:
         click.echo(json.dumps(found, indent=2, default=str))

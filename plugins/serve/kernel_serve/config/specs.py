@@ -16,6 +16,7 @@ from kernel_serve.config.importing import import_application
 from kernel_serve.config.users_errors import told
 from kernel_serve.config.values import ApplicationConfig, EndpointConfig, TargetConfig
 from kernel_serve.errors import DeployFailedError, DeploymentError, ServeError
+from kernel_serve.names import missing
 from kernel_serve.settings import DeploymentSettings
 from kernel_serve.values import ApplicationSpec, Endpoint, Target, key_of
 
@@ -101,8 +102,7 @@ def _targets(configs: Iterable[TargetConfig], ingresses: Mapping[str, str]) -> t
     targets = []
     for config in configs:
         if config.application not in ingresses:
-            known = ", ".join(sorted(ingresses)) or "none"
-            raise DeploymentError(f"{config.where}: there is no application {config.application!r}; there are: {known}")
+            raise DeploymentError(f"{config.where}: {missing('application', config.application, ingresses)}")
         deployment = config.deployment or ingresses[config.application]
         targets.append(Target(key_of(config.application, deployment), config.weight))
     return tuple(targets)

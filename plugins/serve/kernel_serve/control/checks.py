@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from kernel_serve.errors import DeploymentError, NotServingError
-from kernel_serve.names import nearest
+from kernel_serve.errors import DeploymentError
 from kernel_serve.values import ApplicationSpec
 
 
@@ -36,18 +33,6 @@ def check_same_generation(spec: ApplicationSpec, before: ApplicationSpec) -> Non
             f"{wanted} can't be named {spec.name!r}: there is {there} of that name; give it another, or delete "
             f"{there.split()[1]} {spec.name!r} first"
         )
-
-
-def missing(name: str, known: Iterable[str], what: str) -> str:
-    """Return that there is no `what` of that name, and which may be meant."""
-    return f"there is no {what} {name!r}{nearest(name, list(known))}"
-
-
-def check_known(name: str, known: Iterable[str], what: str) -> None:
-    """Raise NotServingError unless there is a `what` of that name."""
-    names = list(known)
-    if name not in names:
-        raise NotServingError(missing(name, names, what))
 
 
 def _check_name(name: str, what: str) -> None:

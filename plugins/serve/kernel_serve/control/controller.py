@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import kernel
 from kernel_serve.autoscaling import Autoscaler, RouterReports
 from kernel_serve.control import views
-from kernel_serve.control.checks import check_known
 from kernel_serve.control.instructions import (
     CheckProxy,
     DrainProxy,
@@ -38,12 +37,13 @@ from kernel_serve.control.routes import missing_routes, routes_of
 from kernel_serve.control.scaling import Scaling
 from kernel_serve.control.state import ServeState
 from kernel_serve.control.topics import Topics
-from kernel_serve.errors import ServeError
+from kernel_serve.errors import NotServingError, ServeError
 from kernel_serve.logs import logger
 from kernel_serve.metrics.of_callers import CallerPictures
 from kernel_serve.metrics.of_controller import ControllerMetrics
 from kernel_serve.metrics.of_process import watch_process
 from kernel_serve.metrics.registry import REGISTRY, Picture
+from kernel_serve.names import missing
 from kernel_serve.settings import GRPCOptions, HTTPOptions, ProxyLocation
 from kernel_serve.values import ENDPOINTS, ApplicationSpec, Endpoint, RouterReport
 
@@ -58,7 +58,7 @@ PROXY_SECONDS = 60.0
 """How long `configure_proxies` waits until proxies listen."""
 
 
-_FAILURES = ("failed", "died", "ended")
+_FAILURES = ("failed", "ended")
 """What hands tell of a replica that could not start, or is dead."""
 
 
@@ -125,8 +125,10 @@ class Controller:
     async def specification(self, name: str) -> ApplicationSpec:
         """Return what was deployed last as the application `name`. Raises NotServingError if there is none."""
         await self._ready.wait()
-        check_known(name, [name for name, each in self._state.applications.items() if not each.deleting], "application")
-        return self._state.applications[name].goal
+        goals = {name: each.goal for name, each in self._state.applications.items() if not each.deleting}
+        if name not in goals:
+            raise NotServingError(missing("application", name, goals))
+        return goals[name]
 
     async def history(self, key: str = "") -> list[str]:
         """Return what happened to the deployment `key`, or (without it) to all, oldest first."""
@@ -172,10 +174,9 @@ class Controller:
     async def configure_proxies(
         self, location: ProxyLocation | None, http: HTTPOptions | None, grpc: GRPCOptions | None
     ) -> None:
-        """Have proxies there, and like this; return when they listen. What is None stays as it was.
+        """Have proxies there, and like this; return when they listen. What is None stays as it is, or is the default.
 
-        What is None stays as it is, or is as in `otherwise` if nothing was said before. Raises ServeError when one of
-        them can't listen; then all is as before.
+        Raises ServeError when one of them can't listen; then all is as before.
         """
         await self._ready.wait()
         proxies = self._state.proxies

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kernel_serve.control.application_state import ApplicationState, normal_prefix
 from kernel_serve.errors import DeploymentError, NotServingError
-from kernel_serve.names import nearest
+from kernel_serve.names import missing, nearest
 from kernel_serve.values import ApplicationSpec, Endpoint, Target, key_of
 
 _STICKY = ("header:", "cookie:", "query:")
@@ -45,7 +45,7 @@ class Endpoints:
                 raise NotServingError(
                     f"endpoint {name!r} is that of an application, and goes with it: serve.delete({name!r})"
                 )
-            raise NotServingError(f"there is no endpoint {name!r}{nearest(name, self.by_hand)}")
+            raise NotServingError(missing("endpoint", name, self.by_hand))
 
     def all(self, applications: Mapping[str, ApplicationState]) -> dict[str, Endpoint]:
         """Return every endpoint by name."""

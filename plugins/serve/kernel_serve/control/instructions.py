@@ -9,7 +9,7 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StartReplica:
-    """Make the replica and wait until it takes requests: `ready`, `failed` or, if its process ends, `died`.
+    """Make the replica and wait until it takes requests: `ready`, or `failed`.
 
     While it has no place yet: `waits`. With `resume` it is there already, unless it never came to be.
     """
@@ -32,7 +32,7 @@ class Reconfigure:
 
 @dataclass(frozen=True, slots=True)
 class CheckReplica:
-    """Ask a replica how it is, for `timeout` seconds: `healthy`, `unhealthy` or `died`."""
+    """Ask a replica how it is, for `timeout` seconds: `healthy` or `unhealthy`."""
 
     id: str
     timeout: float
@@ -66,7 +66,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class StartProxy:
-    """Make a proxy and have it listen: `proxy_ready` or `proxy_failed`. With `resume` it is there already.
+    """Make a proxy and have it listen: `ready` or `failed`. With `resume` it is there already.
 
     `shares_grpc`: another one of the node has the port for gRPC, or may be just taking it. `beside`: where others of
     the node listen, which may be hidden by where this one is to.
@@ -84,7 +84,7 @@ class StartProxy:
 
 @dataclass(frozen=True, slots=True)
 class CheckProxy:
-    """Ask a proxy how it is, for `timeout` seconds: `proxy_healthy` or `proxy_failed`."""
+    """Ask a proxy how it is, for `timeout` seconds: `healthy` or `failed`."""
 
     id: str
     timeout: float
@@ -92,7 +92,7 @@ class CheckProxy:
 
 @dataclass(frozen=True, slots=True)
 class DrainProxy:
-    """Have a proxy finish its requests (`timeout` seconds at most), end it, and say `proxy_gone`.
+    """Have a proxy finish its requests (`timeout` seconds at most), end it, and say `gone`.
 
     Clients that keep idle connections have `patience` seconds to be told, with an answer, to leave. `moved`: others
     listen at the same port, but at another address.
@@ -106,7 +106,7 @@ class DrainProxy:
 
 @dataclass(frozen=True, slots=True)
 class KillProxy:
-    """End a proxy at once, and say `proxy_gone`."""
+    """End a proxy at once, and say `gone`."""
 
     id: str
 

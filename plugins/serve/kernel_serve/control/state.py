@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from kernel_serve.control.application_state import ApplicationState
-from kernel_serve.control.checks import check_application, check_same_generation, missing
+from kernel_serve.control.checks import check_application, check_same_generation
 from kernel_serve.control.deployment_state import DeploymentState
 from kernel_serve.control.deployment_step import Step
 from kernel_serve.control.endpoints import Endpoints
@@ -29,6 +29,7 @@ from kernel_serve.control.proxy_states import NodeFacts, ProxyStates
 from kernel_serve.control.replica_state import STOPPING
 from kernel_serve.control.scaling import Scaling
 from kernel_serve.errors import DeploymentError
+from kernel_serve.names import missing
 from kernel_serve.values import ENDPOINTS, ApplicationSpec, Endpoint, RouterReport, key_of
 
 
@@ -86,7 +87,7 @@ class ServeState:
             if name in self.applications:
                 known.append(name)
             else:
-                unknown.append(missing(name, self.applications, "application"))
+                unknown.append(missing("application", name, self.applications))
         for name in known:
             if self.applications[name].goal.first_generation:
                 self.endpoints.check_unused(name)

@@ -25,7 +25,7 @@ from kernel_serve.first_generation.config import (
 )
 from kernel_serve.first_generation.replica import Backend
 from kernel_serve.first_generation.requests import check_werkzeug
-from kernel_serve.names import nearest
+from kernel_serve.names import missing
 from kernel_serve.values import ApplicationSpec
 
 
@@ -133,7 +133,7 @@ def _specification(backend_tag: str) -> ApplicationSpec:
 def _check_known(backend_tag: str) -> None:
     known = known_backends(api.status())
     if backend_tag not in known:
-        raise NotServingError(f"there is no backend {backend_tag!r}{nearest(backend_tag, known)}")
+        raise NotServingError(missing("backend", backend_tag, known))
 
 
 def _check(backend_tag: str, func_or_class: Any, args: tuple[Any, ...]) -> None:

@@ -13,7 +13,7 @@ from kernel_serve.api.staying import stay
 from kernel_serve.api.traffic import set_traffic
 from kernel_serve.errors import DeploymentError, NotServingError
 from kernel_serve.first_generation.backends import known_backends
-from kernel_serve.names import nearest
+from kernel_serve.names import missing
 from kernel_serve.routing.router import hear_here
 from kernel_serve.values import Endpoint
 
@@ -70,7 +70,7 @@ def create_endpoint(
     if route is not None and (not isinstance(route, str) or not route.startswith("/")):
         raise DeploymentError(f"the route of endpoint {endpoint_name!r} is a path that begins with '/', not {route!r}")
     if backend is not None and backend not in known_backends(known):
-        raise NotServingError(f"there is no backend {backend!r}{nearest(backend, known_backends(known))}")
+        raise NotServingError(missing("backend", backend, known_backends(known)))
     made = Endpoint(endpoint_name, route or "", (), _methods(methods), first_generation=True)
     hear_here(ask("set_endpoint", made))
     if backend is not None:
@@ -99,7 +99,7 @@ def get_handle(endpoint_name: str, missing_ok: bool = False) -> EndpointHandle:
     if not missing_ok:
         known = [each["name"] for each in api.status()["endpoints"]]
         if endpoint_name not in known:
-            raise NotServingError(f"there is no endpoint {endpoint_name!r}{nearest(endpoint_name, known)}")
+            raise NotServingError(missing("endpoint", endpoint_name, known))
     return EndpointHandle(endpoint_name)
 
 

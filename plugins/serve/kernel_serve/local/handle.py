@@ -42,23 +42,16 @@ class LocalHandle(DeploymentHandle):
         return LocalCall(self._replicas[self.deployment_name], self._key, meta, args, kwargs, self._timeout)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        _, (_, _, (method, stream, model, timeout, retry)) = super().__reduce__()
         _applications[id(self._replicas)] = self._replicas
-        return _rebuild, (
-            self.deployment_name, self.app_name, id(self._replicas), (method, stream, model, timeout, retry),
-        )  # fmt: skip
+        return _rebuild, (self.deployment_name, self.app_name, id(self._replicas), self._options())
 
 
 _applications: dict[int, Mapping[str, Replica]] = {}
 """Those whose handles were arguments of calls, and so pickled. They are few, and live as long as the tests do."""
 
 
-def _rebuild(deployment: str, application: str, id: int, options: tuple[Any, ...]) -> LocalHandle:
-    method, stream, model, timeout, retry = options
-    return LocalHandle(
-        deployment, application, _applications[id], method_name=method, stream=stream, multiplexed_model_id=model,
-        timeout_s=timeout, retry=retry,
-    )  # fmt: skip
+def _rebuild(deployment: str, application: str, id: int, options: dict[str, Any]) -> LocalHandle:
+    return LocalHandle(deployment, application, _applications[id], **options)
 
 
 class LocalCall(Call):

@@ -185,7 +185,10 @@ class ReplicaActor:
         return {"ongoing": self._gate.ongoing, "served": self._gate.served}
 
     async def collect(self, number: int) -> Any:
-        """Return a large result to whoever called for it. Raises ServeError when it is not there any more."""
+        """Return a large result to whoever called for it, or raise what that call raised.
+
+        Raises ServeError when it is not there any more.
+        """
         return self._lendings.collect(number)
 
     async def tunnel(self, id: str) -> AsyncIterator[bytes | None]:

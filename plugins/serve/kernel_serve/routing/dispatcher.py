@@ -1,7 +1,7 @@
 """Getting requests to the replicas of one deployment: choosing, waiting, trying again.
 
-Everything here runs in the thread of one event loop. `Links` is asked for the link to a replica and tells, through
-`on_link`, when there is one and when it is lost.
+Everything here runs in the thread of one event loop. The router makes the links to the replicas that `update` returns,
+and tells by `linked` and `unlinked` when there is one and when it is lost.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from kernel_serve.errors import NotServingError, ServeError
 from kernel_serve.routing.router import process_router
@@ -14,19 +13,10 @@ _NO_KEYS = {"headers": (), "client": None, "query_string": b""}
 
 
 class EndpointCall(Call):
-    """A call of one of the deployments among which an endpoint's requests are split."""
+    """A call of one of the deployments among which an endpoint's requests are split.
 
-    def __init__(
-        self,
-        endpoint: str,
-        meta: dict[str, Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        timeout: float | None,
-        repeatable: bool,
-    ) -> None:
-        super().__init__("", meta, args, kwargs, timeout, repeatable)
-        self._endpoint = endpoint
+    Its `key` is the endpoint's name, until it is known which of them that is.
+    """
 
     def begin(self) -> None:
         """Choose, and send the call. If the controller has not told the endpoints yet, wait until it has."""
@@ -35,9 +25,9 @@ class EndpointCall(Call):
             self._resolving = asyncio.get_running_loop().create_task(self._begin_later())
             return
         try:
-            way = router.routes.named(self._endpoint)
+            way = router.routes.named(self.key)
             if way is None:
-                raise NotServingError(f"there is no endpoint {self._endpoint!r}")
+                raise NotServingError(f"there is no endpoint {self.key!r}")
             self.key = way.target(_NO_KEYS)
         except ServeError as error:
             self._end(FAILED, error)

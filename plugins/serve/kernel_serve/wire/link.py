@@ -174,10 +174,6 @@ class Exchange:
                 self._taken = 0
         return event
 
-    def put_back(self, event: Event) -> None:
-        """Let `event` be the next one again."""
-        self._events.appendleft(event)
-
     @property
     def has_event(self) -> bool:
         """Whether `take` has something."""

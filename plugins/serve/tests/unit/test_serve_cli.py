@@ -170,7 +170,7 @@ def test_run_takes_a_file(stand_in: Serve, tmp_path: Path) -> None:
         (["run", "serve.yaml", "a=1"], 2, "NAME=VALUE is for an IMPORT_PATH; a file has `args`"),
         (["run", "tiny_shop:app", "--reload", "--non-blocking"], 2, "--reload stays"),
         (["rum", "tiny_shop:app"], 2, "there is no command 'serve rum', did you mean 'run'?"),
-        (["status", "--name", "shap"], 2, "there is no application 'shap'; there are: shop, bad"),
+        (["status", "--name", "shap"], 2, "there is no application 'shap'; did you mean 'shop'?"),
         (["config"], 2, "nothing was deployed from a file in this session"),
         (["build", "tiny_shop:Model"], 2, "is a deployment that is not bound"),
         (["build", "tiny_shop:app", "-o", "no/where.yaml"], 2, "no/where.yaml can't be written: No such file"),
