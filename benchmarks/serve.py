@@ -90,8 +90,9 @@ def measure(name: str, python: str, port: int, seconds: float, only: str) -> Fig
     if "per_second" in found.get("8 connections", {}):
         rate = str(found["8 connections"]["per_second"] / 2)
         found[HALF] = system.client("/", ["--connections", "8", "--rate", rate], seconds)
-    if name != "uvicorn" and only in "handles":
-        found["handles"] = system.ask("handles")
+    for word in ("handles", "elastic"):
+        if name != "uvicorn" and only in word:
+            found[word] = system.ask(word)
     system.end()
     return found
 

@@ -2,7 +2,8 @@
 
 python -m benchmarks.serve_systems kernel|ray|uvicorn PORT
 
-Writes a line of JSON when the services answer, then does what it reads: "handles" measures calls, "end" ends.
+Writes a line of JSON when the services answer, then does what it reads: "handles" measures calls, "elastic" how soon
+there is another replica, "end" ends.
 """
 
 from __future__ import annotations
@@ -69,15 +70,6 @@ def services(serve: Any) -> dict[str, Any]:
     }
 
 
-def run_services(serve: Any) -> Any:
-    """Run them all; return the handle of the first."""
-    handles = {
-        prefix: serve.run(app, name=prefix.strip("/") or "hello", route_prefix=prefix)
-        for prefix, app in services(serve).items()
-    }
-    return handles["/"]
-
-
 def measure_handles(handle: Any, seconds: float = 2.0) -> dict[str, float]:
     """Return calls in a second from this program: one after the other, and many at once in an event loop."""
     for _ in range(50):
@@ -99,6 +91,25 @@ def measure_handles(handle: Any, seconds: float = 2.0) -> dict[str, float]:
 
     found["async"] = asyncio.run(many())
     return found
+
+
+def measure_elastic(serve: Any, port: int) -> dict[str, float]:
+    """Return the seconds until a second replica is there, and until there is a first one and it has answered."""
+
+    @serve.deployment
+    class Elastic:
+        async def __call__(self, request: Any) -> str:
+            return "hello"
+
+    serve.run(Elastic.bind(), name="more", route_prefix="/more")
+    begun = time.perf_counter()
+    serve.run(Elastic.options(num_replicas=2).bind(), name="more", route_prefix="/more")
+    found = {"new_replica": time.perf_counter() - begun}
+    none = {"min_replicas": 0, "initial_replicas": 0, "max_replicas": 1}
+    serve.run(Elastic.options(autoscaling_config=none).bind(), name="none", route_prefix="/none")
+    begun = time.perf_counter()
+    first_answer(port, "/none")
+    return found | {"from_none": time.perf_counter() - begun}
 
 
 def with_uvicorn(port: int) -> None:
@@ -142,14 +153,7 @@ def with_kernel(port: int) -> None:
 
     kernel.init(num_cpus=16, log_to_driver=False)
     serve.start(http_options={"port": port, "access_log": False})
-    serve.run(services(serve)["/"], name="hello", route_prefix="/")
-    first_answer(port)
-    taken = time.perf_counter() - begun
-    handle = run_services(serve)
-    say({"first_answer": taken})
-    listen({"handles": lambda: measure_handles(handle)})
-    serve.shutdown()
-    kernel.shutdown()
+    run_all(kernel, serve, port, begun)
 
 
 def with_ray(port: int) -> None:
@@ -160,21 +164,29 @@ def with_ray(port: int) -> None:
 
     ray.init(num_cpus=16, logging_level="error", log_to_driver=False)
     serve.start(http_options={"port": port})
-    serve.run(services(serve)["/"], name="hello", route_prefix="/")
+    run_all(ray, serve, port, begun)
+
+
+def run_all(system: Any, serve: Any, port: int, begun: float) -> None:
+    """Run the services until the end; say how long after `begun` the first answered."""
+    applications = services(serve)
+    handle = serve.run(applications["/"], name="hello", route_prefix="/")
     first_answer(port)
     taken = time.perf_counter() - begun
-    handle = run_services(serve)
+    for prefix, application in applications.items():
+        if prefix != "/":
+            serve.run(application, name=prefix.strip("/"), route_prefix=prefix)
     say({"first_answer": taken})
-    listen({"handles": lambda: measure_handles(handle)})
+    listen({"handles": lambda: measure_handles(handle), "elastic": lambda: measure_elastic(serve, port)})
     serve.shutdown()
-    ray.shutdown()
+    system.shutdown()
 
 
-def first_answer(port: int) -> None:
+def first_answer(port: int, path: str = "/") -> None:
     """Return when the service answers."""
     while True:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
                 answer.read()
                 return
         except OSError:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.packaging, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tutorial-scheduler.md"
@@ -47,7 +47,7 @@ class Reader:
         environment = dict(self.environment)
         if module == "pytest":
             environment["PYTHONPATH"] = f"{self.place}{os.pathsep}{environment['PYTHONPATH']}"
-        result = subprocess.run(command, cwd=self.place, env=environment, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(command, cwd=self.place, env=environment, capture_output=True, text=True, timeout=900)
         assert result.returncode == 0, f"{line}\n{result.stdout}\n{result.stderr}"
         return result.stdout
 

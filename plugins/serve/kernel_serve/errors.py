@@ -10,7 +10,7 @@ ServeError                      (KernelError)
     ├── DeploymentUnavailableError  nothing can serve it now, or what served it died: 503
     ├── RequestTimeoutError     it took longer than it may (also TimeoutError): 408 or 504
     ├── RequestCancelledError   whoever asked is gone, or cancelled it
-    └── UserCodeError           the deployment raised: 500; the cause is the user's exception, where it can travel
+    └── UserCodeError           the deployment raised what can't travel; the message has its traceback
 """
 
 from __future__ import annotations

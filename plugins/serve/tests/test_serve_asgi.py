@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -284,6 +285,45 @@ def test_many_messages_both_ways_and_a_slow_reader(client: httpx.Client, address
         assert sent.startswith("flooded ") and int(sent.split()[1]) < 1500  # 100 MB are not on their way all at once
         for n in range(2000):
             assert socket.recv(SECONDS).startswith(f"{n}:")  # type: ignore[union-attr]
+
+
+def test_a_route_passes_on_why_its_call_of_a_handle_failed(address: tuple[str, int]) -> None:
+    api = FastAPI()
+
+    @serve.deployment(max_ongoing_requests=1, max_queued_requests=0)
+    class Busy:
+        async def __call__(self) -> None:
+            await asyncio.sleep(SECONDS * 2)
+
+    @serve.deployment
+    @serve.ingress(api)
+    class Ingress:
+        def __init__(self, busy: Any) -> None:
+            self.busy = busy
+            self.asked: list[Any] = []
+
+        @api.get("/ask")
+        async def ask(self, timeout: float) -> None:
+            self.asked.append(self.busy.options(timeout_s=timeout).remote())
+            await self.asked[-1]
+
+        @api.get("/asked")
+        async def count(self) -> int:
+            return len(self.asked)
+
+    serve.run(Ingress.bind(Busy.bind()), name="passing", route_prefix="/passing")
+    with httpx.Client(base_url=f"http://{address[0]}:{address[1]}/passing", timeout=SECONDS) as client:
+        late = client.get("/ask?timeout=0.5", headers={"x-request-id": "id-7"})
+        assert late.status_code == 408
+        assert late.text == "passing#Busy.__call__() did not return within 0.5 s (request id-7)"
+        with ThreadPoolExecutor() as pool:
+            first = pool.submit(client.get, "/ask?timeout=5")
+            wait_until(lambda: client.get("/asked").json() == 2, SECONDS, "the first is asked")
+            refused = client.get("/ask?timeout=5")
+            assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
+            assert "max_queued_requests=0" in refused.text
+            assert first.result().status_code == 408
+    serve.delete("passing")
 
 
 def test_the_lifespan_ends_with_the_replica(client: httpx.Client) -> None:

@@ -117,11 +117,11 @@ class TestApplications:
             world.deploy(application("fine", "/fine"), spec)
         assert world.state.applications == {}
 
-    def test_unknown_names_are_refused(self) -> None:
+    def test_unknown_names_are_told_and_the_others_deleted(self) -> None:
         world = World({"a": 100})
-        world.deploy(application("shop"))
-        with pytest.raises(NotServingError, match="there is no application 'ship'; did you mean 'shop'?"):
-            world.delete("ship")
+        world.deploy(application("shop"), application("bar", "/bar"))
+        assert world.delete("ship", "bar") == ["there is no application 'ship'; did you mean 'shop'?"]
+        assert [name for name, each in world.state.applications.items() if not each.deleting] == ["shop"]
 
 
 class TestEndpoints:

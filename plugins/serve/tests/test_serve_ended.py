@@ -58,3 +58,20 @@ def test_calls_say_that_serve_has_ended_and_go_on_when_it_begins_again() -> None
     wait_until(lambda: kernel.get(other.ask.remote(3)) == 6, SECONDS, "the other process calls the new one")
     assert handle.remote(4).result() == 8
     assert kernel.get(other.applications.remote()) == ["twice"]
+
+
+@pytest.mark.usefixtures("address")
+def test_an_application_may_be_deleted_twice_and_a_warning_says_what_was_meant(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    serve.run(twice.bind(), name="twice", route_prefix=None)
+    serve.delete("twise")
+    assert caplog.messages == ["nothing to delete: there is no application 'twise'; did you mean 'twice'?"]
+    assert list(serve.status()["applications"]) == ["twice"]
+    for _ in range(2):
+        serve.delete("twice")
+    assert caplog.messages[1:] == ["nothing to delete: there is no application 'twice'; there is none"]
+    serve.shutdown()
+    with pytest.raises(serve.NotServingError, match="Serve does not run in this session"):
+        serve.delete("twice")
+    serve.start(proxy_location="Disabled")

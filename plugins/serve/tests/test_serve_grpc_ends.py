@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from random import Random
 from typing import Any
 
 import grpc
@@ -14,9 +16,11 @@ import h2.connection
 import h2.events
 import pytest
 from kernel_serve.errors import BackPressureError, DeploymentUnavailableError, NotServingError
+from kernel_serve.proxy import grpc_server
 from kernel_serve.settings import GRPCOptions
 from kernel_serve.testing.grpc_world import NeverEnding, OneReplica, serve_grpc
 from kernel_serve.values import Endpoint, Target
+from kernel_serve.wire import frames
 
 ADDER = "greeter_pb2_grpc:add_GreeterServicer_to_server"
 LATE = grpc.StatusCode.DEADLINE_EXCEEDED
@@ -51,6 +55,21 @@ async def end_of(call: Any) -> tuple[grpc.StatusCode, str]:
         else:
             await call
     return caught.value.code(), caught.value.details()
+
+
+async def opened(address: str, method: str, end: bool, timeout: str) -> Any:
+    """Begin a call by hand, with one message; return a reader, a writer, and the state of HTTP/2."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    connection = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
+    connection.initiate_connection()
+    headers = {":method": "POST", ":scheme": "http", ":authority": "x", ":path": f"/serve.tests.Greeter/{method}"}
+    headers |= {"content-type": "application/grpc", "te": "trailers", "grpc-timeout": timeout}
+    connection.send_headers(1, list(headers.items()))
+    message = word("x").SerializeToString()
+    connection.send_data(1, b"\0" + len(message).to_bytes(4, "big") + message, end_stream=end)
+    writer.write(connection.data_to_send())
+    return reader, writer, connection
 
 
 class Slow(NeverEnding):
@@ -92,15 +111,7 @@ def test_a_clients_deadline_is_kept_after_the_first_answer_of_a_stream(generated
 
 def test_the_server_ends_a_stream_whose_client_does_not_look_at_the_clock(generated: Any) -> None:
     async def program(stub: Any, replica: OneReplica, channel: Any) -> None:
-        host, _, port = replica.address.rpartition(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        connection = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
-        connection.initiate_connection()
-        headers = {":method": "POST", ":scheme": "http", ":authority": "x", ":path": "/serve.tests.Greeter/Spell"}
-        headers |= {"content-type": "application/grpc", "te": "trailers", "grpc-timeout": "200m"}
-        connection.send_headers(1, list(headers.items()))
-        message = word("x").SerializeToString()
-        connection.send_data(1, b"\0" + len(message).to_bytes(4, "big") + message, end_stream=True)
+        reader, writer, connection = await opened(replica.address, "Spell", end=True, timeout="200m")
         ends: list[Any] = []
         answered = 0
         while not ends:
@@ -183,6 +194,69 @@ def test_a_method_that_is_cancelled_by_itself_is_an_internal_error(generated: An
         assert await end_of(stub.Spell(word("x"), metadata=METADATA)) == expected
 
     serve(Greeter, program, generated)
+
+
+def test_a_call_without_the_one_message_of_its_method_is_told_so_at_once(generated: Any) -> None:
+    async def program(stub: Any, replica: OneReplica, channel: Any) -> None:
+        for name, make in (("Greet", channel.stream_unary), ("Spell", channel.stream_stream)):
+            path = f"/serve.tests.Greeter/{name}"
+            said = f"{path} takes one message, and the client has sent none (request id-7)"
+            expected = (grpc.StatusCode.UNIMPLEMENTED, said)
+            assert await end_of(make(path)(iter([]), metadata=METADATA)) == expected
+        await until(lambda: [each.code.name for each in replica.ended] == ["UNIMPLEMENTED", "UNIMPLEMENTED"])
+        assert replica.opened == []
+
+    serve(Slow, program, generated)
+
+
+def test_a_message_that_is_too_large_is_no_missing_one(generated: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_server, "LARGEST_MESSAGE", 1000)
+
+    async def program(stub: Any, replica: OneReplica, channel: Any) -> None:
+        code, text = await end_of(stub.Greet(word("x" * 2000)))
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text
+        await until(lambda: [each.code.name for each in replica.ended] == ["CANCELLED"])
+
+    serve(Slow, program, generated)
+
+
+@pytest.mark.parametrize("end", ["cancelled", "late", "disconnected"])
+def test_messages_that_are_cut_off_are_never_taken_for_all_of_them(generated: Any, end: str) -> None:
+    random = Random(1)
+    ends: list[int] = []
+
+    async def cut_off(stub: Any, address: str) -> None:
+        if end == "disconnected":
+            _, writer, _ = await opened(address, "Join", end=False, timeout="10S")
+            await asyncio.sleep(random.uniform(0, 0.03))
+            writer.transport.abort()
+            return
+        join = stub.Join(timeout=random.uniform(0.01, 0.1) if end == "late" else None)
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.CancelledError, asyncio.InvalidStateError):
+            for _ in range(random.randrange(4)):
+                await join.write(word("x" * random.choice((1, 1000, 100_000))))
+            if end == "cancelled":
+                await asyncio.sleep(random.uniform(0, 0.01))
+                join.cancel()
+            await join
+
+    async def program(stub: Any, replica: OneReplica, channel: Any) -> None:
+        send = replica.near.send
+
+        def noting(kind: int, flags: int, number: int, meta: Any, body: bytes) -> None:
+            if kind == frames.DATA and flags & frames.END:
+                ends.append(number)
+            send(kind, flags, number, meta, body)
+
+        replica.near.send = noting  # type: ignore[method-assign]
+        for _ in range(10):
+            await asyncio.gather(*(cut_off(stub, replica.address) for _ in range(20)))
+        await until(lambda: replica.near.exchanges == 0)
+        assert len(replica.opened) > 50 and ends == []
+        assert (await stub.Join(iter([word("all")]))).text == "all"
+        assert len(ends) == 1
+
+    serve(Slow, program, generated)
 
 
 def test_the_text_of_a_status_is_cut_where_clients_would_refuse_it(generated: Any) -> None:

@@ -28,10 +28,11 @@ class Base(BaseException):
 
 
 class Odd(Exception):
-    """Can be pickled, and not be read."""
+    """Can be pickled, and not be read by pickle."""
 
     def __init__(self, one: int, other: int) -> None:
         super().__init__(f"{one} and {other}")
+        self.one = one
 
 
 @serve.deployment(max_ongoing_requests=1000)
@@ -70,6 +71,16 @@ class Worker:
             raise Odd(1, 2)
         if how == "lock":
             raise ValueError(threading.Lock())
+        if how == "large":
+            raise ValueError("x" * 1_000_000)
+        if how == "nothing":
+
+            class Stays(Exception):
+                """Can't be sent, not even its class."""
+
+                lock = threading.Lock()
+
+            raise Stays("it says why")
         if how == "result":
             return threading.Lock()
         if how == "exit":
@@ -109,6 +120,10 @@ class Worker:
             yield n
         raise KeyError("at the end")
 
+    def count_oddly(self) -> Iterator[int]:
+        yield 0
+        raise Odd(3, 4)
+
 
 @serve.deployment(max_ongoing_requests=1000)
 class Caller:
@@ -131,8 +146,8 @@ class Caller:
         async for item in self.worker.options(stream=True).count.remote(number):
             yield item
 
-    async def fails(self) -> Any:
-        return await self.worker.fail.remote("deep")
+    async def fails(self, how: str = "deep") -> Any:
+        return await self.worker.fail.remote(how)
 
     async def asks(self) -> Any:
         with warnings.catch_warnings():
@@ -220,8 +235,10 @@ def test_large_arguments_and_results(worker: Any) -> None:
     ("how", "kind", "text"),
     [
         ("why", KeyError, "why"),
-        ("odd", serve.UserCodeError, "1 and 2"),
-        ("lock", serve.UserCodeError, "ValueError"),
+        ("odd", Odd, "^1 and 2"),
+        ("lock", ValueError, "lock object"),
+        ("large", ValueError, "xxx"),
+        ("nothing", serve.UserCodeError, "Stays: it says why"),
         ("result", kernel.exceptions.SerializationError, "a lock can't be sent to another process"),
         ("exit", serve.DeploymentError, "a request can't end its replica"),
         ("base", serve.DeploymentError, "raised Base.'base'.: a request can't end its replica"),
@@ -236,6 +253,18 @@ def test_failures_come_back(worker: Any, how: str, kind: type[Exception], text: 
         worker.fail.remote(how).result(SECONDS)
     assert "in fail" in str(caught.value.__cause__ or caught.value) or "end its replica" in text or how == "result"
     assert worker.remote(1).result(SECONDS) == 1
+
+
+def test_an_error_has_its_class_and_attributes_through_several_hops_and_in_streams(worker: Any, caller: Any) -> None:
+    for call in (worker.fail.remote("odd"), caller.fails.remote("odd")):
+        with pytest.raises(Odd) as caught:
+            call.result(SECONDS)
+        assert caught.value.one == 1 and str(caught.value).startswith("1 and 2")
+        assert "raise Odd(1, 2)" in str(caught.value.__cause__)
+    items = worker.options(stream=True).count_oddly.remote()
+    assert next(items) == 0
+    with pytest.raises(Odd, match="^3 and 4"):
+        next(items)
 
 
 def test_serve_can_be_asked_in_an_event_loop(caller: Any) -> None:

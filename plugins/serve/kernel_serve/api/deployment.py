@@ -87,7 +87,7 @@ class Deployment:
         return DeploymentHandle(self.name, self._application)
 
     def delete(self) -> None:
-        """Delete the application that it was deployed as. Raises NotServingError when it is not deployed."""
+        """Delete the application that it was deployed as, as `serve.delete` does."""
         from kernel_serve.api.run import delete
 
         delete(self._application)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
 
@@ -48,6 +48,16 @@ def flatten(
     return ApplicationSpec(name, ingress, tuple(specifying.specs.values()), check_prefix(route_prefix))
 
 
+class Bound(NamedTuple):
+    """A deployment of an application: under its name there, and with its constructor's arguments."""
+
+    name: str
+    deployment: Deployment
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    settings: DeploymentSettings
+
+
 class Flattening:
     """Goes through bound deployments, those first that others are bound to, and keeps each once."""
 
@@ -61,15 +71,8 @@ class Flattening:
         """Return what a constructor gets for a bound deployment."""
         return DeploymentHandle(deployment, self.application)
 
-    def keep(
-        self,
-        name: str,
-        deployment: Deployment,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        settings: DeploymentSettings,
-    ) -> None:
-        """Keep a deployment, with its constructor's arguments."""
+    def keep(self, bound: Bound) -> None:
+        """Keep a deployment."""
         raise NotImplementedError
 
     def add(self, node: Application) -> str:
@@ -87,7 +90,7 @@ class Flattening:
         self._names[id(node)] = name
         settings = self._change(name, node.deployment.settings)
         _check_reconfigurable(name, node.deployment.func_or_class, settings.user_config)
-        self.keep(name, node.deployment, args, kwargs, settings)
+        self.keep(Bound(name, node.deployment, args, kwargs, settings))
         return name
 
     def _free_name(self, name: str) -> str:
@@ -114,14 +117,8 @@ class _Specifying(Flattening):
         self._code_version = code_version
         self.specs: dict[str, DeploymentSpec] = {}
 
-    def keep(
-        self,
-        name: str,
-        deployment: Deployment,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        settings: DeploymentSettings,
-    ) -> None:
+    def keep(self, bound: Bound) -> None:
+        name, deployment, args, kwargs, settings = bound
         try:
             code = cloudpickle.dumps((deployment.func_or_class, args, kwargs))
         except Exception as error:

@@ -31,7 +31,7 @@ class _Response(Pending):
 
     def cancelled(self) -> bool:
         """Return whether the call was cancelled before it was known to be over. It may have been carried out."""
-        return self._given_up or self.call.cancelled
+        return self._given_up
 
     def __reduce__(self) -> Any:
         raise DeploymentError(

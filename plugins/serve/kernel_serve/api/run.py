@@ -146,8 +146,12 @@ def wait_until_running(name: str, timeout_s: float | None = None) -> None:
 
 
 def delete(name: str) -> None:
-    """Delete an application; return when its replicas are gone. Raises NotServingError when there is none."""
-    ask("delete", [name])
+    """Delete an application; return when its replicas are gone. If there is none of that name, a warning says so.
+
+    Raises NotServingError when Serve does not run.
+    """
+    for unknown in ask("delete", [name]):
+        _log.warning(f"nothing to delete: {unknown}")
     ask("wait_until", name, ["NOT_STARTED"], _END_SECONDS)
 
 

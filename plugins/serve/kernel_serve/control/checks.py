@@ -38,11 +38,16 @@ def check_same_generation(spec: ApplicationSpec, before: ApplicationSpec) -> Non
         )
 
 
+def missing(name: str, known: Iterable[str], what: str) -> str:
+    """Return that there is no `what` of that name, and which may be meant."""
+    return f"there is no {what} {name!r}{nearest(name, list(known))}"
+
+
 def check_known(name: str, known: Iterable[str], what: str) -> None:
     """Raise NotServingError unless there is a `what` of that name."""
     names = list(known)
     if name not in names:
-        raise NotServingError(f"there is no {what} {name!r}{nearest(name, names)}")
+        raise NotServingError(missing(name, names, what))
 
 
 def _check_name(name: str, what: str) -> None:

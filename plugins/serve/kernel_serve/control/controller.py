@@ -94,11 +94,15 @@ class Controller:
         self._state.deploy(applications, time.monotonic(), time.time())
         await self._settle()
 
-    async def delete(self, names: Iterable[str]) -> None:
-        """Let applications go; return when that is written down. Raises NotServingError for one that there is not."""
+    async def delete(self, names: Iterable[str]) -> list[str]:
+        """Let applications go; return, when that is written down, which there are not: sentences.
+
+        Raises DeploymentError for a backend that is in use.
+        """
         await self._ready.wait()
-        self._state.delete(names, time.monotonic())
+        unknown = self._state.delete(names, time.monotonic())
         await self._settle()
+        return unknown
 
     async def status(self) -> dict[str, Any]:
         """Return everything there is, as plain values (see `views.py`)."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from kernel_serve.control.application_state import ApplicationState
-from kernel_serve.control.checks import check_application, check_known, check_same_generation
+from kernel_serve.control.checks import check_application, check_same_generation, missing
 from kernel_serve.control.deployment_state import DeploymentState
 from kernel_serve.control.deployment_step import Step
 from kernel_serve.control.endpoints import Endpoints
@@ -76,21 +76,25 @@ class ServeState:
             self._aim(spec, now)
         self.changed = self._asked = True
 
-    def delete(self, names: Iterable[str], now: float) -> None:
+    def delete(self, names: Iterable[str], now: float) -> list[str]:
         """Let applications go; their endpoints go at once, replicas when their requests are answered.
 
-        Raises NotServingError for a name that there is not.
+        Return which of them there are not, as sentences. Raises DeploymentError for a backend that is in use.
         """
-        given = list(names)
-        for name in given:
-            check_known(name, self.applications, "application")
+        known, unknown = [], []
+        for name in names:
+            if name in self.applications:
+                known.append(name)
+            else:
+                unknown.append(missing(name, self.applications, "application"))
+        for name in known:
             if self.applications[name].goal.first_generation:
                 self.endpoints.check_unused(name)
-        for name in given:
-            state = self.applications[name]
-            state.deleting = True
+        for name in known:
+            self.applications[name].deleting = True
             self.endpoints.forget_application(name)
         self.changed = self._asked = True
+        return unknown
 
     def set_endpoint(self, endpoint: Endpoint) -> None:
         """Make or change a way in. Raises DeploymentError or NotServingError."""

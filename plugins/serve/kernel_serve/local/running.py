@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from kernel_serve.api.deployment import Application, Deployment
-from kernel_serve.api.graph import Flattening
+from kernel_serve.api.deployment import Application
+from kernel_serve.api.graph import Bound, Flattening
 from kernel_serve.context import ReplicaContext, enter_here
 from kernel_serve.errors import DeployFailedError, DeploymentError
 from kernel_serve.local.handle import LocalHandle
@@ -59,14 +58,8 @@ class _Building(Flattening):
     def handle(self, deployment: str) -> LocalHandle:
         return LocalHandle(deployment, self.application, self._replicas)
 
-    def keep(
-        self,
-        name: str,
-        deployment: Deployment,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        settings: DeploymentSettings,
-    ) -> None:
+    def keep(self, bound: Bound) -> None:
+        name, deployment, args, kwargs, settings = bound
         ignored = [each for each in ("runtime_env", "num_gpus") if settings.actor_options.get(each)]
         if ignored:
             _log.warning(f"deployment {name} runs in this process, without its {' and '.join(ignored)}")

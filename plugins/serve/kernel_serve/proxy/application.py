@@ -48,9 +48,8 @@ class ProxyApplication:
         service.metrics.ongoing.value += 1
         try:
             if found.refusal is None:
-                status, replica = await pass_websocket(
-                    service.router, found.target, found.meta, receive, send, connection
-                )
+                dispatcher = service.router.dispatcher(found.target)
+                status, replica = await pass_websocket(dispatcher, found.meta, receive, send, connection)
         finally:
             milliseconds = (time.perf_counter() - begun) * 1e3
             meta = found.meta

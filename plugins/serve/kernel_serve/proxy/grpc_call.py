@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import grpc
@@ -28,8 +27,6 @@ REQUEST_ID = "request_id"
 _NEARLY = 0.95
 """Who goes after this share of its time went for its deadline. A client cancels its call when that is over; we hear the
 deadline rounded up by as much as a hundredth, and count from when the call has come."""
-_CUT_SECONDS = 0.05
-"""So soon after the end of a client's messages gRPC says that they were cut off."""
 _MOST_DETAILS = 2000
 """Characters of a status's text that a client is sent."""
 
@@ -88,20 +85,24 @@ class Call:
         return self
 
     async def open(self, given: Any) -> Incoming:
-        """Send the request, of which more may follow; return the answer."""
+        """Send the request; return the answer. `given` is its message (or EOF), if its method has just one."""
         server, method = self._server, self._method
         begun = server.begin(method, self._context)
         meta, self._deadline = begun.meta, begun.deadline
         self._id, self._target = meta["id"], begun.target
         if tracing.active is not None:
             self._span = tracing.active.arrived_by_grpc(method.path, meta["metadata"], begun.target, meta)
+        if given is grpc.aio.EOF:
+            await self._all_said()
+            details = f"{method.path} takes one message, and the client has sent none (request {self._id})"
+            await self._abort(grpc.StatusCode.UNIMPLEMENTED, details)
         seconds = begun.until_answer
         if seconds is not None and (method.streams_in or len(given) > PIECE):
             # the first that is heard of such a call is that it is admitted: the router would take that for an answer
             self._timer = asyncio.get_running_loop().call_later(seconds, self._too_late, seconds)
         if method.streams_in:
             self._exchange = await server.open(begun, b"", False)
-            self._feeding = asyncio.get_running_loop().create_task(self._feed(self._exchange, given))
+            self._feeding = asyncio.get_running_loop().create_task(self._feed(self._exchange))
         else:
             meta["size"] = len(given)
             server.copy(method, begun, given)
@@ -123,15 +124,24 @@ class Call:
                 begun = begun._replace(target=target)
         return await self._server.open(begun, message, True, self._method.repeatable)
 
-    async def _feed(self, exchange: Exchange, messages: AsyncIterator[bytes]) -> None:
+    async def _feed(self, exchange: Exchange) -> None:
         """Pass a client's messages on, as fast as the replica takes them."""
-        async for message in messages:
+        read = self._context.read
+        while (message := await read()) is not grpc.aio.EOF:
             await send_message(exchange, message)
             if exchange.closed:
                 return
-        if self._is_over_time():  # then a call that is cut off looks as if its client had no more to say
-            await asyncio.sleep(_CUT_SECONDS)
+        await self._all_said()
         exchange.send(None, b"", end=True)
+
+    async def _all_said(self) -> None:
+        """Return if the client has ended its messages itself; if they were cut off, wait to be cancelled.
+
+        gRPC reads the same end of both. It tells of a call that was cut off right after that, and so before another
+        read, which finds the end again. To tell is to cancel the call's task, which then has one turn to cancel this.
+        """
+        await self._context.read()
+        await asyncio.sleep(0)
 
     def answering(self) -> None:
         """The answer has begun: from now on the client's own deadline is all that limits it, which gRPC keeps."""

@@ -16,6 +16,7 @@ from kernel_serve.proxy.grpc_targets import APPLICATION, Found, Targets
 from kernel_serve.proxy.holding_off import SETTLE_SECONDS, hold_off
 from kernel_serve.proxy.ports import cannot_listen, check_free
 from kernel_serve.proxy.tls import grpc_credentials
+from kernel_serve.routing.dispatcher import Dispatcher
 from kernel_serve.rpc.methods import Method, all_methods
 from kernel_serve.settings import GRPCOptions
 from kernel_serve.values import Endpoint
@@ -34,20 +35,8 @@ class GRPCRouter(Protocol):
 
     endpoints: tuple[Endpoint, ...]
 
-    async def open(
-        self,
-        key: str,
-        meta: Any,
-        body: bytes = b"",
-        end: bool = True,
-        timeout: float | None = None,
-        model: str = "",
-        repeatable: bool = False,
-    ) -> Exchange:
-        """Send a request; return its exchange when it has been admitted or answered."""
-
-    def request_timeout(self, key: str) -> float | None:
-        """Return how many seconds a deployment's own setting gives its requests, None if it sets no limit."""
+    def dispatcher(self, key: str) -> Dispatcher:
+        """Return the dispatcher for a deployment."""
 
 
 Shadow = Callable[[str, dict[str, Any], bytes, "float | None"], None]
@@ -156,8 +145,9 @@ class GRPCServer:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    async def one(self, method: Method, given: Any, context: Any) -> bytes:
-        """Answer a call with one message. `given` is the request's message, or an iterator of messages."""
+    async def one(self, method: Method, context: Any) -> bytes:
+        """Answer a call with one message."""
+        given = None if method.streams_in else await context.read()
         message = b""
         async with Call(self, method, context) as call:
             incoming = await call.open(given)
@@ -167,8 +157,9 @@ class GRPCServer:
             await call.finish(incoming)
         return message
 
-    async def many(self, method: Method, given: Any, context: Any) -> None:
+    async def many(self, method: Method, context: Any) -> None:
         """Answer a call with a stream of messages. The client's pace is that at which they are taken."""
+        given = None if method.streams_in else await context.read()
         async with Call(self, method, context) as call:
             incoming = await call.open(given)
             message = await incoming.next()
@@ -199,7 +190,7 @@ class GRPCServer:
         if model := named.get(MODEL):
             meta["model"] = model
         found = self.find(meta)
-        limit = self._router.request_timeout(found.target)
+        limit = self._router.dispatcher(found.target).request_timeout
         if limit is None:
             limit = self._options.request_timeout_s
         limits = [each for each in (seconds, limit) if each is not None]
@@ -212,10 +203,8 @@ class GRPCServer:
 
     async def open(self, begun: Begun, body: bytes, end: bool, repeatable: bool = False) -> Exchange:
         """Send a call to a replica."""
-        meta = begun.meta
-        return await self._router.open(
-            begun.target, meta, body, end, begun.until_answer, meta.get("model", ""), repeatable
-        )
+        dispatcher = self._router.dispatcher(begun.target)
+        return await dispatcher.open(begun.meta, body, end, begun.until_answer, repeatable)
 
     def copy(self, method: Method, begun: Begun, message: bytes) -> None:
         """Send copies of a call to shadows. Those of streams are not: they may never end."""
@@ -236,18 +225,18 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 def _handler(method: Method, server: GRPCServer) -> Any:
+    """Return gRPC's handler. To gRPC all requests are streams: it ignores a call without the one message it expects."""
     if method.streams_out:
 
-        async def many(given: Any, context: Any) -> None:
-            await server.many(method, given, context)
+        async def many(_: Any, context: Any) -> None:
+            await server.many(method, context)
 
-        make = grpc.stream_stream_rpc_method_handler if method.streams_in else grpc.unary_stream_rpc_method_handler
-        return make(many)
+        return grpc.stream_stream_rpc_method_handler(many)
 
-    async def one(given: Any, context: Any) -> bytes:
-        return await server.one(method, given, context)
+    async def one(_: Any, context: Any) -> bytes:
+        return await server.one(method, context)
 
-    return (grpc.stream_unary_rpc_method_handler if method.streams_in else grpc.unary_unary_rpc_method_handler)(one)
+    return grpc.stream_unary_rpc_method_handler(one)
 
 
 def _ids() -> Callable[[], str]:

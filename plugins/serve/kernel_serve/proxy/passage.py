@@ -100,14 +100,11 @@ class Passage:
         service, meta = self._service, found.meta
         self._target, self._prefix = found.target, meta["route"]
         repeatable = end and self._scope["method"] in _IDEMPOTENT
-        request = self._request = Request(
-            meta, body, end, self._answered, self._not_begun, meta.get("model", ""), repeatable
-        )
+        request = self._request = Request(meta, body, end, self._answered, self._not_begun, repeatable)
         dispatcher = self._dispatcher = service.router.dispatcher(found.target)
-        routes = dispatcher.routes
-        timeout = service.options.request_timeout_s
-        if routes is not None and routes.request_timeout_s is not None:
-            timeout = routes.request_timeout_s
+        timeout = dispatcher.request_timeout
+        if timeout is None:
+            timeout = service.options.request_timeout_s
         if timeout is not None and (not end or self._size > PIECE):
             # the first that is heard of such a request is that it is admitted: the dispatcher would call that an answer
             if self._timer is None:

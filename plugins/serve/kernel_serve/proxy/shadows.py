@@ -34,7 +34,7 @@ class Shadows:
             return
         self.ongoing += 1
         copy = _marked(meta)
-        request = Request(copy, body, True, self._swallow, self._failed, copy.get("model", ""))
+        request = Request(copy, body, True, self._swallow, self._failed)
         self._router.dispatcher(key).submit(request, timeout)
 
     def _swallow(self, exchange: Exchange) -> None:

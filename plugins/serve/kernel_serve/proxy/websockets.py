@@ -12,7 +12,7 @@ from kernel_serve.errors import ServeError
 from kernel_serve.failing import status_of
 from kernel_serve.proxy.request_ids import HEADER
 from kernel_serve.replica.asgi import receive_message, to_wire
-from kernel_serve.routing.router import Router
+from kernel_serve.routing.dispatcher import Dispatcher
 from kernel_serve.wire.link import PIECE, Exchange
 
 _INTERNAL = 1011
@@ -25,15 +25,15 @@ _ACCEPTED, _REFUSED = 101, 403
 
 
 async def pass_websocket(
-    router: Router, target: str, meta: dict[str, Any], receive: Any, send: Any, connection: Any = None
+    dispatcher: Dispatcher, meta: dict[str, Any], receive: Any, send: Any, connection: Any = None
 ) -> tuple[int, str]:
-    """Connect a client with a replica of `target`; return, when it is over, its status in HTTP and its replica.
+    """Connect a client with a replica; return, when it is over, its status in HTTP and its replica.
 
     `connection` is the client's transport: by that it is seen to be gone while it can't be asked for what it has sent.
     """
     await receive()  # that it connects
     try:
-        exchange = await router.open(target, meta, b"", False)
+        exchange = await dispatcher.open(meta, b"", False)
         up = asyncio.get_running_loop().create_task(_up(exchange, receive, connection))
         try:
             return await _down(exchange, send, up, (HEADER, meta["id"].encode("latin-1"))), exchange.link.peer

@@ -8,13 +8,14 @@ import traceback
 from typing import Any
 
 from kernel_serve.context import RequestContext, end_request, enter_request
+from kernel_serve.errors import ServeError
 from kernel_serve.logs import logger
-from kernel_serve.replica.lending import Lendings
+from kernel_serve.replica.lending import Failure, Lendings
 from kernel_serve.replica.user_code import ASYNC_ITEMS, PLAIN_ITEMS, UserCode
 from kernel_serve.tracebacks import told_from_the_user
 from kernel_serve.wire.arguments import decode, fetch
 from kernel_serve.wire.link import PIECE, Exchange
-from kernel_serve.wire.pickling import dumps, pack
+from kernel_serve.wire.pickling import dumps, loads, pack
 
 _log = logger()
 
@@ -62,7 +63,12 @@ class Calls:
             if exchange.closed:  # nobody waits for it any more
                 raise asyncio.CancelledError from error
             _log.debug("a call raised", deployment=self._deployment, method=method, exc_info=True)
-            exchange.send({"error": describe(error)}, pickled_error(error), end=True)
+            data, described = pickled_error(error), describe(error)
+            if data or not isinstance(error, Exception) or isinstance(error, ServeError):
+                exchange.send({"error": described}, data, end=True)
+            else:
+                await self._lendings.lend(exchange, Failure(error, described))
+                exchange.send(None, b"", end=True)
             return 500
         finally:
             end_request(request)
@@ -102,9 +108,14 @@ def describe(error: BaseException) -> str:
 
 
 def pickled_error(error: BaseException) -> bytes:
-    """Return an error as bytes, empty when it can't travel, or is too large for one piece."""
+    """Return an error as bytes; empty when it can't travel so, or is too large for one piece.
+
+    Pickle calls its class with its `args`, which are not always those that it was made with.
+    """
     try:
         data = dumps(error)
+        if len(data) > PIECE or (type(error).__module__ != "builtins" and type(loads(data)) is not type(error)):
+            return b""
     except Exception:
         return b""
-    return data if len(data) <= PIECE else b""
+    return data

@@ -66,6 +66,8 @@ class Front:
 
 async def front_of(target: Any, code: UserCode) -> Front | None:
     """Return the application of the object that `code` has made, its start-up done; None when it has none."""
+    from kernel_serve.replica.passing_on import pass_failures_on  # starlette: programs that only deploy need it not
+
     front = getattr(target, FRONT, None)
     if front is None:
         return None
@@ -73,6 +75,7 @@ async def front_of(target: Any, code: UserCode) -> Front | None:
         front = front(code.instance) if inspect.signature(front).parameters else front()
         if inspect.isclass(target):
             bind_routes(front, target)
+    pass_failures_on(front)
     found = Front(front)
     await found.start()
     return found

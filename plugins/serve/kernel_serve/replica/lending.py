@@ -1,17 +1,24 @@
-"""Results that go through the object store: they wait in the replica until whoever called collects them.
+"""Results, and errors, that go through the object store: they wait in the replica until whoever called collects them.
 
 The collected value is the result of a call of the replica's actor. So it belongs to the caller, as the results of all
-calls of actors do, and outlives the replica.
+calls of actors do, and outlives the replica. An error is raised there, and comes as the kernel brings those of actors.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernel_serve.errors import ServeError
 from kernel_serve.wire.link import Exchange
+
+
+class Failure(NamedTuple):
+    """What a call raised, and its traceback as text."""
+
+    error: Exception
+    described: str
 
 
 class Lendings:
@@ -30,18 +37,25 @@ class Lendings:
         number = next(self._numbers)
         self._waiting[number] = value, collected
         try:
-            exchange.send({"stored": number})
+            exchange.send(
+                {"stored": number, "error": value.described} if type(value) is Failure else {"stored": number}
+            )
             await collected
         finally:
             self._waiting.pop(number, None)
 
     def collect(self, number: int) -> Any:
-        """Return a value that was lent, once. Raises ServeError when nobody waits for it any more."""
+        """Return a value that was lent, once; raise it, if it is an error.
+
+        Raises ServeError when nobody waits for it any more.
+        """
         found = self._waiting.pop(number, None)
         if found is None:
             raise ServeError(f"result {number} is not there any more: its call was cancelled, or its link was lost")
         value, collected = found
         collected.get_loop().call_soon_threadsafe(_settle, collected)
+        if type(value) is Failure:
+            raise value.error
         return value
 
 

@@ -35,7 +35,8 @@ REFUSALS = ("busy", "draining")
 class Request:
     """A request on its way. `on_first(exchange)` is called when a replica has begun to answer, or else `on_failure`.
 
-    `meta`, `body` and `end` are its first event. `repeatable`: it may be sent again when whoever had it died.
+    `meta`, `body` and `end` are its first event; a "model" in `meta` is the one that its replica should have.
+    `repeatable`: it may be sent again when whoever had it died.
     """
 
     __slots__ = (
@@ -50,7 +51,6 @@ class Request:
         end: bool,
         on_first: Callable[[Exchange], None],
         on_failure: Callable[[Exception], None],
-        model: str = "",
         repeatable: bool = False,
     ) -> None:
         self.meta = meta
@@ -58,7 +58,7 @@ class Request:
         self.end = end
         self.on_first = on_first
         self.on_failure = on_failure
-        self.model = model
+        self.model: str = meta.get("model", "")
         self.repeatable = repeatable
         self.tried: tuple[str, ...] = ()
         self.exchange: Exchange | None = None
@@ -123,6 +123,41 @@ class Dispatcher:
         request.waits_since = time.monotonic()
         if not self.chooser.candidates:
             self._starving()
+
+    async def open(
+        self, meta: Any, body: bytes = b"", end: bool = True, timeout: float | None = None, repeatable: bool = False
+    ) -> Exchange:
+        """Send a request; return its exchange as soon as a replica has begun to answer.
+
+        `timeout` is in seconds, None for that of the deployment. Raises RequestError (or NotServingError) when nothing
+        came of it; cancelling the caller cancels the request.
+        """
+        answered: asyncio.Future[Exchange] = asyncio.get_running_loop().create_future()
+
+        def on_first(exchange: Exchange) -> None:
+            if answered.done():
+                exchange.abort({"reason": "cancelled"})
+            else:
+                answered.set_result(exchange)
+
+        def on_failure(error: Exception) -> None:
+            if not answered.done():
+                answered.set_exception(error)
+
+        request = Request(meta, body, end, on_first, on_failure, repeatable)
+        self.submit(request, self.request_timeout if timeout is None else timeout)
+        try:
+            return await answered
+        except asyncio.CancelledError:
+            if answered.done() and not answered.cancelled() and answered.exception() is None:
+                answered.result().abort({"reason": "cancelled"})
+            self.cancel(request)
+            raise
+
+    @property
+    def request_timeout(self) -> float | None:
+        """The deployment's `request_timeout_s`; None if it has none, or nothing is known of it yet."""
+        return self.routes.request_timeout_s if self.routes is not None else None
 
     def cancel(self, request: Request, error: RequestError | None = None) -> None:
         """Give up a request that was submitted here; it fails with `error`."""

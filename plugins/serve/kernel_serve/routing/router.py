@@ -19,7 +19,7 @@ import kernel
 from kernel_serve.errors import NotServingError
 from kernel_serve.logs import logger
 from kernel_serve.metrics.of_callers import TELL_SECONDS, CallerMetrics
-from kernel_serve.routing.dispatcher import Dispatcher, Request
+from kernel_serve.routing.dispatcher import Dispatcher
 from kernel_serve.routing.loops import data_loop, in_data_loop
 from kernel_serve.traffic.routes import Routes
 from kernel_serve.values import (
@@ -31,7 +31,7 @@ from kernel_serve.values import (
     Replica,
     RouterReport,
 )
-from kernel_serve.wire.link import Exchange, Link
+from kernel_serve.wire.link import Link
 from kernel_serve.wire.opening import open_link
 from kernel_spec.errors import KernelError, NotInitializedError, SessionEndedError
 
@@ -108,51 +108,6 @@ class Router:
         heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(heard)
         await heard
-
-    async def open(
-        self,
-        key: str,
-        meta: Any,
-        body: bytes = b"",
-        end: bool = True,
-        timeout: float | None = None,
-        model: str = "",
-        repeatable: bool = False,
-    ) -> Exchange:
-        """Send a request; return its exchange as soon as a replica has begun to answer.
-
-        `timeout` is in seconds, None for that of the deployment. Raises RequestError (or NotServingError) when nothing
-        came of it; cancelling the caller cancels the request.
-        """
-        dispatcher = self.dispatcher(key)
-        answered: asyncio.Future[Exchange] = asyncio.get_running_loop().create_future()
-
-        def on_first(exchange: Exchange) -> None:
-            if answered.done():
-                exchange.abort({"reason": "cancelled"})
-            else:
-                answered.set_result(exchange)
-
-        def on_failure(error: Exception) -> None:
-            if not answered.done():
-                answered.set_exception(error)
-
-        request = Request(meta, body, end, on_first, on_failure, model, repeatable)
-        if timeout is None and dispatcher.routes is not None:
-            timeout = dispatcher.routes.request_timeout_s
-        dispatcher.submit(request, timeout)
-        try:
-            return await answered
-        except asyncio.CancelledError:
-            if answered.done() and not answered.cancelled() and answered.exception() is None:
-                answered.result().abort({"reason": "cancelled"})
-            dispatcher.cancel(request)
-            raise
-
-    def request_timeout(self, key: str) -> float | None:
-        """Return a deployment's `request_timeout_s`; None if it has none, or nothing is known of it yet."""
-        routes = self.dispatcher(key).routes
-        return routes.request_timeout_s if routes is not None else None
 
     # -- links -----------------------------------------------------------------------------------------------------
 

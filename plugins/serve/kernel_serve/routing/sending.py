@@ -24,7 +24,7 @@ from kernel_serve.routing.router import process_router
 from kernel_serve.wire.arguments import Encoded, Part, encode
 from kernel_serve.wire.link import EVENT_COST, Exchange
 from kernel_serve.wire.pickling import loads
-from kernel_spec.errors import ActorError, ObjectLostError
+from kernel_spec.errors import ActorError, ObjectLostError, TaskError
 
 ITEM, RESULT, OVER, FAILED = range(4)
 _AHEAD = 256 << 10
@@ -67,7 +67,6 @@ class Call:
         self._resolving: asyncio.Task[None] | None = None
         self.outcomes: deque[tuple[int, Any]] = deque()
         self.over = False
-        self.cancelled = False
         self.span: Any = None
         """Of all of it, where calls are traced."""
         self._listeners: list[Callable[[], None]] = []
@@ -128,9 +127,7 @@ class Call:
         if parts:
             self.meta["parts"] = parts
         self._encoded, self._kept = None, kept
-        request = self._request = Request(
-            self.meta, body, True, self._answered, self._failed, self.meta.get("model", ""), self._repeatable
-        )
+        request = self._request = Request(self.meta, body, True, self._answered, self._failed, self._repeatable)
         dispatcher = self._dispatcher = process_router().dispatcher(self.key)
         dispatcher.submit(request)
 
@@ -143,7 +140,6 @@ class Call:
         """Give the call up: it fails, and what runs of it in the replica is cancelled."""
         if self.over:
             return
-        self.cancelled = error is None
         if self._resolving is not None:
             self._resolving.cancel()
         request, exchange = self._request, self._exchange
@@ -177,12 +173,12 @@ class Call:
         assert exchange is not None
         while exchange.has_event and not (self.over or self.held or self._collecting):
             meta, body, end = exchange.take()
-            if meta is not None and "error" in meta:
-                self._end(FAILED, _user_error(self.key, self.meta["method"], meta["error"], body))
+            if meta is not None and "stored" in meta:
+                self._collect(exchange, meta["stored"], meta.get("error", ""))
+            elif meta is not None and "error" in meta:
+                self._end(FAILED, self._user_error(_loaded_error(body), meta["error"]))
             elif meta is not None and "over" in meta:
                 self._end(OVER, None)
-            elif meta is not None and "stored" in meta:
-                self._collect(exchange, meta["stored"])
             elif end:
                 self._end(RESULT, b"".join((*self._pieces, body)) if self._pieces else body)
             elif body:
@@ -194,31 +190,47 @@ class Call:
         lost = f"a replica of {self.key} was lost while it had the call ({cause})"
         self._end(FAILED, DeploymentUnavailableError(f"{lost}; it may or may not have been carried out"))
 
-    def _collect(self, exchange: Exchange, number: int) -> None:
-        """Have the replica put a result, or an item, into the object store, and read it there."""
+    def _collect(self, exchange: Exchange, number: int, described: str) -> None:
+        """Have the replica put a result, or an item, into the object store, and read it there.
+
+        What was raised, `described` is of that, is raised by the replica's actor in its place.
+        """
         loop = asyncio.get_running_loop()
         reference = exchange.link.actor.collect.remote(number)
         self._collecting = True
         read = reference.future()
-        read.add_done_callback(lambda read: loop.call_soon_threadsafe(self._collected, exchange, reference, read))
+        read.add_done_callback(
+            lambda read: loop.call_soon_threadsafe(self._collected, exchange, reference, read, described)
+        )
 
-    def _collected(self, exchange: Exchange, reference: ObjectRef, read: Future[Any]) -> None:
+    def _collected(self, exchange: Exchange, reference: ObjectRef, read: Future[Any], described: str) -> None:
         self._collecting = False
         if self.over:
             return
         error = read.exception()
-        if isinstance(error, Exception):
+        if isinstance(error, (ActorError, ObjectLostError, ServeError)):
             exchange.abort({"reason": "cancelled"})
-            if isinstance(error, (ActorError, ObjectLostError, ServeError)):
-                self._lost(error)
-            else:
-                self._end(FAILED, error)
+            self._lost(error)
+        elif isinstance(error, Exception) and described:
+            carried = not isinstance(error, TaskError) or error.cause is not None
+            self._end(FAILED, self._user_error(error if carried else None, described))
+        elif isinstance(error, Exception):
+            exchange.abort({"reason": "cancelled"})
+            self._end(FAILED, error)
         elif self.meta.get("stream"):
             self.held = True  # one at a time: each is larger than all that may wait here
             self.outcomes.append((ITEM, Stored(reference, read.result())))
             self._tell()
         else:
             self._end(RESULT, Stored(reference, read.result()))
+
+    def _user_error(self, error: Exception | None, described: str) -> Exception:
+        """Return the exception that the deployment raised, its remote traceback attached."""
+        raised = f"{self.key}.{self.meta['method']}()"
+        if error is None:
+            return UserCodeError(f"{raised} raised:\n{described}")
+        error.__cause__ = RemoteTraceback(f"in {raised}:\n{described}")
+        return error
 
     def _piece(self, meta: Any, body: bytes) -> None:
         """Take a piece of a result, or of an item, whose size is told beside its first piece if it has several."""
@@ -309,17 +321,13 @@ def _is_pending(argument: Any) -> bool:
     return isinstance(argument, (Pending, ObjectRef))
 
 
-def _user_error(key: str, method: str, described: str, pickled: bytes) -> Exception:
-    """Return the exception that the deployment raised, its remote traceback attached."""
-    if pickled:
-        try:
-            error = loads(pickled)
-        except Exception:
-            error = None
-        if isinstance(error, Exception):
-            error.__cause__ = RemoteTraceback(f"in {key}.{method}():\n{described}")
-            return error
-    return UserCodeError(f"{key}.{method}() raised:\n{described}")
+def _loaded_error(pickled: bytes) -> Exception | None:
+    """Return an exception, None if it did not travel, or can't be read here."""
+    try:
+        error = loads(pickled) if pickled else None
+    except Exception:
+        return None
+    return error if isinstance(error, Exception) else None
 
 
 class RemoteTraceback(ServeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
+from random import Random
 from typing import Any
 
 import grpc.aio
@@ -15,9 +16,10 @@ from kernel_serve.replica.entrance import Entrance
 from kernel_serve.replica.gate import Gate
 from kernel_serve.replica.grpc_calls import GRPCCalls
 from kernel_serve.replica.user_code import UserCode
+from kernel_serve.routing.dispatcher import Dispatcher, Request
 from kernel_serve.settings import GRPCOptions
-from kernel_serve.values import Endpoint, Target
-from kernel_serve.wire.link import Exchange, Link
+from kernel_serve.values import DeploymentRoutes, Endpoint, Replica, Target
+from kernel_serve.wire.link import Link
 
 SECONDS = 10.0
 """How long a program may take."""
@@ -42,7 +44,7 @@ class OneReplica:
         self.copies: list[tuple[str, dict[str, Any], bytes, float | None]] = []
         self.repeatable: list[bool] = []
         self.address = ""
-        self._request_timeout_s = request_timeout_s
+        self.request_timeout_s = request_timeout_s
 
     async def begin(self) -> None:
         """Make the user's object, and the link. On the event loop that serves."""
@@ -60,39 +62,32 @@ class OneReplica:
         self.near = Link(to_far)
         self.far = Link(to_near, self.entrance.take)
 
-    def request_timeout(self, key: str) -> float | None:
-        """Return the deployment's own setting."""
-        return self._request_timeout_s
-
-    async def open(
-        self,
-        key: str,
-        meta: Any,
-        body: bytes = b"",
-        end: bool = True,
-        timeout: float | None = None,
-        model: str = "",
-        repeatable: bool = False,
-    ) -> Exchange:
-        """Send a call to the replica; return its exchange when there is something of the answer."""
-        self.opened.append((key, meta, timeout))
-        self.repeatable.append(repeatable)
-        if self.fails is not None:
-            fails, self.fails = self.fails, None
-            raise fails()
-        if self.failure is not None:
-            raise self.failure
-        exchange = self.near.open(meta, body, end)
-        try:
-            exchange.put_back(await exchange.receive())
-        except asyncio.CancelledError:
-            exchange.abort({"reason": "cancelled"})
-            raise
-        return exchange
+    def dispatcher(self, key: str) -> Dispatcher:
+        """Return one that knows this replica, or fails."""
+        return _OneWay(key, self)
 
     def copy(self, key: str, meta: dict[str, Any], body: bytes, timeout: float | None) -> None:
         """Write down what a shadow would be sent."""
         self.copies.append((key, meta, body, timeout))
+
+
+class _OneWay(Dispatcher):
+    def __init__(self, key: str, replica: OneReplica) -> None:
+        super().__init__(key, "", Random(), lambda: None)
+        self._replica = replica
+        self.update(DeploymentRoutes(key, (Replica("a", "", "", None, "1", 1000),), -1, replica.request_timeout_s))
+        self.linked("a", replica.near)
+
+    def submit(self, request: Request, timeout: float | None = None) -> None:
+        replica = self._replica
+        replica.opened.append((self.key, request.meta, timeout))
+        replica.repeatable.append(request.repeatable)
+        fails, replica.fails = replica.fails, None
+        failure = fails() if fails is not None else replica.failure
+        if failure is not None:
+            request.fail(failure)
+        else:
+            super().submit(request, timeout)
 
 
 def endpoints_of(*applications: str) -> tuple[Endpoint, ...]:

@@ -138,10 +138,11 @@ class World:
         self.state.deploy(specs, self.now, 0.0)
         self.settle()
 
-    def delete(self, *names: str) -> None:
-        """Delete applications."""
-        self.state.delete(names, self.now)
+    def delete(self, *names: str) -> list[str]:
+        """Delete applications; return which there are not."""
+        unknown = self.state.delete(names, self.now)
         self.settle()
+        return unknown
 
     def load(self, key: str, queued: int, ongoing: int = 0) -> None:
         """Have so many requests wait and be worked on, as a router reports."""

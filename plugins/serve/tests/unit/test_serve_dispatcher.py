@@ -98,7 +98,7 @@ class Bench:
     def send(self, repeatable: bool = False, timeout: float | None = None) -> Request:
         request = Request(
             {"type": "call"}, b"", True, lambda exchange: self.answers.append(exchange.take()[1]),
-            self.failures.append, "", repeatable,
+            self.failures.append, repeatable,
         )  # fmt: skip
         self.dispatcher.submit(request, timeout)
         self.pump()
@@ -304,6 +304,21 @@ def test_near_replicas_come_first_while_they_have_room() -> None:
         chosen[found.replica.id] += 1
     assert chosen == {"near": 2, "far": 2}
     assert chooser.choose() is None
+
+
+def test_whatever_is_opened_for_a_model_goes_where_that_is_loaded() -> None:
+    async def play() -> None:
+        bench = Bench({"a": 9, "b": 9, "c": 9})
+        bench.dispatcher.on_notice("b", {"models": ["m1"]})
+        for _ in range(6):  # as a WebSocket is
+            opening = asyncio.ensure_future(bench.dispatcher.open({"type": "websocket", "model": "m1"}, b"", False))
+            await asyncio.sleep(0)
+            bench.pump()
+            opening.cancel()
+            await asyncio.wait([opening])
+        assert [len(bench.replicas[id].taken) for id in "abc"] == [0, 6, 0]
+
+    asyncio.run(play())
 
 
 @pytest.mark.parametrize("model", ["m1", "unknown"])

@@ -16,7 +16,7 @@ from kernel_serve.wire.link import Exchange, Link
 
 
 class Way:
-    """Stands in for a router: whatever is opened comes to `replicas`."""
+    """Stands in for a dispatcher: whatever is opened comes to `replicas`."""
 
     def __init__(self) -> None:
         self.replicas: asyncio.Queue[Exchange] = asyncio.Queue()
@@ -25,7 +25,7 @@ class Way:
             lambda data: self._here.feed(data), lambda exchange, *event: self.replicas.put_nowait(exchange)
         )
 
-    async def open(self, target: str, meta: Any, body: bytes, end: bool) -> Exchange:
+    async def open(self, meta: Any, body: bytes, end: bool) -> Exchange:
         """Open an exchange."""
         return self._here.open(meta, body, end)
 
@@ -48,7 +48,7 @@ def test_an_application_hears_that_its_client_is_gone_though_it_still_sends(clos
                 raise ConnectionResetError("the client is gone")
 
         way: Any = Way()
-        passing = asyncio.create_task(pass_websocket(way, "shop#Chat", {"id": "7"}, receive, send))
+        passing = asyncio.create_task(pass_websocket(way, {"id": "7"}, receive, send))
         exchange = await way.replicas.get()
         socket = WebSocketExchange(exchange)
         await socket.receive()
@@ -76,7 +76,7 @@ def test_an_application_hears_that_its_client_is_gone_though_it_still_sends(clos
 def test_what_is_sent_to_a_client_that_is_known_to_be_gone_is_an_error() -> None:
     async def play() -> None:
         way: Any = Way()
-        client = await way.open("", {}, b"", False)
+        client = await way.open({}, b"", False)
         socket = WebSocketExchange(await way.replicas.get())
         await socket.send({"type": "websocket.send", "text": "heard"})
         client.send({"type": "websocket.disconnect", "code": 1001}, b"", end=True)
@@ -101,7 +101,7 @@ def test_an_application_that_takes_nothing_and_sends_on_ends_with_its_client(mon
             raise ConnectionResetError("the client is gone")
 
         way: Any = Way()
-        passing = asyncio.create_task(pass_websocket(way, "shop#Chat", {"id": "7"}, receive, send))
+        passing = asyncio.create_task(pass_websocket(way, {"id": "7"}, receive, send))
         socket = WebSocketExchange(exchange := await way.replicas.get())
         await flood.wait()
         while not exchange.closed:
@@ -128,12 +128,12 @@ def test_a_client_that_nothing_can_answer_is_told_when_to_try_again(refused: boo
         way: Any = Way()
         if refused:
             way.open = no_room
-        passing = asyncio.create_task(pass_websocket(way, "shop#Chat", {"id": "7"}, receive, send))
+        passing = asyncio.create_task(pass_websocket(way, {"id": "7"}, receive, send))
         if not refused:
             (await way.replicas.get()).abort({"reason": "the replica ends"})
         return await passing, sent
 
-    async def no_room(target: str, meta: Any, body: bytes, end: bool) -> Exchange:
+    async def no_room(meta: Any, body: bytes, end: bool) -> Exchange:
         raise BackPressureError("too many wait")
 
     status, sent = asyncio.run(asyncio.wait_for(play(), 10))
@@ -174,7 +174,7 @@ def test_an_application_that_neither_takes_nor_sends_ends_with_its_client(
         here, there = socket.socketpair()
         there.sendall(b"what nobody reads")
         way: Any = Way()
-        passing = asyncio.create_task(pass_websocket(way, "shop#Chat", {"id": "7"}, receive, send, Connection(here)))
+        passing = asyncio.create_task(pass_websocket(way, {"id": "7"}, receive, send, Connection(here)))
         exchange = await way.replicas.get()
         (ahead,) = way._here._exchanges.values()
         while not ahead.must_wait:
