@@ -18,6 +18,9 @@ _MOST_AT_A_TIME = 4
 os.environ.setdefault("KERNEL_PRELOAD", "")
 """Few tests have workers that need numpy, and importing it is a fifth of what a session costs."""
 
+os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
+"""What looks for credentials of S3 would else ask a server of the cloud that this machine might be in."""
+
 for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     # A shell's job in the background ignores the first, what nohup started the second. All processes would inherit it,
     # and many tests press Ctrl-C or hang up.

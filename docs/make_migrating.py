@@ -25,7 +25,8 @@ def shown(target: str) -> str:
 
 def names_table() -> str:
     """Return a row per module with its names; those that have another name in kernel say which."""
-    rows = [f"| `{module}` | all of `kernel.{library}` |" for module, library in names.LIBRARIES.items()]
+    whole = [module for module in names.LIBRARIES if "*" not in names.NAMES.get(module, {})]
+    rows = [f"| `{module}` | all of `kernel.{names.LIBRARIES[module]}` |" for module in whole]
     for module, found in names.NAMES.items():
         constants = {full.rpartition(".")[2]: "" for full in names.CONSTANTS if full.rpartition(".")[0] == module}
         listed = [listed_name(name, target) for name, target in {**found, **constants}.items()]

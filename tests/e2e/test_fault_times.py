@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -113,7 +114,7 @@ def test_the_death_of_an_agent_is_noticed_at_once_by_all_others() -> None:
 def test_a_machine_that_falls_silent_is_given_up_within_the_time_that_was_set(seconds: float, way: str) -> None:
     kernel.shutdown()
     times: list[float] = []
-    while len(times) < 3 and not any(took < seconds + 1.0 for took in times):  # the best counts, as above
+    while len(times) < 5 and not any(took < seconds + 1.0 for took in times):  # the best counts, as above
         took, cause = given_up_after(seconds, way)
         times.append(took)
         assert "nothing was heard of it for" in cause
@@ -121,11 +122,16 @@ def test_a_machine_that_falls_silent_is_given_up_within_the_time_that_was_set(se
 
 
 def given_up_after(seconds: float, way: str) -> tuple[float, str]:
-    """Return how long it takes until a machine that falls silent is given up, and what is said of it."""
+    """Return how long it takes until a machine that falls silent is given up, and what is said of it.
+
+    It is infinitely long for one that was given up before, which had no CPU for so long.
+    """
     with Cluster(num_cpus=1, death_seconds=seconds, faulty_network=True) as cluster:
         node = cluster.add_node(num_cpus=1)
         cluster.connect()
-        cluster.wait_for_nodes(2)
+        wait_until(lambda: len(kernel.nodes()) == 2, 30, "the node's beginning")
+        if causes := [row["Cause"] for row in kernel.nodes() if not row["Alive"]]:
+            return math.inf, causes[0]
         silent = time.monotonic()
         if way == "both ways":
             cluster.partition(node, lose=True)

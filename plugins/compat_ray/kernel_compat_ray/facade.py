@@ -14,6 +14,8 @@ from kernel_compat_ray.names import CONSTANTS, LIBRARIES, MODULES_RENAMED, NAMES
 
 _PACKAGE = __package__ or ""
 _FALLBACK = "*"
+_extended: list[tuple[ModuleType, Any]] = []
+"""Libraries that find Ray's names, too, and what they found theirs by before."""
 
 
 def make_module(name: str) -> ModuleType:
@@ -40,24 +42,61 @@ def bind_names_of_modules(module: ModuleType) -> None:
             vars(module)[name] = resolve(f"{module.__name__}.{name}")
 
 
+def is_extended_library(name: str) -> bool:
+    """Return whether a module of that name is a library of kernel that has names of Ray besides its own."""
+    return name in LIBRARIES and _FALLBACK in NAMES.get(name, {})
+
+
+def extend(module: ModuleType, name: str) -> None:
+    """Let a library find the names of Ray's module `name` besides its own; nothing of its own changes."""
+    own = vars(module).get("__getattr__", _nothing)
+
+    def find(attribute: str) -> Any:
+        try:
+            return own(attribute)
+        except AttributeError:
+            if attribute.startswith("__"):
+                raise
+            full = f"{name}.{attribute}"
+            if full in RENAMED or is_module(full) or attribute in NAMES[name]:
+                return _look_up(module, attribute, name)
+            raise AttributeError(f"module {name!r} has no attribute {attribute!r}{_nearest(name, attribute)}") from None
+
+    _extended.append((module, own))
+    vars(module)["__getattr__"] = find
+
+
+def undo_extensions() -> None:
+    """Leave every library as it was before `extend`."""
+    while _extended:
+        module, own = _extended.pop()
+        vars(module)["__getattr__"] = own
+
+
+def _nothing(attribute: str) -> Any:
+    raise AttributeError(attribute)
+
+
 def is_facade(module: ModuleType) -> bool:
     """Return whether `make_module` made it."""
     return getattr(module, "__file__", None) == sys.modules[f"{_PACKAGE}.names"].__file__
 
 
-def _look_up(module: ModuleType, name: str) -> Any:
+def _look_up(module: ModuleType, name: str, known_as: str = "") -> Any:
+    """Return what a name of Ray's module (`known_as`, by default what it is called) is, and have the module keep it."""
+    known_as = known_as or module.__name__
     if name == "__all__":
-        return public_names(module.__name__)
-    full = f"{module.__name__}.{name}"
+        return public_names(known_as)
+    full = f"{known_as}.{name}"
     if full in RENAMED:
         warn_renamed(full, RENAMED[full])
         return resolve(RENAMED[full])
-    if is_module(full) and name not in NAMES[module.__name__]:
+    if is_module(full) and name not in NAMES[known_as]:
         return importlib.import_module(full)
     try:
         value = resolve(full)
     except LookupError:
-        text = f"module {module.__name__!r} has no attribute {name!r}{_nearest(module.__name__, name)}"
+        text = f"module {known_as!r} has no attribute {name!r}{_nearest(known_as, name)}"
         raise AttributeError(text) from None
     vars(module)[name] = value
     return value

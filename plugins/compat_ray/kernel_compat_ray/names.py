@@ -7,7 +7,13 @@ can be imported under its name of Ray.
 from __future__ import annotations
 
 from kernel_compat_ray.serve_names import SERVE_MODULES_REFUSED, SERVE_NAMES, SERVE_REFUSED
-from kernel_compat_ray.tune_names import TUNE_MODULES_RENAMED, TUNE_NAMES
+from kernel_compat_ray.tune_names import (
+    TUNE_MODULES_REFUSED,
+    TUNE_MODULES_RENAMED,
+    TUNE_NAMES,
+    TUNE_REFUSED,
+    TUNE_RENAMED,
+)
 
 HOST = "ray"
 VERSION = "2.60.0"
@@ -318,6 +324,7 @@ MODULES_RENAMED: dict[str, str] = {
 """Modules that have moved since: importing one warns, and gives what it has become."""
 
 RENAMED: dict[str, str] = {
+    **TUNE_RENAMED,
     "ray.ObjectID": "ray.ObjectRef",
     "ray.ObjectStoreFullError": "ray.exceptions.ObjectStoreFullError",
     "ray.RayTaskError": "ray.exceptions.RayTaskError",
@@ -351,6 +358,7 @@ CONSTANTS: dict[str, object] = {
 
 REFUSED: dict[str, str] = {
     **SERVE_REFUSED,
+    **TUNE_REFUSED,
     "ray.Language": "kernel runs Python only",
     "ray.LoggingConfig": "logging is configured by init(logging_level=...) and by Python's own logging",
     "ray.autoscaler.sdk.request_resources": "machines are added by a node provider plugin; see docs/plugins.md",
@@ -386,6 +394,7 @@ REFUSED: dict[str, str] = {
 
 MODULES_REFUSED: dict[str, str] = {
     **SERVE_MODULES_REFUSED,
+    **TUNE_MODULES_REFUSED,
     "ray.experimental.channel": "there are no channels; actor calls go straight from process to process",
     "ray.experimental.compiled_dag_ref": "compiled graphs give ordinary references",
     "ray.experimental.signal": "use a kernel.parallel Event, or a named actor that others ask",
@@ -393,8 +402,6 @@ MODULES_REFUSED: dict[str, str] = {
     "ray.llm": "it has no counterpart",
     "ray.projects": "run the commands by the shell or make; `kernel start` and `kernel ray-run` need no project file",
     "ray.sgd": "use kernel.train",
-    "ray.tune.trial_runner": "use tune.run; a trial scheduler gets a Controller in place of the runner, and who writes "
-    "a loop of his own has kernel.tune.execution.process_executor",
     "ray.util.dask": "use dask.distributed, or kernel.parallel's Executor",
     "ray.util.horovod": "use kernel.train",
     "ray.util.lightgbm": "use kernel.train",

@@ -58,6 +58,12 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "ReportCheckpointCallback": "kernel.tune.integration.keras:ReportCheckpointCallback",
     },
     "ray.train.xgboost": {"RayTrainReportCallback": "kernel.tune.integration.xgboost:TuneReportCheckpointCallback"},
+    "ray.tune": {
+        "*": "kernel.tune",
+        # Besides what the library itself exports; its older modules are attributes of this one as well.
+        "Logger": "kernel.tune.loggers:Logger",
+        "function": ".tune_helpers:function",
+    },
     "ray.tune.analysis.experiment_analysis": {
         "Analysis": "kernel.tune.analysis:Analysis",
         "ExperimentAnalysis": "kernel.tune.analysis:ExperimentAnalysis",
@@ -94,6 +100,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "RayTrialExecutor": "kernel.tune.execution.process_executor:ProcessTrialExecutor",
     },
     "ray.tune.registry": {
+        "get_trainable_cls": "kernel.tune.trainable.registry:find_trainable",
         "register_env": "kernel.tune:register_env",
         "register_trainable": "kernel.tune:register_trainable",
     },
@@ -129,6 +136,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.tune.syncer": {"SyncConfig": "kernel.tune:SyncConfig"},
     "ray.tune.trial_executor": {"TrialExecutor": "kernel.tune.execution.trial_executor:TrialExecutor"},
+    "ray.tune.trial_runner": {},
     "ray.tune.trainable": {
         **{name: f"kernel.tune:{name}" for name in ("Trainable", "with_parameters", "with_resources")},
         "FunctionTrainable": "kernel.tune.trainable.function:FunctionTrainable",
@@ -143,9 +151,28 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.tune.web_server": {"TuneClient": "kernel.tune.server.client:TuneClient"},
 }
 
+TUNE_RENAMED: dict[str, str] = {
+    "ray.tune.CLIRunner": "ray.tune.CLIReporter",
+    "ray.tune.JupyterNotebookRunner": "ray.tune.JupyterNotebookReporter",
+}
+
+TUNE_REFUSED: dict[str, str] = {
+    "ray.tune.trial_runner.TrialRunner": "use tune.run or tune.Tuner, which run trials to their end. A trial "
+    "scheduler gets a Controller where it got a runner (docs/tune-schedulers.md), callbacks have on_step_begin and "
+    "on_step_end, and a loop of your own drives trials by kernel.tune.execution.process_executor.ProcessTrialExecutor "
+    "(docs/tune.md)",
+}
+
+TUNE_MODULES_REFUSED: dict[str, str] = {
+    "ray.tune.examples": "of Ray's examples there is mnist_pytorch, which programs import from. The others of kernel "
+    "are in kernel.tune.examples: digits_torch_example and digits_keras_example for those with MNIST, "
+    "searchers_example for those of search libraries, pbt_example, hyperband_example and more",
+}
+
 TUNE_MODULES_RENAMED: dict[str, str] = {
     **{f"ray.tune.integration.{module}": f"ray.air.integrations.{module}" for module in sorted(_TRACKERS)},
     "ray.tune.sample": "ray.tune.search.sample",
+    "ray.tune.util": "ray.tune.utils",
     "ray.tune.suggest": "ray.tune.search",
     "ray.tune.suggest.basic_variant": "ray.tune.search.basic_variant",
     "ray.tune.suggest.repeater": "ray.tune.search.repeater",

@@ -81,7 +81,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "report",
         "TuneContext",
     ),
-    "trainable.trainable": ("ExportFormat", "Trainable"),
+    "trainable.trainable": ("Trainable",),
     "trainable.wrappers": (
         "get_pinned_object",
         "pin_in_object_store",
@@ -89,7 +89,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "with_parameters",
         "with_resources",
     ),
-    "trial": ("Trial",),
+    "trial": ("ExportFormat", "Trial"),
 }
 _HOMES = {name: f"kernel_tune.{module}" for module, names in _MODULES.items() for name in names}
 

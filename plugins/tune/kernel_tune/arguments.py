@@ -56,18 +56,19 @@ def check_callable(owner: object, name: str, value: Any) -> None:
 
 
 def older_names(owner: object, given: Mapping[str, Any], current: Mapping[str, str],
-                known: Iterable[str] = ()) -> dict[str, Any]:  # fmt: skip
+                known: Iterable[str] = (), depth: int = 4) -> dict[str, Any]:  # fmt: skip
     """Return arguments that were given under older names by their current ones, with a DeprecationWarning.
 
     `current` maps an older name to the current one. None counts as not given. A name that is in neither `current` nor
-    this table raises `ArgumentError` with the nearest of `known`.
+    this table raises `ArgumentError` with the nearest of `known`. `depth` calls above is the line that is warned of.
     """
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in current:
             raise ArgumentError(f"{_name(owner)} has no argument {name!r}.{nearest(name, [*known, *current])}")
         if value is not None:
-            warnings.warn(f"{_name(owner)}: {name} is now called {current[name]}", DeprecationWarning, stacklevel=4)
+            text = f"{_name(owner)}: {name} is now called {current[name]}"
+            warnings.warn(text, DeprecationWarning, stacklevel=depth)
             values[current[name]] = value
     return values
 

@@ -117,11 +117,11 @@ class RunConfig:
     local_dir: str | None = None
 
     def __post_init__(self) -> None:
-        self.failure_config = _made(FailureConfig, self.failure_config)
-        self.checkpoint_config = _made(CheckpointConfig, self.checkpoint_config)
-        self.sync_config = _made(SyncConfig, self.sync_config)
+        self.failure_config = made(FailureConfig, self.failure_config)
+        self.checkpoint_config = made(CheckpointConfig, self.checkpoint_config)
+        self.sync_config = made(SyncConfig, self.sync_config)
 
 
-def _made(kind: Any, given: Any) -> Any:
+def made(kind: Any, given: Any) -> Any:
     """Return what is given, or what is made of a dict of its fields, or of nothing."""
     return given if isinstance(given, kind) else kind(**(given or {}))

@@ -38,4 +38,4 @@ def shutdown() -> None:
     """Take the running trial out of the context: what this thread reports from now on goes nowhere."""
     current = _session.current()
     if current is not None:
-        _session.leave(current)
+        _session.leave_for_good(current)

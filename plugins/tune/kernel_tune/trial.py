@@ -26,6 +26,15 @@ class Status(str, enum.Enum):
         return repr(self.value)
 
 
+class ExportFormat:
+    """The formats that a model can be exported in."""
+
+    CHECKPOINT = "checkpoint"
+    MODEL = "model"
+    ONNX = "onnx"
+    H5 = "h5"
+
+
 @dataclass
 class MetricHistory:
     """Of one metric of one trial: its extremes, its last value."""

@@ -76,6 +76,19 @@ def test_odd_forms_that_numpy_allows() -> None:
     assert tune.randint(10) == tune.randint(0, 10)
     assert tune.choice(3).categories == [0, 1, 2]
     assert tune.loguniform(1e-4, 1e-2, base=2) == tune.loguniform(1e-4, 1e-2)
+    several = tune.uniform(2, 3, size=(2, 4)).sample()
+    assert several.shape == (2, 4) and ((several >= 2) & (several < 3)).all()
+    assert tune.uniform(2, 3, 5).sample().shape == (5,)
+
+
+def test_older_names_of_bounds_and_values() -> None:
+    with pytest.warns(DeprecationWarning, match=r"uniform\(\): low is now called lower") as warned:
+        assert tune.uniform(low=1, high=10) == tune.uniform(1, 10)
+    assert warned[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match=r"loguniform\(\): min_bound is now called lower"):
+        assert tune.loguniform(min_bound=1e-4, max_bound=1e-2) == tune.loguniform(1e-4, 1e-2)
+    with pytest.warns(DeprecationWarning, match=r"choice\(\): a is now called categories"):
+        assert tune.choice(a=[3, 4], p=[1, 0]).sample() == 3
 
 
 def test_quantised_floats_are_as_people_write_them() -> None:
@@ -117,7 +130,9 @@ def test_domains_can_be_changed_and_pickled() -> None:
         (lambda: tune.randn(size=2.5), r"size is 2.5: it is a length, or a tuple of lengths"),
         (lambda: tune.choice([1, 2], size=3, replace=False), r"take 3 different ones of 2 values: ask for fewer, or"),
         (lambda: tune.choice([1, 2], (1, 2), False, [1, 0]), r"take 2 different ones of 1 values"),
+        (lambda: tune.uniform(0, 1, size=2.5), r"size is 2.5: it is a length, or a tuple of lengths"),
         (lambda: tune.choice([]), r"nothing to choose from"),
+        (lambda: tune.choice(), r"choice takes a list of values, not None"),
         (lambda: tune.choice("abc"), r"choice takes a list of values, not 'abc'"),
         (lambda: tune.choice([1, 2], p=[1, 1]), r"2 probabilities, one for each value, that add up to 1"),
         (lambda: tune.grid_search([]), r"grid_search has no values"),

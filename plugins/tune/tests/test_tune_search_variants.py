@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from kernel_tune import search_space as tune
 from kernel_tune.errors import SearchSpaceError
+from kernel_tune.searchers import BasicVariantGenerator
 
 
 def configs(space: Any, seed: int = 0, **options: Any) -> list[Any]:
@@ -117,6 +118,21 @@ def test_grids_inside_options_and_domains_inside_grids() -> None:
     around = {"m": tune.grid_search([{"x": tune.uniform(0, 1)}, None])}
     first, second = configs(around)
     assert 0 <= first["m"]["x"] <= 1 and second["m"] is None
+
+
+@pytest.mark.parametrize(
+    ("space", "count"),
+    [
+        ({"a": tune.grid_search([tune.grid_search([1, 2]), 3])}, 3),
+        ({"a": tune.grid_search([{"b": tune.grid_search([1, 2]), "c": [tune.grid_search([3, 4, 5])]}, None])}, 7),
+        ({"a": tune.grid_search([{"b": tune.grid_search([1, 2])}, 3]), "d": tune.grid_search([4, 5])}, 6),
+        ({"a": tune.grid_search([tune.grid_search([tune.grid_search([1, 2]), 3]), 4]), "d": tune.uniform(0, 1)}, 4),
+    ],
+)
+def test_grids_inside_grids_are_counted(space: dict[str, Any], count: int) -> None:
+    assert tune.count_variants(space) == count == len(configs(space))
+    searcher = BasicVariantGenerator(space=space, num_samples=2)
+    assert searcher.total_samples == 2 * count
 
 
 def test_values_are_kept_as_they_are() -> None:

@@ -196,7 +196,7 @@ def test_the_server_lists_adds_and_stops_trials(results: Path) -> None:
     def act(token: str) -> Any:
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/trials")
-        assert refused.value.code == 401
+        assert refused.value.code == 401 and "experiment's directory as server.token" in refused.value.read().decode()
         client = TuneClient("127.0.0.1", port, token)
         first = next(each for each in client.get_all_trials() if each["status"] == "RUNNING")
         assert client.get_trial(first["id"])["status"] == "RUNNING"
@@ -296,3 +296,83 @@ def test_a_searcher_that_raises_is_named_and_the_experiment_can_go_on(results: P
 def test_bad_settings_are_refused_at_once(results: Path, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         tuner(**arguments).fit()
+
+
+class Trainer:
+    """Something of a library of its own, which makes a trainable of itself."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def as_trainable(self) -> type[tune.Trainable]:
+        label = self.label
+
+        class Training(tune.Trainable):
+            def setup(self, config: dict[str, Any]) -> None:
+                self.datasets = {name: len(rows) for name, rows in config["datasets"].items()}
+
+            def step(self) -> dict[str, Any]:
+                logged = sorted(self.config)
+                return {"label": label, "datasets": self.datasets, "logged": logged, "done": True}
+
+        return Training
+
+
+def test_name_callbacks_and_datasets_given_directly(results: Path) -> None:
+    ended: list[str] = []
+
+    class Ended(tune.Callback):
+        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+            ended.append(trial.trial_id)
+
+    space = {
+        "scaling_config": {"num_actors": tune.grid_search([2, 4])},
+        "preprocessor": tune.grid_search([len, object]),
+    }
+    tuner = tune.Tuner(
+        Trainer("target"), run_config={"verbose": 0}, param_space=space, name="tuner_resume", callbacks=[Ended()]
+    )
+    grid = tuner.fit(datasets={"train_dataset": [1, 2, 3]})
+    assert len(grid.results) == len(ended) == 4 and Path(grid.experiment_path).name == "tuner_resume"
+    assert [result.metrics["datasets"] for result in grid] == [{"train_dataset": 3}] * 4
+    assert grid[0].metrics["label"] == "target" and grid[0].metrics["logged"] == ["preprocessor", "scaling_config"]
+    chosen = {"datasets": {"train_dataset": tune.grid_search([[1], [1, 2]])}}
+    tuner = tune.Tuner(Trainer("target"), run_config={"verbose": 0}, param_space=chosen, callbacks=None)
+    grid = tuner.fit(datasets={"train_dataset": [1, 2, 3], "other": []})
+    assert [result.metrics["datasets"] for result in grid] == [
+        {"train_dataset": 1, "other": 0}, {"train_dataset": 2, "other": 0},
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="the experiment has two names, 'one' and 'two' of run_config: give one"):
+        tune.Tuner(Trainer("target"), name="one", run_config={"name": "two"})
+
+
+def test_datasets_for_functions_of_all_kinds(results: Path) -> None:
+    def of_config(config: dict[str, Any]) -> dict[str, Any]:
+        return {"rows": len(config["datasets"]["rows"])}
+
+    def with_reporter(config: dict[str, Any], reporter: Any) -> None:
+        reporter(rows=len(config["datasets"]["rows"]))
+
+    def yielding(config: dict[str, Any]) -> Any:
+        yield {"rows": len(config["datasets"]["rows"])}
+
+    tune.register_trainable("by_name", of_config)
+    for trainable in (of_config, with_reporter, yielding, "by_name"):
+        (result,) = tune.Tuner(trainable, run_config={"verbose": 0}).fit(datasets={"rows": [1, 2]})
+        assert result.metrics["rows"] == 2
+    assert tune.Tuner("by_name", run_config={"verbose": 0}).fit().num_errors == 1  # the name means what it meant
+
+
+def test_datasets_are_there_again_when_a_search_is_restored(results: Path) -> None:
+    def once(config: dict[str, Any]) -> None:
+        if not (marker := Path(config["folder"], "was_here")).exists():
+            marker.touch()
+            raise OSError("of my own")
+        tune.report(rows=len(config["datasets"]["rows"]))
+
+    results.mkdir()
+    space = {"folder": str(results)}
+    first = tune.Tuner(once, run_config={"verbose": 0}, name="again", param_space=space).fit(datasets={"rows": [1]})
+    assert first.num_errors == 1
+    restored = tune.Tuner.restore(first.experiment_path, once, resume_errored=True).fit(datasets={"rows": [1, 2]})
+    assert [result.metrics["rows"] for result in restored] == [2]

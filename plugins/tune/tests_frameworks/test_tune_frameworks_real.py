@@ -7,6 +7,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -211,6 +213,53 @@ if has("torch"):
 
         found = digits_torch_example.main(smoke_test=True)
         assert found.num_errors == 0 and found.get_best_result().metrics["mean_accuracy"] > 0.3
+
+    QUICK_START = """
+import kernel_compat_ray.install
+import torch.optim as optim
+from ray import tune
+from ray.tune.examples.mnist_pytorch import get_data_loaders, ConvNet, train, test
+
+def train_mnist(config):
+    train_loader, test_loader = get_data_loaders()
+    model = ConvNet()
+    optimizer = optim.SGD(model.parameters(), lr=config["lr"])
+    for i in range(10):
+        train(model, optimizer, train_loader)
+        acc = test(model, test_loader)
+        tune.track.log(mean_accuracy=acc)
+
+analysis = tune.run(
+    train_mnist, config={"lr": tune.grid_search([0.001, 0.01, 0.1])}, verbose=0)
+best = analysis.get_best_config(metric="mean_accuracy")
+print(sorted(trial.results for trial in analysis.trials), best["lr"] in (0.001, 0.01, 0.1))
+print(max(trial.metrics["mean_accuracy"].max for trial in analysis.trials) > 0.6)
+"""
+    STAND_IN = """
+import torch
+
+class transforms:
+    Compose = ToTensor = Normalize = staticmethod(lambda *arguments: None)
+
+class datasets:
+    @staticmethod
+    def MNIST(root, train, download, transform):
+        torch.manual_seed(0)
+        images = torch.rand(10, 1, 28, 28)
+        labels = torch.arange(2000) % 10
+        return torch.utils.data.TensorDataset(images[labels] + torch.randn(2000, 1, 28, 28) / 10, labels)
+"""
+
+    @pytest.mark.usefixtures("results")
+    def test_the_quick_start_of_the_first_releases_runs(tmp_path: Path) -> None:
+        """With pictures that are easier than the real ones, which would have to be downloaded."""
+        tmp_path.joinpath("torchvision.py").write_text(STAND_IN)
+        tmp_path.joinpath("quick_start.py").write_text(QUICK_START)
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "MNIST_DIRECTORY": str(tmp_path / "data")}
+        program = [sys.executable, str(tmp_path / "quick_start.py")]
+        done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=170)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == ["[10,", "10,", "10]", "True", "True"]
 
 
 if has("lightning") and has("torch"):

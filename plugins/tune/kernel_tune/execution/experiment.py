@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from typing import Any
 
+from kernel_tune.arguments import ArgumentError, nearest
 from kernel_tune.execution.plan import ExperimentPlan
 from kernel_tune.execution.spec import CheckpointPolicy
 from kernel_tune.storage.experiment_files import results_directory
@@ -21,11 +23,10 @@ class Experiment:
     def __init__(
         self, name: str, run: Any, stop: Any = None, config: dict[str, Any] | None = None,
         resources_per_trial: Any = None, num_samples: int = 1, local_dir: str | None = None,
-        upload_dir: str | None = None, trial_name_creator: Any = None, trial_dirname_creator: Any = None,
-        loggers: Any = None, sync_to_driver: Any = None, checkpoint_freq: int = 0,
-        checkpoint_at_end: bool = False, sync_on_checkpoint: bool = True, keep_checkpoints_num: int | None = None,
-        checkpoint_score_attr: str | None = None, export_formats: Any = None, max_failures: int = 0,
-        restore: str | None = None,
+        upload_dir: str | None = None, trial_name_creator: Any = None, loggers: Any = None, sync_to_driver: Any = None,
+        checkpoint_freq: int = 0, checkpoint_at_end: bool = False, sync_on_checkpoint: bool = True,
+        keep_checkpoints_num: int | None = None, checkpoint_score_attr: str | None = None, export_formats: Any = None,
+        max_failures: int = 0, restore: str | None = None, *, trial_dirname_creator: Any = None,
     ) -> None:  # fmt: skip
         if not isinstance(run, str):
             register_trainable(name_of(run), run)
@@ -47,6 +48,10 @@ class Experiment:
         """Return the experiment that a dict describes: `{"run": ..., "config": ...}`."""
         if "run" not in spec:
             raise ValueError(f"experiment {name!r} has no 'run': the trainable's name, function or class")
+        known = [each for each in inspect.signature(cls).parameters if each != "name"]
+        for key in spec:
+            if key not in known:
+                raise ArgumentError(f"experiment {name!r}: there is no argument {key!r}.{nearest(key, known)}")
         return cls(name, **dict(spec))
 
     @property
@@ -82,17 +87,18 @@ class Experiment:
             restore=spec["restore"],
             upload_dir=spec["upload_dir"],
             sync_to_driver=spec["sync_to_driver"],
+            loggers=spec["loggers"],
         )  # fmt: skip
 
 
 def convert_to_experiments(given: Any) -> list[Experiment]:
-    """Return the experiments of what users give: one, a list of them, or a dict of name to description."""
+    """Return the experiments of what users give: one, a dict of name to description, or a list of these."""
     if isinstance(given, Experiment):
         return [given]
     if isinstance(given, Mapping):
         return [
             spec if isinstance(spec, Experiment) else Experiment.from_json(name, spec) for name, spec in given.items()
         ]
-    if isinstance(given, (list, tuple)) and all(isinstance(each, Experiment) for each in given):
-        return list(given)
-    raise TypeError(f"experiments are an Experiment, a list of them or a dict of name to description, not {given!r}")
+    if isinstance(given, (list, tuple)) and all(isinstance(each, (Experiment, Mapping)) for each in given) and given:
+        return [experiment for each in given for experiment in convert_to_experiments(each)]
+    raise TypeError(f"experiments are an Experiment, a dict of name to description or a list of these, not {given!r}")

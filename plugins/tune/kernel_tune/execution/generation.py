@@ -155,7 +155,7 @@ class SearchGenerator(SearchAlgorithm):
         """Tell the searcher of its own trials."""
         if trial_id in self._own:
             self._own.discard(trial_id)
-            self.searcher.on_trial_complete(trial_id, result, error)
+            self.searcher.on_trial_complete(trial_id, result=result, error=error)
 
     def on_pause(self, trial_id: str) -> None:
         """Tell the searcher of its own trials."""
@@ -203,7 +203,7 @@ class Several(SearchAlgorithm):
     def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
         """A trial has ended."""
         for part in self._parts:
-            part.on_trial_complete(trial_id, result, error)
+            part.on_trial_complete(trial_id, result=result, error=error)
 
     def on_pause(self, trial_id: str) -> None:
         """A scheduler has paused a trial."""

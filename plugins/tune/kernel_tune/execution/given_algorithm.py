@@ -59,7 +59,7 @@ class GivenAlgorithm(SearchAlgorithm):
 
     def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
         """A trial has ended."""
-        self._algorithm.on_trial_complete(trial_id, result, error)
+        self._algorithm.on_trial_complete(trial_id, result=result, error=error)
 
     def _next(self) -> list[Trial]:
         if type(self._algorithm).next_trial is SearchAlgorithm.next_trial:

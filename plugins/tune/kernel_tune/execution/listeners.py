@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kernel_tune.callbacks import Callback
@@ -13,11 +13,17 @@ _log = logging.getLogger("kernel.tune")
 
 
 class Listeners:
-    """All callbacks of a run, in their order. `directory` is the experiment's, for messages."""
+    """All callbacks of a run, in their order. `directory` is the experiment's, for messages.
 
-    def __init__(self, callbacks: Sequence[Callback], directory: str) -> None:
+    `hears_only` has by `id(callback)` the names of the experiments whose trials a callback hears of, if not of all.
+    """
+
+    def __init__(
+        self, callbacks: Sequence[Callback], directory: str, hears_only: Mapping[int, Collection[str]] | None = None
+    ) -> None:
         self._callbacks = list(callbacks)
         self._directory = directory
+        self._hears_only = hears_only or {}
 
     def tell(self, method: str, *arguments: Any, again: bool = False) -> None:
         """Call a method of each; of what is done `again` after a kill only those that write it down hear.
@@ -25,8 +31,13 @@ class Listeners:
         Raises TuneError that names the callback which has raised.
         """
         for callback in self._callbacks:
-            if not again or callback.hears_again:
+            if (not again or callback.hears_again) and self._hears(callback, arguments):
                 self._call(callback, method, *arguments)
+
+    def _hears(self, callback: Callback, arguments: Sequence[Any]) -> bool:
+        """Whether it hears of what is about a trial: the third argument of such methods."""
+        names = self._hears_only.get(id(callback)) if self._hears_only and len(arguments) > 2 else None
+        return names is None or arguments[2].extra.get("experiment") in names
 
     def tell_all(self, method: str, *arguments: Any) -> TuneError | None:
         """Call a method of each, also when one has raised; return the first error, and log the others."""

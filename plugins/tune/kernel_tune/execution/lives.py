@@ -242,7 +242,7 @@ class TrialLives:
         self._instructions.append(Stop(trial, exports, failed=is_hung))
         self._instructions.append(Notify("trial_complete", trial))
         result = trial.last_result
-        self.algorithm.on_trial_complete(trial.trial_id, result or None, error=False)
+        self.algorithm.on_trial_complete(trial.trial_id, result=result or None, error=False)
         self.scheduler.on_trial_complete(self, trial, result)
 
     def _fail(self, trial: Trial, progress: Progress, message: str) -> None:
@@ -259,7 +259,7 @@ class TrialLives:
         self._leave(trial, progress, Status.ERROR)
         self._instructions.append(Stop(trial, failed=True))
         self._instructions.append(Notify("trial_error", trial))
-        self.algorithm.on_trial_complete(trial.trial_id, trial.last_result or None, error=True)
+        self.algorithm.on_trial_complete(trial.trial_id, result=None, error=True)
         self.scheduler.on_trial_error(self, trial)
         if progress.spec.fail_fast:
             self._ask_all_to_stop()
@@ -280,7 +280,7 @@ class TrialLives:
         self._leave_donor(progress)
         _mark_done(trial)
         self._instructions.append(Notify("trial_complete", trial))
-        self.algorithm.on_trial_complete(trial.trial_id, trial.last_result or None, error=False)
+        self.algorithm.on_trial_complete(trial.trial_id, result=trial.last_result or None, error=False)
         self.scheduler.on_trial_remove(self, trial)
 
     def _ask_all_to_stop(self) -> None:

@@ -138,6 +138,10 @@ class TrialLoop(TrialLives):
             self.room.has_places(request)
         )
 
+    def has_resources(self, resources: Any) -> bool:
+        """Return whether there is room for so much now."""
+        return self.has_resources_for_trial(Trial("", resources=resources))
+
     def may_make_trials(self) -> bool:
         """Return whether there may be further trials."""
         return not self.is_stopping and not self.algorithm.is_finished()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_tune.arguments import ArgumentError
 from kernel_tune.callbacks import Callback
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.plan import Outcome, RunPlan
@@ -15,14 +16,19 @@ from kernel_tune.reporters import ProgressReporter, TrialProgressCallback, detec
 from kernel_tune.reporters.info import ExperimentInfo, node_memory
 from kernel_tune.settings import SyncConfig
 
+_INSIDE = ("searcher", "_algorithm", "_base_scheduler")
+"""Where what is put around a searcher, search algorithm or scheduler has that."""
+
 
 def listeners(
     plan: RunPlan, loggers: Sequence[Any] | None, callbacks: Sequence[Callback] | None, reporter: Any, verbose: int,
     syncer: Any,
 ) -> RunPlan:  # fmt: skip
     """Return the plan with its loggers, callbacks, reporter and copies."""
-    given = [each for each in callbacks or () if each is not None]
-    plan.callbacks = [*callbacks_of(loggers), *given]
+    given = _checked(callbacks)
+    if reporter is not None and not isinstance(reporter, ProgressReporter):
+        raise ArgumentError(f"tune: progress_reporter is {reporter!r}, but must be a tune.ProgressReporter")
+    plan.callbacks = [*_logging(plan, loggers), *given]
     if verbose > 1:
         plan.callbacks.append(TrialProgressCallback(metric=plan.metric, verbose=verbose))
     if isinstance(syncer, SyncConfig):
@@ -33,6 +39,29 @@ def listeners(
         reporting = plan.report = Reporting(reporter or detect_reporter(), plan)
         plan.close = reporting.close
     return plan
+
+
+def _checked(callbacks: Any) -> list[Callback]:
+    if not isinstance(callbacks, (Sequence, type(None))):
+        raise ArgumentError(f"tune: callbacks is {callbacks!r}, but must be a list of tune.Callback objects")
+    found = [each for each in callbacks or () if each is not None]
+    for each in found:
+        if not isinstance(each, Callback):
+            hint = f": give an object, {each.__name__}()" if isinstance(each, type) else ""
+            raise ArgumentError(f"tune: {each!r}, one of callbacks, is no tune.Callback{hint}")
+    return found
+
+
+def _logging(plan: RunPlan, loggers: Sequence[Any] | None) -> list[Callback]:
+    """Return the callbacks that log; note of those of single experiments which these are."""
+    if all(experiment.loggers is None for experiment in plan.experiments):
+        return list(callbacks_of(loggers))
+    found: dict[int, Callback] = {}
+    for experiment in plan.experiments:
+        for callback in callbacks_of(loggers if experiment.loggers is None else experiment.loggers):
+            found[id(callback)] = callback
+            plan.hears_only.setdefault(id(callback), set()).add(experiment.name or "")
+    return list(found.values())
 
 
 class Reporting:
@@ -80,6 +109,9 @@ def analysis_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:
     from kernel_tune.analysis import ExperimentAnalysis  # here: who runs a Tuner does not need it
 
     path = os.path.join(outcome.directory, "experiment_state.json")
+    if metric is None:
+        metric, own_mode = _compared_by(outcome.loop)
+        mode = mode or own_mode
     return ExperimentAnalysis(
         path,
         trials=outcome.trials,
@@ -88,6 +120,18 @@ def analysis_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:
         stats={"trials": len(outcome.trials), "scheduler": outcome.loop.scheduler.debug_string()},
         runner_data={"seconds": outcome.seconds, "interrupted": outcome.interrupted},
     )
+
+
+def _compared_by(loop: TrialLoop) -> tuple[str | None, str | None]:
+    """Return the metric and the mode that the searcher or the scheduler was given, if one was."""
+    for chooser in (loop.algorithm, loop.scheduler):
+        inner: Any = chooser
+        while inner is not None:
+            own = getattr(inner, "__dict__", {})
+            if isinstance(own.get("_metric"), str):
+                return own["_metric"], own.get("_mode")
+            inner = next((own[name] for name in _INSIDE if name in own), None)
+    return None, None
 
 
 def grid_of(outcome: Outcome, metric: str | None, mode: str | None) -> Any:

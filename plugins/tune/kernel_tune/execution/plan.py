@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import kernel
-from kernel_tune.arguments import check_whole
+from kernel_tune.arguments import ArgumentError, check_number, check_whole
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
@@ -29,7 +29,7 @@ from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.stoppers import Stopper, make_stopper
 from kernel_tune.storage.checkpoint import written_as
-from kernel_tune.storage.experiment_files import ExperimentFiles, results_directory, unused_name
+from kernel_tune.storage.experiment_files import ExperimentFiles, newest_of, results_directory, unused_name
 from kernel_tune.storage.sync import SyncCallback, check_address, copy_by_fsspec, exists, is_remote, make_copy
 from kernel_tune.trainable.function import FunctionTrainable
 from kernel_tune.trainable.registry import find_trainable, name_of, register_trainable
@@ -57,6 +57,8 @@ class ExperimentPlan:
     upload_dir: str | None = None
     sync_to_driver: Any = None
     """How files that trials write on other machines come to the program's; see `transfers.make_transfer`."""
+    loggers: Sequence[Any] | None = None
+    """What logs its trials, None for what logs those of the run."""
 
 
 @dataclass
@@ -71,6 +73,8 @@ class RunPlan:
     max_concurrent: int = 0
     seed: int | None = None
     callbacks: Sequence[Callback] = ()
+    hears_only: dict[int, set[str]] = field(default_factory=dict)
+    """Of callbacks that hear of some experiments only, the names of these, by `id(callback)`."""
     report: Callable[[TrialLoop, float, bool], None] = lambda loop, seconds, done: None
     """Shows where the experiment stands: the loop, how many seconds it took, whether it has ended."""
     close: Callable[[], None] = lambda: None
@@ -118,7 +122,7 @@ def execute(plan: RunPlan) -> Outcome:
         stoppers[spec.name] = stopper
     if len({spec.name for spec in specs}) < len(specs):
         raise TuneError("two experiments of a run have the same name: give each one of its own")
-    _begin_session()
+    begin_session()
     seed = plan.seed if plan.seed is not None else random.SystemRandom().getrandbits(32)
     loop = _loop(plan, specs, seed)
     files = ExperimentFiles(specs[0].local_dir)
@@ -130,7 +134,7 @@ def execute(plan: RunPlan) -> Outcome:
             spec.name: experiment.sync_to_driver for spec, experiment in zip(specs, plan.experiments, strict=True)
         },
     )
-    runner = Runner(loop, files, trainables, stoppers, callbacks, options, plan.report)
+    runner = Runner(loop, files, trainables, stoppers, callbacks, options, plan.report, hears_only=plan.hears_only)
     resumes = _resumes(plan, resume, files)
     for callback in callbacks:
         callback.setup(
@@ -162,7 +166,7 @@ def execute(plan: RunPlan) -> Outcome:
     return Outcome(runner.loop, files.directory, runner.interrupted, runner.used_seconds, trainables)
 
 
-def _begin_session() -> None:
+def begin_session() -> None:
     """Join the cluster that the environment names, or start a session, unless the program has one."""
     if kernel.is_initialized():
         return
@@ -248,8 +252,15 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
     space = plan.config if plan.config is not None else {}
     if not isinstance(space, dict):
         raise TypeError(f"the search space is {space!r}: it is a dict of what each trial gets as its config")
+    if plan.upload_dir is not None and not isinstance(plan.upload_dir, (str, os.PathLike)):
+        raise ArgumentError(
+            f"tune: upload_dir is {plan.upload_dir!r}, but must be a path or an address such as s3://..."
+        )
     root = os.path.abspath(os.path.expanduser(plan.local_dir)) if plan.local_dir else results_directory()
-    name = plan.name or unused_name(root, f"{trainable_name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}")
+    name = plan.name
+    if not name and parse_resume(run.resume).source == "LOCAL":
+        name = newest_of(root, trainable_name) or trainable_name
+    name = name or unused_name(root, f"{trainable_name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}")
     spec = ExperimentSpec(
         name=name,
         trainable_name=trainable_name,
@@ -264,7 +275,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
         fail_fast=plan.fail_fast,
         export_formats=list(plan.export_formats or ()),
         restore_path=written_as(os.path.expanduser(plan.restore)) if plan.restore else "",
-        upload_dir=f"{plan.upload_dir.rstrip('/')}/{name}" if plan.upload_dir else "",
+        upload_dir=f"{os.fspath(plan.upload_dir).rstrip('/')}/{name}" if plan.upload_dir else "",
         metric=run.metric,
         mode=run.mode,
         trial_name_creator=plan.trial_name_creator,
@@ -329,4 +340,6 @@ def _scheduler(plan: RunPlan, seed: int) -> TrialScheduler:
 
 def seconds_of(budget: float | timedelta | None) -> float | None:
     """Return a time budget in seconds."""
+    if not isinstance(budget, timedelta) and budget is not None:
+        check_number("tune", "time_budget_s", budget, least=0)
     return budget.total_seconds() if isinstance(budget, timedelta) else budget

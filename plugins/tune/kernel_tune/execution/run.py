@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import kernel
+from kernel_tune.arguments import older_names
 from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.experiment import Experiment, convert_to_experiments
@@ -23,42 +25,51 @@ from kernel_tune.trial import Status, Trial
 
 _log = logging.getLogger("kernel.tune")
 
+_OLDER_NAMES = {"algo": "search_alg", "progress_runner": "progress_reporter"}
+"""As examples of the first releases have them."""
+
 
 def run(
-    run_or_experiment: Any, name: str | None = None, metric: str | None = None, mode: str | None = None,
-    stop: Any = None, config: dict[str, Any] | None = None, resources_per_trial: Any = None, num_samples: int = 1,
-    local_dir: str | None = None, upload_dir: str | None = None, trial_name_creator: Any = None,
-    trial_dirname_creator: Any = None, loggers: Sequence[Any] | None = None, sync_to_cloud: Any = None,
-    sync_to_driver: Any = None, sync_config: Any = None, checkpoint_freq: int = 0, checkpoint_at_end: bool = False,
+    run_or_experiment: Any, name: str | None = None, stop: Any = None, config: dict[str, Any] | None = None,
+    resources_per_trial: Any = None, num_samples: int = 1, local_dir: str | None = None, upload_dir: str | None = None,
+    trial_name_creator: Any = None, loggers: Sequence[Any] | None = None, sync_to_cloud: Any = None,
+    sync_to_driver: Any = None, checkpoint_freq: int = 0, checkpoint_at_end: bool = False,
     sync_on_checkpoint: bool = True, keep_checkpoints_num: int | None = None, checkpoint_score_attr: str | None = None,
-    checkpoint_config: Any = None, global_checkpoint_period: float = 10, export_formats: Any = None,
-    max_failures: int = 0, fail_fast: bool = False, restore: str | None = None, search_alg: Any = None,
-    scheduler: Any = None, with_server: bool = False, server_port: int = 4321, verbose: int = 2,
-    progress_reporter: Any = None, log_to_file: Any = False, resume: bool | str = False, queue_trials: bool = False,
-    reuse_actors: bool = False, trial_executor: Any = None, raise_on_failed_trial: bool = True,
-    return_trials: bool = False, ray_auto_init: bool = True, callbacks: Sequence[Callback] | None = None,
+    global_checkpoint_period: float = 10, export_formats: Any = None, max_failures: int = 0, fail_fast: bool = False,
+    restore: str | None = None, search_alg: Any = None, scheduler: Any = None, with_server: bool = False,
+    server_port: int = 4321, verbose: int = 2, progress_reporter: Any = None, resume: bool | str = False,
+    queue_trials: bool = False, reuse_actors: bool = False, trial_executor: Any = None,
+    raise_on_failed_trial: bool = True, return_trials: bool = False, ray_auto_init: bool = True, *,
+    metric: str | None = None, mode: str | None = None, trial_dirname_creator: Any = None, sync_config: Any = None,
+    checkpoint_config: Any = None, log_to_file: Any = False, callbacks: Sequence[Callback] | None = None,
     max_concurrent_trials: int | None = None, time_budget_s: float | timedelta | None = None,
     storage_path: str | None = None, chdir_to_trial_dir: bool = True, seed: int | None = None,
-    deterministic: bool = False,
+    deterministic: bool = False, **older: Any,
 ) -> Any:  # fmt: skip
     """Run an experiment until every trial has ended, and return an `ExperimentAnalysis` of it.
 
-    `run_or_experiment` is a function of `config`, a `Trainable` class, the name of one, or an `Experiment`. `config` is
-    the search space, `num_samples` how many trials are drawn from it, or how often a grid is gone through. `stop` is a
-    dict of thresholds, a function `(trial_id, result)`, or a `Stopper`. `resources_per_trial` is a dict such as
-    `{"cpu": 2}`. Files are in `local_dir`/`name`, copied to `upload_dir` if that is given. `checkpoint_freq` is in
-    iterations, `global_checkpoint_period` and `time_budget_s` in seconds. `verbose` is 0 (silent) to 3. `log_to_file`
-    has what trials print in files of their directories as well: True for `stdout` and `stderr`, a name, or two.
+    `run_or_experiment` is a function of `config`, a `Trainable` class, the name of one, an `Experiment`, or several of
+    these as a list or dict (see `run_experiments`), which run concurrently; what an `Experiment` says itself is not
+    taken from the arguments. `config` is the search space, `num_samples` how many trials are drawn from it, or how
+    often a grid is gone through. `stop` is a dict of thresholds, a function `(trial_id, result)`, or a `Stopper`.
+    `resources_per_trial` is a dict such as `{"cpu": 2}`. Files are in `local_dir`/`name`, copied to `upload_dir` if
+    that is given. `checkpoint_freq` is in iterations, `global_checkpoint_period` and `time_budget_s` in seconds.
+    `verbose` is 0 (silent) to 3. `log_to_file` has what trials print in files of their directories as well: True for
+    `stdout` and `stderr`, a name, or two. `resume=True` without a `name` goes on with the newest experiment of that
+    trainable. `older` are `algo` and `progress_runner`, for `search_alg` and `progress_reporter`.
 
     Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without
-    an experiment to resume.
+    an experiment to resume; ArgumentError for an argument that there is not.
     """
+    given = older_names("tune.run()", older, _OLDER_NAMES, inspect.signature(run).parameters, depth=3)
+    search_alg = given.get("search_alg", search_alg)
+    progress_reporter = given.get("progress_reporter", progress_reporter)
     _must_have_session(ray_auto_init)
-    if isinstance(run_or_experiment, Experiment):
-        experiment = run_or_experiment.plan()
+    if isinstance(run_or_experiment, (Experiment, Mapping, list, tuple)):
+        experiments = [each.plan() for each in convert_to_experiments(run_or_experiment)]
     else:
         policy = CheckpointPolicy(checkpoint_freq, checkpoint_at_end, keep_checkpoints_num, checkpoint_score_attr)
-        experiment = ExperimentPlan(
+        experiments = [ExperimentPlan(
             trainable=run_or_experiment, name=name, config=config, num_samples=num_samples, stop=stop,
             resources=resources_per_trial, local_dir=local_dir or storage_path, trial_name_creator=trial_name_creator,
             trial_dirname_creator=trial_dirname_creator, max_failures=max_failures, fail_fast=bool(fail_fast),
@@ -66,14 +77,14 @@ def run(
             export_formats=[export_formats] if isinstance(export_formats, str) else export_formats or (),
             restore=restore, upload_dir=upload_dir or getattr(sync_config, "upload_dir", None),
             sync_to_driver=_driver_sync(sync_to_driver, sync_config),
-        )  # fmt: skip
+        )]  # fmt: skip
     options = RunOptions(
         deterministic=deterministic, changes_directory=chdir_to_trial_dir, printed=names_of(log_to_file),
         time_budget_seconds=seconds_of(time_budget_s), snapshot_seconds=global_checkpoint_period,
         **_with_executor(trial_executor, queue_trials, reuse_actors),
     )  # fmt: skip
     plan = RunPlan(
-        experiments=[experiment], search_alg=search_alg, scheduler=scheduler, metric=metric, mode=mode,
+        experiments=experiments, search_alg=search_alg, scheduler=scheduler, metric=metric, mode=mode,
         max_concurrent=max_concurrent_trials or 0, seed=seed, resume=resume, with_server=with_server,
         server_port=server_port, options=options,
     )  # fmt: skip
@@ -91,11 +102,11 @@ def run_experiments(
 ) -> list[Trial]:  # fmt: skip
     """Run several experiments, `concurrent` or one after the other; return the trials of all.
 
-    `experiments` is an `Experiment`, a list of them, or a dict of name to description: `{"mine": {"run": function}}`.
+    `experiments` is an `Experiment`, a dict of name to description: `{"mine": {"run": function}}`, or a list of these.
+    Loggers that an experiment has are told of its trials only.
     """
     settings = _with_executor(trial_executor, queue_trials, reuse_actors)
     wanted = convert_to_experiments(experiments)
-    loggers = next((each.spec["loggers"] for each in wanted if each.spec["loggers"] is not None), None)
     one_by_one = isinstance(search_alg, (Searcher, str)) or not concurrent
     groups = [[each] for each in wanted] if one_by_one else [wanted]
     trials: list[Trial] = []
@@ -109,7 +120,7 @@ def run_experiments(
             server_port=server_port,
             options=RunOptions(**settings),
         )
-        outcome = execute(listeners(plan, loggers, callbacks, progress_reporter, verbose, "auto"))
+        outcome = execute(listeners(plan, None, callbacks, progress_reporter, verbose, "auto"))
         trials += outcome.trials
         check_failures(outcome, raise_on_failed_trial)
     return trials

@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernel_tune.callbacks import Callback
@@ -60,6 +60,7 @@ class Runner:
         options: RunOptions | None = None,
         report: Callable[[TrialLoop, float, bool], None] = lambda loop, seconds, done: None,
         clock: Callable[[], float] = time.monotonic,
+        hears_only: Mapping[int, Collection[str]] | None = None,
     ) -> None:
         self.loop = loop
         self.files = files
@@ -67,7 +68,7 @@ class Runner:
         self.interrupted = False
         self.commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._judge = Judge(stoppers, files.directory)
-        self._listeners = Listeners(callbacks, files.directory)
+        self._listeners = Listeners(callbacks, files.directory, hears_only)
         self._report = report
         self._clock = clock
         is_strict = self.options.deterministic or self._must_decide()

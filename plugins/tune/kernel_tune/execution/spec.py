@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernel_tune.arguments import check_whole
 from kernel_tune.execution.resources import Request, make_request
 from kernel_tune.trial import Trial
 
@@ -20,6 +21,11 @@ class CheckpointPolicy:
     keep: int | None = None
     score_attribute: str | None = None
     lowest: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole("tune", "checkpoint_freq", self.every, least=0)
+        if self.keep is not None:
+            check_whole("tune", "keep_checkpoints_num", self.keep, least=1)
 
 
 @dataclass

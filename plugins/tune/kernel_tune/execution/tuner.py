@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import grid_of, listeners
-from kernel_tune.execution.plan import ExperimentPlan, RunPlan, execute, seconds_of
+from kernel_tune.execution.plan import ExperimentPlan, RunPlan, begin_session, execute, seconds_of
 from kernel_tune.execution.run import policy_of
-from kernel_tune.settings import RunConfig, TuneConfig
+from kernel_tune.settings import RunConfig, TuneConfig, made
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.storage.sync import fetch_experiment, is_remote
 from kernel_tune.trainable.printed import names_of
+from kernel_tune.trainable.wrappers import with_datasets
 
 
 class Tuner:
     """Searches: `Tuner(trainable, param_space={...}, tune_config=..., run_config=...).fit()`.
 
     `trainable` is a function of `config`, a `Trainable` class, the name of one, or something with `as_trainable()`.
+    Configurations may also be dicts of their fields. `name` and `callbacks` are short for those of `run_config`.
     """
 
     def __init__(
@@ -28,15 +32,20 @@ class Tuner:
         trainable: Any = None,
         *,
         param_space: dict[str, Any] | None = None,
-        tune_config: TuneConfig | None = None,
-        run_config: RunConfig | None = None,
+        tune_config: TuneConfig | Mapping[str, Any] | None = None,
+        run_config: RunConfig | Mapping[str, Any] | None = None,
+        name: str | None = None,
+        callbacks: Sequence[Callback] | None = None,
     ) -> None:
         if trainable is None:
             raise TypeError("Tuner() needs a trainable: a function, a tune.Trainable class, or the name of one")
+        run = made(RunConfig, run_config)
+        if name is not None and run.name not in (None, name):
+            raise ValueError(f"the experiment has two names, {name!r} and {run.name!r} of run_config: give one")
         self._trainable = trainable
         self._space = param_space or {}
-        self._tune = tune_config or TuneConfig()
-        self._run = run_config or RunConfig()
+        self._tune = made(TuneConfig, tune_config)
+        self._run = replace(run, name=name or run.name, callbacks=[*(run.callbacks or ()), *(callbacks or ())])
         self._grid: Any = None
 
     @classmethod
@@ -87,9 +96,17 @@ class Tuner:
             return exists(path)
         return ExperimentFiles(os.path.abspath(os.path.expanduser(path))).exist
 
-    def fit(self) -> Any:
-        """Run until every trial has ended; return a `ResultGrid`. Trials that failed are in it with their errors."""
-        outcome = execute(self._plan())
+    def fit(self, datasets: Mapping[str, Any] | None = None) -> Any:
+        """Run until every trial has ended; return a `ResultGrid`. Trials that failed are in it with their errors.
+
+        Each trial gets `datasets` as `config["datasets"]`, with what the search space chooses there in their place.
+        They go through the object store, once, and are not part of what is logged.
+        """
+        plan = self._plan()
+        if datasets:
+            begin_session()
+            plan.experiments[0].trainable = with_datasets(self._trainable, datasets)
+        outcome = execute(plan)
         self._grid = grid_of(outcome, self._tune.metric, self._tune.mode)
         return self._grid
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kernel_tune.arguments import ArgumentError
 from kernel_tune.loggers.base import LoggerCallback
 from kernel_tune.loggers.csv_logger import CSVLoggerCallback
 from kernel_tune.loggers.json_logger import JsonLoggerCallback
@@ -182,6 +183,8 @@ def callbacks_of(loggers: Sequence[LoggerCreator | LoggerCallback] | None = None
 
     The three default ones are replaced by their quick forms; the other classes run as they are.
     """
+    if not isinstance(loggers, (Sequence, type(None))):
+        raise ArgumentError(f"tune: loggers is {loggers!r}, but must be a list or tuple of loggers")
     found: list[LoggerCallback] = []
     older: list[LoggerCreator] = []
     for logger in DEFAULT_LOGGERS if loggers is None else loggers:
@@ -189,6 +192,10 @@ def callbacks_of(loggers: Sequence[LoggerCreator | LoggerCallback] | None = None
             found.append(logger)
         elif isinstance(logger, type) and logger in DEFAULT_LOGGERS:
             found.append(logger.callback_type())  # type: ignore[attr-defined]
+        elif not callable(logger):
+            raise ArgumentError(
+                f"tune: {logger!r}, one of loggers, is no class such as CSVLogger, nor a LoggerCallback"
+            )
         elif logger is not NoopLogger:
             older.append(logger)
     return found + ([LegacyLoggerCallback(older)] if older else [])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from kernel_tune.reporters.table_reporter import TableReporter
+from kernel_tune.reporters.trials_table import Columns
 from kernel_tune.trial import Trial
 
 
@@ -14,14 +15,19 @@ class CLIReporter(TableReporter):
     """Prints a status block every few seconds, and at the end.
 
     `stream` is where to, standard output unless given. `grouped` lists the trials by status, a few of each, instead of
-    the table. The other arguments are those of `TableReporter`.
+    the table. The other arguments are those of `TableReporter`; the first four may be given by their places.
     """
 
     _stream: TextIO | None = None
     _grouped = False
 
-    def __init__(self, *, stream: TextIO | None = None, grouped: bool = False, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, metric_columns: Columns | None = None, max_progress_rows: int = 20, max_error_rows: int = 20,
+                 max_report_frequency: float = 5, *, stream: TextIO | None = None, grouped: bool = False,
+                 **options: Any) -> None:  # fmt: skip
+        super().__init__(
+            metric_columns=metric_columns, max_progress_rows=max_progress_rows, max_error_rows=max_error_rows,
+            max_report_frequency=max_report_frequency, **options,
+        )  # fmt: skip
         self._stream = stream
         self._grouped = grouped
 

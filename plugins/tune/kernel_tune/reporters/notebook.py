@@ -11,6 +11,7 @@ from kernel_tune.optional import needed
 from kernel_tune.reporters.status import best_line, counts, errors_block
 from kernel_tune.reporters.table_reporter import TableReporter
 from kernel_tune.reporters.text import duration, html_table
+from kernel_tune.reporters.trials_table import Columns
 from kernel_tune.trial import Trial
 
 _STYLE = (
@@ -24,14 +25,18 @@ _STYLE = (
 class JupyterNotebookReporter(TableReporter):
     """Shows the experiment in the output of a cell, in place; `overwrite` clears what the cell has shown before.
 
-    The other arguments are those of `TableReporter`. Needs IPython.
+    The other arguments are those of `TableReporter`; the next four may be given by their places. Needs IPython.
     """
 
     _overwrite = True
     _handle: Any = None
 
-    def __init__(self, overwrite: bool = True, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, overwrite: bool = True, metric_columns: Columns | None = None, max_progress_rows: int = 20,
+                 max_error_rows: int = 20, max_report_frequency: float = 5, **options: Any) -> None:  # fmt: skip
+        super().__init__(
+            metric_columns=metric_columns, max_progress_rows=max_progress_rows, max_error_rows=max_error_rows,
+            max_report_frequency=max_report_frequency, **options,
+        )  # fmt: skip
         self._overwrite = overwrite
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:

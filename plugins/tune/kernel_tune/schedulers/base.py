@@ -26,6 +26,9 @@ class Controller(Protocol):
         Of a trial that is not one of the experiment's: whether its `resources` are.
         """
 
+    def has_resources(self, resources: Any) -> bool:
+        """Return whether so much is free now; `resources` are those of a trial, or as in `resources_per_trial`."""
+
     def may_make_trials(self) -> bool:
         """Return whether the searcher may still come with more trials."""
 

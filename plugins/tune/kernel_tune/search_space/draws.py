@@ -35,6 +35,20 @@ class NormalArray:
         return np.random.standard_normal(self.shape)
 
 
+class UniformArray:
+    """Draws an array of numbers between two bounds."""
+
+    def __init__(self, lower: float, upper: float, shape: Shape) -> None:
+        self.lower, self.upper, self.shape = lower, upper, shape
+        self.__name__ = f"uniform({lower:g}, {upper:g}, size={shape})"
+
+    def __call__(self) -> Any:
+        """Return an array."""
+        import numpy as np  # see above
+
+        return np.random.uniform(self.lower, self.upper, self.shape)
+
+
 class Choices:
     """Draws several of some values, each at most once unless `replace`; returns lists in lists for several lengths."""
 

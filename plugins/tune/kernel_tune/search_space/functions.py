@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from kernel_tune.arguments import older_names
 from kernel_tune.errors import SearchSpaceError
 from kernel_tune.search_space.domains import Categorical, Domain, Float, Function, Integer, Normal
-from kernel_tune.search_space.draws import Choices, NormalArray, shape_of
+from kernel_tune.search_space.draws import Choices, NormalArray, UniformArray, shape_of
 
 
-def uniform(lower: float = 0.0, upper: float | None = None) -> Float:
-    """Choose a number from `lower` to `upper`, all equally likely.
+def uniform(
+    lower: float = 0.0, upper: float | None = None, size: int | Sequence[int] | None = None, **older: Any
+) -> Domain:
+    """Choose a number from `lower` to `upper`, all equally likely, or with a `size` an array of them.
 
-    With one bound the other is 1, as numpy has it: `uniform(100)` is from 1 to 100.
+    With one bound the other is 1, as numpy has it: `uniform(100)` is from 1 to 100. `older` are numpy's names of the
+    bounds, `low` and `high`.
     """
+    given = older_names("uniform()", older, {"low": "lower", "high": "upper"}, ("lower", "upper", "size"), depth=3)
+    lower, upper = given.get("lower", lower), given.get("upper", upper)
     if upper is None:
         lower, upper = sorted((lower, 1.0))
-    return Float(lower, upper)
+    one = Float(lower, upper)
+    return one if size is None else Function(UniformArray(one.lower, one.upper, shape_of(size)))
 
 
 def quniform(lower: float, upper: float, q: float) -> Float:
@@ -25,8 +32,16 @@ def quniform(lower: float, upper: float, q: float) -> Float:
     return Float(lower, upper, quantum=q)
 
 
-def loguniform(lower: float, upper: float, base: float = 10) -> Float:
-    """Choose a number from `lower` to `upper`, each order of magnitude equally likely. The base makes no difference."""
+def loguniform(lower: float | None = None, upper: float | None = None, base: float = 10, **older: Any) -> Float:
+    """Choose a number from `lower` to `upper`, each order of magnitude equally likely. The base makes no difference.
+
+    `older` are the bounds' names of the first releases, `min_bound` and `max_bound`.
+    """
+    names = {"min_bound": "lower", "max_bound": "upper"}
+    given = older_names("loguniform()", older, names, ("lower", "upper", "base"), depth=3)
+    lower, upper = given.get("lower", lower), given.get("upper", upper)
+    if lower is None or upper is None:
+        raise TypeError("loguniform() needs two bounds, such as loguniform(1e-4, 1e-1)")
     return Float(lower, upper, log=True)
 
 
@@ -86,17 +101,20 @@ def qlograndint(lower: int, upper: int, q: int, base: float = 10) -> Integer:
 
 
 def choice(
-    categories: Sequence[Any] | int,
+    categories: Sequence[Any] | int | None = None,
     size: int | Sequence[int] | None = None,
     replace: bool = True,
     p: Sequence[float] | None = None,
+    **older: Any,
 ) -> Domain:
     """Choose one of some values, with probabilities `p`, equally likely without; `choice(10)` is one of 0 to 9.
 
     A value may be a dict or list with domains of its own: they are chosen only if it is (a conditional space). With a
     `size` a list of so many values is chosen, or lists in lists for several lengths, as numpy has it; each value at
-    most once if `replace` is False.
+    most once if `replace` is False. `older` is numpy's name of the values, `a`.
     """
+    known = ("categories", "size", "replace", "p")
+    categories = older_names("choice()", older, {"a": "categories"}, known, depth=3).get("categories", categories)
     if isinstance(categories, int) and not isinstance(categories, bool):
         categories = range(categories)
     elif isinstance(categories, (str, bytes)) or not hasattr(categories, "__iter__"):

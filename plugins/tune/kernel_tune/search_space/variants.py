@@ -39,9 +39,11 @@ class GridAxes:
 def count_variants(space: Any) -> int:
     """Return how many variants a space has in one repetition: the product of the sizes of its grids.
 
-    Grids inside options of a choice are not counted: how many there are is known when one was chosen.
+    A value of a grid counts as often as the grids inside of it have it. Grids inside options of a choice are not
+    counted: how many there are is known when one was chosen.
     """
-    return len(GridAxes(space))
+    grids = [grid_values(path, value) for path, value in find(space) if is_grid(value)]
+    return math.prod(sum(count_variants(value) for value in values) for values in grids)
 
 
 def generate_variants(space: dict[str, Any], constant_grid_search: bool = False,

@@ -44,7 +44,7 @@ class SearchAlgorithm:
         """A running trial has reported."""
 
     def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
-        """A trial has ended, with its last result if it had one."""
+        """A trial has ended, with its last result if it had one; without where it failed, which `error` says."""
 
     def on_pause(self, trial_id: str) -> None:
         """A scheduler has paused a trial."""

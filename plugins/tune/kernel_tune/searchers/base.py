@@ -81,7 +81,10 @@ class Searcher:
         """A running trial has reported. The metric may be missing or NaN."""
 
     def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
-        """A trial has ended, with its last result if it had one, or with an error. The metric may be missing or NaN."""
+        """A trial has ended, with its last result if it had one, or has failed, which `error` says: without a result.
+
+        `result` and `error` are given by name. The metric may be missing or NaN.
+        """
 
     def on_pause(self, trial_id: str) -> None:
         """A scheduler has paused a trial: it waits, and does not count as running until `on_unpause`."""

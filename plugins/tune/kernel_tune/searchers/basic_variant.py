@@ -11,7 +11,7 @@ from kernel_tune.errors import SearchSpaceError
 from kernel_tune.result import Result
 from kernel_tune.search_space.paths import Path, overlay
 from kernel_tune.search_space.randomness import as_generator
-from kernel_tune.search_space.variants import GridAxes, draw_constants, variants_of
+from kernel_tune.search_space.variants import GridAxes, count_variants, draw_constants, variants_of
 from kernel_tune.searchers.base import FINISHED, Searcher
 
 
@@ -57,8 +57,8 @@ class BasicVariantGenerator(Searcher):
         if self._space is None or samples is None:
             return None
         points = self._points[:samples]
-        whole = len(GridAxes(self._space))
-        return sum(len(GridAxes(overlay(self._space, point))) for point in points) + (samples - len(points)) * whole
+        whole = count_variants(self._space)
+        return sum(count_variants(overlay(self._space, point)) for point in points) + (samples - len(points)) * whole
 
     def set_search_properties(
         self, metric: str | None, mode: str | None, space: dict[str, Any], **experiment: Any

@@ -80,7 +80,7 @@ class BOHBSearch(SpaceSearcher):
         self._paused.pop(trial_id, None)
         self._reports.pop(trial_id, None)
         self._told.pop(trial_id, None)
-        super().on_trial_complete(trial_id, result, error)
+        super().on_trial_complete(trial_id, result=result, error=error)
 
     def on_pause(self, trial_id: str) -> None:
         """A trial waits: it no longer counts as running."""

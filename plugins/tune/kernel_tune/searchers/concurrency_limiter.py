@@ -44,7 +44,7 @@ class ConcurrencyLimiter(WrappedSearcher):
         del self._live[trial_id]
         self._paused.pop(trial_id, None)
         if not (self.batch and self._limits):
-            self.searcher.on_trial_complete(trial_id, result, error)
+            self.searcher.on_trial_complete(trial_id, result=result, error=error)
             return
         self._ended[trial_id] = (result, error)
         if not self._live:
@@ -67,4 +67,4 @@ class ConcurrencyLimiter(WrappedSearcher):
     def _tell(self) -> None:
         ended, self._ended = self._ended, {}
         for trial_id, (result, error) in ended.items():
-            self.searcher.on_trial_complete(trial_id, result, error)
+            self.searcher.on_trial_complete(trial_id, result=result, error=error)

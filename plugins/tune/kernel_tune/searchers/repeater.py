@@ -69,9 +69,10 @@ class Repeater(WrappedSearcher):
             return
         if group.scores:
             means = [sum(scores) / len(scores) for scores in zip(*group.scores, strict=True)]
-            self.searcher.on_trial_complete(group.first, {**group.result, **dict(zip(metrics, means, strict=True))})
+            result = {**group.result, **dict(zip(metrics, means, strict=True))}
+            self.searcher.on_trial_complete(group.first, result=result, error=False)
         else:
-            self.searcher.on_trial_complete(group.first, None, error=True)
+            self.searcher.on_trial_complete(group.first, result=None, error=True)
 
 
 class _Group:

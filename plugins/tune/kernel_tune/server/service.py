@@ -150,7 +150,11 @@ class _Handler(BaseHTTPRequestHandler):
         scheme, _, given = self.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode()):
             return True
-        self._refuse(401, "the session's token is needed: Authorization: Bearer TOKEN")
+        self._refuse(
+            401,
+            "a token is needed, as the header 'Authorization: Bearer TOKEN' or TuneClient(..., token=TOKEN): that of "
+            "the session (KERNEL_TOKEN), which is in the experiment's directory as server.token",
+        )
         return False
 
     def _parts(self) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,6 +44,14 @@ def unused_name(root: str, name: str) -> str:
             break  # said when the experiment begins
         return unused
     return name
+
+
+def newest_of(root: str, trainable_name: str) -> str:
+    """Return the name of the newest experiment below `root` that has its name from this trainable, "" without one."""
+    named = re.compile(rf"{re.escape(trainable_name)}(_\d{{4}}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+)?)?")
+    there = os.listdir(root) if os.path.isdir(root) else []
+    names = [name for name in there if named.fullmatch(name) and ExperimentFiles(os.path.join(root, name)).exist]
+    return max(names, key=lambda name: os.stat(os.path.join(root, name, LOG_FILE)).st_mtime_ns, default="")
 
 
 class ExperimentFiles:

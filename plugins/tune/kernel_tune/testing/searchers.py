@@ -76,7 +76,7 @@ class Play:
                 self.calls.append(("result", trial_id, report))
                 self.searcher.on_trial_result(trial_id, copy.deepcopy(report))
         self.calls.append(("complete", trial_id, result, error))
-        self.searcher.on_trial_complete(trial_id, copy.deepcopy(result), error)
+        self.searcher.on_trial_complete(trial_id, result=copy.deepcopy(result), error=error)
 
 
 def replay(searcher: Searcher, calls: list[tuple[Any, ...]]) -> list[Any]:
@@ -89,7 +89,7 @@ def replay(searcher: Searcher, calls: list[tuple[Any, ...]]) -> list[Any]:
         elif kind == "result":
             searcher.on_trial_result(trial_id, copy.deepcopy(rest[0]))
         else:
-            searcher.on_trial_complete(trial_id, copy.deepcopy(rest[0]), rest[1])
+            searcher.on_trial_complete(trial_id, result=copy.deepcopy(rest[0]), error=rest[1])
     return configs
 
 

@@ -113,6 +113,10 @@ class Simulation:
         """Return whether as much as the trial needs is free."""
         return all(self._free.get(name, 0) >= amount for name, amount in need(trial).items())
 
+    def has_resources(self, resources: Any) -> bool:
+        """Return whether so much is free."""
+        return self.has_resources_for_trial(Trial("", resources=resources))
+
     def may_make_trials(self) -> bool:
         """Return whether configurations are left."""
         return bool(self._configs)

@@ -25,14 +25,29 @@ _GRACE_SECONDS = 5.0
 
 
 class StatusReporter:
-    """The second argument of functions of two: `reporter(score=1)` reports, `done=True` ends the trial."""
+    """The second argument of functions of two: `reporter(score=1)` reports, `done=True` ends the trial.
 
-    def __init__(self, place: Place | None = None) -> None:
+    One that is made with a `result_queue` (and a `continue_semaphore`) puts what is reported there (and waits until it
+    may go on), outside of a trial: for tests of such functions.
+    """
+
+    def __init__(
+        self, result_queue: Any = None, continue_semaphore: Any = None, trial_name: str | None = None,
+        trial_id: str | None = None, logdir: str | None = None, *, place: Place | None = None,
+    ) -> None:  # fmt: skip
+        self._queue, self._semaphore = result_queue, continue_semaphore
         self._place = place
+        if place is None and any((trial_name, trial_id, logdir)):
+            self._place = Place(trial_id, trial_name, logdir=logdir or "")
 
     def __call__(self, _metric: Any = None, /, **metrics: Any) -> None:
         """Report metrics. Raises StopIteration when the trial is to stop."""
-        session.report(_metric, **metrics)
+        if self._queue is None:
+            session.report(_metric, **metrics)
+            return
+        self._queue.put(metrics)
+        if self._semaphore is not None:
+            self._semaphore.acquire()
 
     @property
     def logdir(self) -> str | None:
@@ -175,7 +190,7 @@ def _call(function: Callable[..., Any], config: dict[str, Any], place: Place, cu
         path = current.checkpoint.path if current.checkpoint is not None else None
         value = function(config, checkpoint_dir=path)
     elif _takes_reporter(function):
-        value = function(config, StatusReporter(place))
+        value = function(config, StatusReporter(place=place))
     elif parameters:
         value = function(config)
     else:

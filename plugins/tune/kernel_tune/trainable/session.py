@@ -169,6 +169,7 @@ _warned: set[str] = set()
 def enter(session: Session) -> None:
     """Make a session that of this thread, and of threads that have none."""
     _of_thread.session = session
+    _of_thread.has_left = False
     _of_process.append(session)
 
 
@@ -177,6 +178,16 @@ def leave(session: Session) -> None:
     _of_thread.session = None
     if session in _of_process:
         _of_process.remove(session)
+
+
+def leave_for_good(session: Session) -> None:
+    """Have this thread belong to no trial from now on: what it reports goes nowhere, without a word."""
+    leave(session)
+    _of_thread.has_left = True
+
+
+def _has_left() -> bool:
+    return getattr(_of_thread, "has_left", False)
 
 
 def current() -> Session | None:
@@ -189,7 +200,7 @@ def current() -> Session | None:
 
 def _needed(what: str) -> Session | None:
     session = current()
-    if session is None:
+    if session is None and not _has_left():
         if Place.current() is not None and not _of_process:
             raise TuneError(
                 f"{what} was called in a Trainable class: it is for functions. Return the metrics from step(), and "
@@ -243,7 +254,9 @@ class TuneContext:
     @staticmethod
     def _place() -> Place | None:
         session = current()
-        return session.place if session is not None else Place.current()
+        if session is not None:
+            return session.place
+        return None if _has_left() else Place.current()
 
     def get_trial_id(self) -> str | None:
         """Return the trial's id."""

@@ -45,15 +45,6 @@ _DICTIONARY_FILE = "checkpoint_dict.pkl"
 _PROGRESS = ("_iteration", "_timesteps_total", "_episodes_total", "_time_total", "_experiment_id")
 
 
-class ExportFormat:
-    """The formats that a model can be exported in."""
-
-    CHECKPOINT = "checkpoint"
-    MODEL = "model"
-    ONNX = "onnx"
-    H5 = "h5"
-
-
 class Trainable:
     """What a trial runs, as a class: override `setup`, `step`, and to be paused or resumed also the checkpoint methods.
 
@@ -84,33 +75,24 @@ class Trainable:
 
     def setup(self, config: dict[str, Any]) -> None:
         """Prepare; called once, with a copy of the configuration."""
-        self._call_older("_setup", config)
+        self._setup(config)
 
     def step(self) -> Result:
         """Do one iteration, seconds to minutes of work, and return its metrics.
 
         `done: True` among them ends the trial, `should_checkpoint: True` asks for a checkpoint.
         """
-        if not hasattr(self, "_train"):
-            raise NotImplementedError(f"{type(self).__name__} has no step(): it is what a trial does again and again")
-        return self._train()  # type: ignore[no-any-return]
+        return self._train()
 
     def save_checkpoint(self, checkpoint_dir: str) -> str | dict[str, Any] | None:
         """Write the state into a directory; return None, the directory, a path in it, or a dict in place of files.
 
         The directory may be moved later: nothing may depend on where it is.
         """
-        if not hasattr(self, "_save"):
-            raise NotImplementedError(
-                f"{type(self).__name__} has no save_checkpoint() and load_checkpoint(): its trials can't be paused, "
-                "copied, or go on where they were"
-            )
-        return self._save(checkpoint_dir)  # type: ignore[no-any-return]
+        return self._save(checkpoint_dir)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Take the state of what `save_checkpoint` has returned; a path has another beginning, perhaps."""
-        if not hasattr(self, "_restore"):
-            raise NotImplementedError(f"{type(self).__name__} has no load_checkpoint()")
         self._restore(checkpoint)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -119,20 +101,15 @@ class Trainable:
 
     def cleanup(self) -> None:
         """Let go of what the trainable holds; the process ends after it."""
-        self._call_older("_stop")
+        self._stop()
 
     def log_result(self, result: Result) -> None:
         """Do something of its own with a result, in the trial's process."""
-        if hasattr(self, "_log_result"):
-            self._log_result(result)
-        elif self._logger is not None:
-            self._logger.on_result(result)
+        self._log_result(result)
 
     def export(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
-        """Write the model in these formats; return a path for each. The older name of this is `_export_model`."""
-        if hasattr(self, "_export_model"):
-            return self._export_model(export_formats, export_dir)  # type: ignore[no-any-return]
-        return {}
+        """Write the model in these formats; return a path for each."""
+        return self._export_model(export_formats, export_dir)
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Any:
@@ -237,9 +214,9 @@ class Trainable:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
-    def restore_from_object(self, data: bytes) -> None:
+    def restore_from_object(self, obj: bytes) -> None:
         """Go on from what `save_to_object` has returned."""
-        saved = pickle.loads(data)
+        saved = pickle.loads(obj)
         temporary = unfinished_directory(self.logdir, "restore_from_object")
         try:
             directory = os.path.join(temporary, saved["name"])
@@ -329,10 +306,37 @@ class Trainable:
         """What was reserved for the trial, None outside of an experiment."""
         return self._tune_place.resources
 
-    def _call_older(self, name: str, *args: Any) -> None:
-        older = getattr(self, name, None)
-        if older is not None:
-            older(*args)
+    # -- the older names, to be overridden too, and called by who does ---------------------------------------------
+
+    def _setup(self, config: dict[str, Any]) -> None:
+        """See `setup`."""
+
+    def _train(self) -> Result:
+        """See `step`."""
+        raise NotImplementedError(f"{type(self).__name__} has no step(): it is what a trial does again and again")
+
+    def _save(self, checkpoint_dir: str) -> str | dict[str, Any] | None:
+        """See `save_checkpoint`."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no save_checkpoint() and load_checkpoint(): its trials can't be paused, "
+            "copied, or go on where they were"
+        )
+
+    def _restore(self, checkpoint: Any) -> None:
+        """See `load_checkpoint`."""
+        raise NotImplementedError(f"{type(self).__name__} has no load_checkpoint()")
+
+    def _stop(self) -> None:
+        """See `cleanup`."""
+
+    def _log_result(self, result: Result) -> None:
+        """See `log_result`. Tells the logger, where it was made with one."""
+        if self._logger is not None:
+            self._logger.on_result(result)
+
+    def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
+        """See `export`."""
+        return {}
 
 
 def _inside(directory: str, value: str, name: str) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import kernel
 from kernel_tune.pickling import put
-from kernel_tune.trainable.function import wrap_function
+from kernel_tune.trainable.function import FunctionTrainable, wrap_function
+from kernel_tune.trainable.registry import as_trainable, find_trainable, name_of
 from kernel_tune.trainable.trainable import Trainable
 
+_HINT = "Give what it is made of, and make it inside of the trainable."
 _pinned: dict[bytes, kernel.ObjectRef] = {}
 
 
@@ -41,8 +44,7 @@ def with_parameters(trainable: Any, **parameters: Any) -> Any:
 
 
 def _put(name: str, value: Any) -> kernel.ObjectRef:
-    hint = "Give what it is made of, and make it inside of the trainable."
-    return put(value, f"parameter {name!r} of with_parameters()", name, hint)
+    return put(value, f"parameter {name!r} of with_parameters()", name, _HINT)
 
 
 def _class_with(trainable: type[Trainable], references: dict[str, kernel.ObjectRef]) -> type[Trainable]:
@@ -54,6 +56,39 @@ def _class_with(trainable: type[Trainable], references: dict[str, kernel.ObjectR
     WithParameters.__name__ = trainable.__name__
     WithParameters.__qualname__ = trainable.__qualname__
     return WithParameters
+
+
+def with_datasets(trainable: Any, datasets: Mapping[str, Any]) -> type[Trainable]:
+    """Return a trainable whose function (or `setup`) finds these in its configuration, as `config["datasets"]`.
+
+    Each is put into the object store once, and read from there by every trial. What the configuration has there itself
+    comes first.
+    """
+    references = {name: put(value, f"dataset {name!r}", name, _HINT) for name, value in datasets.items()}
+    base = find_trainable(trainable) if isinstance(trainable, str) else as_trainable(trainable, name_of(trainable))
+    # A registered name goes on meaning what it meant.
+    name = f"{trainable}_with_datasets" if isinstance(trainable, str) else name_of(trainable)
+
+    def joined(config: dict[str, Any]) -> dict[str, Any]:
+        chosen = config.get("datasets") or {}
+        read = {name: kernel.get(reference) for name, reference in references.items() if name not in chosen}
+        return {**config, "datasets": {**read, **chosen}}
+
+    if issubclass(base, FunctionTrainable):
+        inner = base.function
+
+        @functools.wraps(inner)
+        def function(config: dict[str, Any], *arguments: Any, **named: Any) -> Any:
+            return inner(joined(config), *arguments, **named)
+
+        return type(name, (base,), {"function": staticmethod(function), "__module__": base.__module__})
+
+    class WithDatasets(base):  # type: ignore[misc, valid-type]
+        def setup(self, config: dict[str, Any]) -> None:
+            super().setup(joined(config))
+
+    WithDatasets.__name__ = WithDatasets.__qualname__ = name
+    return WithDatasets
 
 
 def with_resources(trainable: Any, resources: Any) -> Any:

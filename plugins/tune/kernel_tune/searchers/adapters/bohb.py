@@ -13,10 +13,15 @@ class TuneBOHB(BOHBSearch):
     """`BOHBSearch` that takes a `ConfigurationSpace` of ConfigSpace, too, and needs no other library.
 
     Floats, integers, categories, ordered categories, constants and normal numbers are understood, conditions between
-    them are not. Takes the arguments of `BOHBSearch`.
+    them are not. Takes the arguments of `BOHBSearch`; where nobody says a metric it is "neg_mean_loss".
     """
 
-    def __init__(self, space: Any = None, bohb_config: dict[str, Any] | None = None, max_concurrent: int = 0,
+    @property
+    def metric(self) -> Any:
+        """The key of the result that is optimised."""
+        return self._metric or "neg_mean_loss"
+
+    def __init__(self, space: Any = None, bohb_config: dict[str, Any] | None = None, max_concurrent: int = 10,
                  metric: str | None = None, mode: str | None = None, **options: Any) -> None:  # fmt: skip
         if space is not None and not isinstance(space, dict):
             space = space_of(space)

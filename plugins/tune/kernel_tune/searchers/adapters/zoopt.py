@@ -17,7 +17,8 @@ class ZOOptSearch(LibrarySearcher):
     """Asks ZOOpt's asynchronous racing (pip install zoopt), which plans for `budget` trials.
 
     `dim_dict` is a space of tune's, or of ZOOpt's dimensions by name: `(ValueType.CONTINUOUS, [low, high], precision)`,
-    `(ValueType.DISCRETE, [low, high], has_order)`, `(ValueType.GRID, values)`. `algo` is "asracos" or "sracos".
+    `(ValueType.DISCRETE, [low, high], has_order)`, `(ValueType.GRID, values)`. `algo` is "asracos" or "sracos". Where
+    nobody says a mode it is "min", as with the library itself.
     """
 
     def __init__(self, algo: str = "asracos", budget: int | None = None, dim_dict: dict[str, Any] | None = None,
@@ -37,6 +38,11 @@ class ZOOptSearch(LibrarySearcher):
         self._parallel = parallel_num
         self._options = options
         self._worst = 0.0
+
+    @property
+    def mode(self) -> Any:
+        """ "max" or "min"."""
+        return self._mode or "min"
 
     def _open(self) -> Any:
         types, racing = (

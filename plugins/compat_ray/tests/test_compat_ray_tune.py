@@ -1,0 +1,76 @@
+"""`ray.tune`: the library, and besides that the names and modules that were attributes of it in earlier releases."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+from kernel_compat_ray import finder
+from kernel_compat_ray.errors import NotSupportedError
+
+import kernel.tune as library
+
+
+@pytest.fixture
+def tune() -> Iterator[ModuleType]:
+    there = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "ray"}
+    finder.install_finder()
+    yield importlib.import_module("ray.tune")
+    finder.remove_finder()
+    sys.modules.update(there)
+
+
+def test_its_names_are_those_of_the_library(tune: ModuleType) -> None:
+    assert tune is library and importlib.import_module("ray.tune.schedulers") is library.schedulers
+    with pytest.raises(AttributeError, match=r"module 'ray.tune' has no attribute 'runn'; did you mean 'run'\?"):
+        tune.runn  # noqa: B018 - it is what raises
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("suggest.repeater", "TRIAL_INDEX"), ("logger", "pretty_print"), ("utils", "pin_in_object_store"),
+        ("trial", "ExportFormat"), ("registry", "get_trainable_cls"), ("web_server", "TuneClient"),
+        ("schedulers.async_hyperband", "ASHAScheduler"), ("util", "validate_save_restore"), ("error", "TuneError"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_older_modules_are_attributes(tune: ModuleType, module: str, name: str) -> None:
+    found = tune
+    for part in (*module.split("."), name):
+        found = getattr(found, part)
+    assert found is not None
+
+
+def test_the_library_is_as_it_was_without_ray(tune: ModuleType) -> None:
+    assert tune.Logger is not None
+    del tune.Logger
+    finder.remove_finder()
+    with pytest.raises(AttributeError, match="module 'kernel_tune' has no attribute 'Logger'"):
+        library.Logger  # noqa: B018 - it is what raises
+
+
+def test_names_that_are_needed_no_more(tune: ModuleType) -> None:
+    assert tune.function(len) is len
+    with pytest.warns(DeprecationWarning, match="ray.tune.CLIRunner is an old name; use ray.tune.CLIReporter"):
+        assert tune.CLIRunner is library.CLIReporter
+
+
+def test_the_runner_can_be_imported_and_says_what_to_use(tune: ModuleType) -> None:
+    runner = importlib.import_module("ray.tune.trial_runner").TrialRunner
+
+    def annotated(trial_runner: runner) -> None: ...  # type: ignore[valid-type]
+
+    with pytest.raises(NotSupportedError, match=r"TrialRunner is not supported: use tune.run or tune.Tuner, which run"):
+        runner(scheduler=None)
+
+
+def test_examples_that_there_are_not_name_those_that_there_are(tune: ModuleType) -> None:
+    with pytest.raises(ImportError, match=r"in kernel.tune.examples: digits_torch_example and digits_keras_example"):
+        importlib.import_module("ray.tune.examples.tune_mnist_keras")
+    if importlib.util.find_spec("torch") is None:
+        with pytest.raises(ImportError, match=r"digits_torch_example.*needs the library 'torch'.*pip install torch"):
+            importlib.import_module("ray.tune.examples.mnist_pytorch")
