@@ -97,5 +97,5 @@ serve.shutdown()
 # one two three
 # [0, 1, 2]
 # [0, 3, 6, 9]
-# RayServeException: there is no application 'nothing'; there are: math, stream
+# RayServeException: there is no application 'nothing'; there are math, stream
 # ['math']
