@@ -13,6 +13,8 @@ import hypothesis
 import pytest
 import structlog
 
+pytest_plugins = ["lost_workers", "rerun_alone"]
+
 _MOST_AT_A_TIME = 4
 
 os.environ.setdefault("KERNEL_PRELOAD", "")

@@ -27,7 +27,7 @@ from kernel import serve
 from kernel.testing.cluster import Cluster, ClusterNode
 from kernel.testing.faults import wait_until
 
-SECONDS = 60.0
+SECONDS = 120.0
 KILLS = 4
 ALIVE = ("ALIVE",)
 
@@ -128,14 +128,17 @@ class Site:
 
 
 @contextmanager
-def site(nodes: int = 0) -> Iterator[Site]:
-    """Make a site; with `nodes`, the replicas and proxies are on so many nodes besides the head's."""
+def site(nodes: int = 0, **more: Any) -> Iterator[Site]:
+    """Make a site; with `nodes`, the replicas and proxies are on so many nodes besides the head's.
+
+    `more` are options of the cluster.
+    """
     kernel.shutdown()
-    options: dict[str, Any] = {"head_apart": True, "plugins": {"metadata_store": "sqlite"}}
+    options: dict[str, Any] = {"head_apart": True, "plugins": {"metadata_store": "sqlite"}, **more}
     with Cluster(num_cpus=8, leak_check=False, **options) as cluster:  # this process's data loop stays
         others = tuple(cluster.add_node(num_cpus=8, resources={"seat": 10}) for _ in range(nodes))
         cluster.connect(log_to_driver=False)
-        cluster.wait_for_nodes(nodes + 1)
+        cluster.wait_for_nodes(nodes + 1, SECONDS)
         place = Site(cluster, others)
         if nodes:
             place.options["actor_options"] = {"num_cpus": 0.1, "resources": {"seat": 1}}

@@ -24,7 +24,7 @@ from kernel import exceptions
 from kernel.testing.faults import agents_of, kill, title_of
 from kernel.testing.leaks import MARK, marked_processes
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 PATIENCE_SECONDS = 5.0
 """How long what was killed may leave things behind."""
 VICTIMS = ("agent", "program", "agent and program")

@@ -1,8 +1,11 @@
-"""Install everything in this repository for development: `python tools/dev_install.py`.
+"""Install all that developing and testing this repository needs: `python tools/dev_install.py`.
 
 Into the Python that runs this file, or that `--python PATH` names: every distribution editable (kernel-spec, kernel,
 all plugins), and the tools of the `dev` extra. Other arguments are handed to `pip install`. What builds is installed
 first, and shared: an environment for the build of each distribution would take as long as all the rest.
+
+Into the machine: the programs that tests start, such as Redis, where apt-get may install them (`--no-programs` leaves
+that out). Where it may not, one line says what to install, and the tests that need it are skipped.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from system_packages import install_programs
 from workspace_projects import ROOT, distributions
 
 BUILDERS = ["hatchling>=1.24", "editables>=0.5"]
@@ -22,9 +26,10 @@ BUILDERS = ["hatchling>=1.24", "editables>=0.5"]
 
 
 def main() -> int:
-    """Run pip and return its exit code."""
+    """Run pip, and apt-get where a program is missing; return the exit code of pip."""
     parser = argparse.ArgumentParser(description="Install everything in this repository editable, with its tools.")
     parser.add_argument("--python", help="the Python to install into (default: the one that runs this)")
+    parser.add_argument("--no-programs", action="store_true", help="leave out the programs that tests start")
     arguments, for_pip = parser.parse_known_args()
     elsewhere = ["--python", arguments.python] if arguments.python else []
     install = [sys.executable, "-m", "pip", *elsewhere, "install", *for_pip]
@@ -35,6 +40,8 @@ def main() -> int:
     for what in (BUILDERS, everything):
         if code := subprocess.run([*install, *what], env=environment).returncode:
             return code
+    if not arguments.no_programs:
+        install_programs()
     return 0
 
 

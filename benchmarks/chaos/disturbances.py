@@ -49,6 +49,9 @@ class Disturbances:
         self.clock = clock
         self.disk = disk
         self.death_seconds = 0.0
+        self.patience = SECONDS
+        self.tolerance = 3.0
+        """How much later than after `death_seconds` a silent node may be given up."""
         self._lock = threading.RLock()
 
     def kinds(self) -> dict[str, Callable[[], None]]:
@@ -213,7 +216,7 @@ class Disturbances:
         )  # fmt: skip
         with program:
             assert program.stdout is not None
-            timer = threading.Timer(SECONDS, program.kill)
+            timer = threading.Timer(self.patience, program.kill)
             timer.start()
             program.stdout.readline()
             timer.cancel()
@@ -266,7 +269,7 @@ class Disturbances:
             return sum(row["Alive"] for row in kernel.nodes()) == expected
 
         try:
-            wait_until(whole, SECONDS, f"a cluster of {expected} nodes")
+            wait_until(whole, self.patience, f"a cluster of {expected} nodes")
         except AssertionError as error:
             self.outcome.blame(f"{error}: {[(row['NodeID'][:8], row['State']) for row in kernel.nodes()]}")
 
@@ -289,18 +292,18 @@ class Disturbances:
             return any(row["NodeID"] == node.id and not row["Alive"] for row in kernel.nodes())
 
         try:
-            wait_until(given_up, self.death_seconds + SECONDS, f"node {node.id[:8]} to be given up")
+            wait_until(given_up, self.death_seconds + self.patience, f"node {node.id[:8]} to be given up")
         except AssertionError as error:
             self.outcome.blame(str(error))
             return
-        if time.monotonic() - begun > self.death_seconds + 3.0:
+        if time.monotonic() - begun > self.death_seconds + self.tolerance:
             self.outcome.blame(f"a silent node was given up after {time.monotonic() - begun:.1f} s")
 
     def _must_end(self, node: ClusterNode) -> None:
         try:
-            node.process.wait(SECONDS)
+            node.process.wait(self.patience)
         except subprocess.TimeoutExpired:
-            self.outcome.blame(f"node {node.id[:8]} was given up and has not ended {SECONDS:g} s later")
+            self.outcome.blame(f"node {node.id[:8]} was given up and has not ended {self.patience:g} s later")
         else:
             self.cluster.remove_node(node)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -38,13 +37,14 @@ _ANYWHERE = ("0.0.0.0", "::")
 class StartOptions:
     """One node to start: as `kernel.init` would be told, and what only machines that work together need.
 
-    `head` is where the head to join listens ("HOST:PORT"), nothing where this is to be it; `listen` and `advertised`
-    are as in `AgentConfig`.
+    `head` is where the head to join listens ("HOST:PORT"), nothing where this is to be it; `listen`, `any_port` and
+    `advertised` are as in `AgentConfig`.
     """
 
     node: InitOptions
     token: bytes
     listen: str
+    any_port: bool = False
     advertised: str = ""
     head: str = ""
     tls: TlsFiles | None = None
@@ -59,6 +59,7 @@ class StartOptions:
             head=f"{SCHEME}{self.head}/{HEAD}" if self.head else "",
             head_apart=not self.head,
             listen=self.listen,
+            any_port=self.any_port,
             advertised=self.advertised,
             tls=self.tls,
             metadata_directory=self.metadata_directory,
@@ -87,14 +88,14 @@ def _of_head(given: Mapping[str, Any], tls: TlsFiles | None) -> StartOptions:
     if metadata is not None:
         _make_private(metadata)
     host, port = given["node_ip_address"] or LOOPBACK, given["port"]
-    if port is None:
-        # A head that is to be started again must be found at the same port again.
-        port = PORT if metadata is not None or given["listen"] or _is_free(host, PORT) else 0
-    listen, advertised = _places(host, port, given)
+    # A head that is to be started again must be found at the same port again.
+    any_port = port is None and metadata is None and not given["listen"]
+    listen, advertised = _places(host, PORT if port is None else port, given)
     return StartOptions(
         _init_options(given, _metadata_store(given)),
         token_of_head(given["token_file"], metadata),
         listen,
+        any_port,
         advertised,
         tls=tls,
         metadata_directory=str(metadata.absolute()) if metadata is not None else "",
@@ -125,7 +126,7 @@ def _of_node(head: str, given: Mapping[str, Any], tls: TlsFiles | None) -> Start
     except OSError as error:
         raise Refusal(f"no way leads from this machine to {head}: {error.strerror}") from error
     listen, advertised = _places(host, given["port"] or 0, given)
-    return StartOptions(_init_options(given, None), token, listen, advertised, head=head, tls=tls)
+    return StartOptions(_init_options(given, None), token, listen, advertised=advertised, head=head, tls=tls)
 
 
 def _places(host: str, port: int, given: Mapping[str, Any]) -> tuple[str, str]:
@@ -197,15 +198,3 @@ def _make_private(directory: Path) -> None:
         raise Refusal(f"--metadata-path {directory} can't be used: {error.strerror}") from error
     if owner.st_uid != os.getuid() or owner.st_mode & 0o077:
         raise Refusal(f"--metadata-path {directory} must belong to you alone; run: chmod 700 {directory}")
-
-
-def _is_free(host: str, port: int) -> bool:
-    """Return whether somebody may listen there now."""
-    try:
-        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(place)
-    except OSError:
-        return False
-    return True

@@ -29,7 +29,8 @@ class AgentConfig:
     sessions end with the process that started them. `store_bytes` 0 means: choose. `preload` names modules that the
     template imports once for all workers. `head` is the address of the head to join; without one this agent brings
     its own, in a process apart if `head_apart`: then it can die and be started again while all else goes on.
-    `listen` ("HOST:PORT") is where other machines come in, and `advertised` what they are told, if that differs.
+    `listen` ("HOST:PORT") is where other machines come in, and `advertised` what they are told, if that differs. With
+    `any_port`, a port that somebody else has is replaced by any other.
     `relay` is the head's port ("HOST:PORT") where this is the agent of a remote driver: it has no resources and runs
     nothing, and everything leads through there.
     With `tls`, everything between machines is in TLS. `metadata_directory` is the directory that the metadata store is
@@ -58,6 +59,7 @@ class AgentConfig:
     head: str = ""
     head_apart: bool = False
     listen: str = ""
+    any_port: bool = False
     advertised: str = ""
     relay: str = ""
     tls: TlsFiles | None = None

@@ -5,6 +5,7 @@ A session of one machine, where nobody listens, never imports this.
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -22,16 +23,22 @@ if TYPE_CHECKING:
 
 
 def open_gateway(agent: Agent, refused: Callable[[str], None]) -> Gateway:
-    """Listen where the settings say; a remote driver's gateway only takes what the relay hands it.
+    """Listen where the settings say, or beside it if they allow; a remote driver's takes only what the relay hands it.
 
     Raises OptionError when the port can't be had.
     """
     config = agent.config
     host, port = parse_host_and_port(config.listen) if config.listen else ("", 0)
     sockets = os.path.join(config.directory, "sockets")
-    try:
+
+    def listen(port: int) -> Gateway:
         return Gateway(host, port, config.token, agent.reactor, sockets, refused, tls=agent.tls)
+
+    try:
+        return listen(port)
     except OSError as error:
+        if config.any_port and error.errno == errno.EADDRINUSE:
+            return listen(0)
         raise OptionError(f"nobody can listen at {config.listen}: {error.strerror}; choose another port") from error
 
 

@@ -51,8 +51,9 @@ class Inspection:
         process.methods["explain_matches"] = self._explain_matches
         process.methods["references"] = self.references
 
-    def explain_entry(self, entry: Entry, patience: float = PATIENCE_SECONDS) -> str:
+    def explain_entry(self, entry: Entry, patience: float | None = None) -> str:
         """Say what an object is waiting for. May ask the agent or the owner, for `patience` s; not under the lock."""
+        patience = PATIENCE_SECONDS if patience is None else patience
         if entry.state != PENDING:
             return f"object {entry.id.hex()} is ready ({STATE_NAMES[entry.state]})"
         if entry.owner is not None:
@@ -63,7 +64,7 @@ class Inspection:
             return self._ask(*question, patience) if question else f"object {entry.id.hex()} has no task"
         return self.explain_task(task, patience)
 
-    def explain_task(self, task: Task, patience: float = PATIENCE_SECONDS) -> str:
+    def explain_task(self, task: Task, patience: float) -> str:
         """Say what a task is waiting for."""
         with self._process.lock:
             text, question = self._why(task)

@@ -15,10 +15,14 @@ import struct
 import sys
 import tempfile
 import textwrap
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_MOST_SECONDS = 0.02
+"""What an unhurried clock counts at most between two looks at it: a little more than a loop waits in one turn."""
 _NAME = "kernel_testing_jumping_clock"
 _FILES = {
     f"{_NAME}-1.0.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {_NAME}\nVersion: 1.0\n",
@@ -52,6 +56,33 @@ _FILES = {
             return []  # being asked for some has it loaded in every process
     """,
 }
+
+
+class UnhurriedClock:
+    """Real time as a test's own loop uses it up: of a stand of this process it counts little, so nothing is late then.
+
+    `added` is what a test adds to it.
+    """
+
+    def __init__(self) -> None:
+        self.added = 0.0
+        self._now = 0.0
+        self._read = time.monotonic()
+        self._stopped = False
+        self._lock = threading.Lock()
+
+    def __call__(self) -> float:
+        """Return the seconds that have passed."""
+        with self._lock:
+            now = time.monotonic()
+            if not self._stopped:
+                self._now += min(now - self._read, _MOST_SECONDS)
+            self._read = now
+            return self._now + self.added
+
+    def stop(self) -> None:
+        """Let only `added` pass from now on."""
+        self._stopped = True
 
 
 class JumpingClock:

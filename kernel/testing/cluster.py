@@ -27,7 +27,7 @@ from kernel.node.config import AgentConfig
 from kernel.node.launch import await_agent, start_agent
 from kernel.node.processes import children_of, descendants_of, is_alive
 from kernel.node.sessions import gateway_at, make_session, remove
-from kernel.testing.faults import kill, slowed, title_of, wait_until, workers_of
+from kernel.testing.faults import PATIENCE_SECONDS, kill, slowed, title_of, wait_until, workers_of
 from kernel.testing.leaks import no_leaks
 from kernel.testing.network import Network, Weather
 from kernel.testing.roots import temporary_root
@@ -35,7 +35,6 @@ from kernel.transport.authentication import make_token
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import UsageError
 
-END_SECONDS = 30.0
 HEAD = "kernel: head"
 _STORE_BYTES = 256 << 20
 
@@ -71,17 +70,19 @@ class ClusterNode:
 class Cluster:
     """A head and nodes that come and go. Options are those of `add_node`, for the head's own node.
 
-    `death_seconds` is how long a node may be silent before it is declared dead. With `head_apart` the head is a process
-    of its own, which can be killed (`kill_head`) while all else goes on. With `faulty_network` everything that nodes
-    say to each other passes through this process, where `partition`, `cut`, `slow` and `reset` act on it. A context
-    manager: leaving it ends every node and this process's session in the cluster, and then raises AssertionError if
-    anything was left behind (see `kernel.testing.leaks`), unless `leak_check` is off.
+    `death_seconds` is how long a node may be silent before it is declared dead; by default so long that a busy machine
+    makes nobody dead, but with `head_apart` 5 s: for twice as long the next head waits for nodes that may be gone. With
+    `head_apart` the head is a process of its own, which can be killed (`kill_head`) while all else goes on. With
+    `faulty_network` everything that nodes say to each other passes through this process, where `partition`, `cut`,
+    `slow` and `reset` act on it. A context manager: leaving it ends every node and this process's session in the
+    cluster, and then raises AssertionError if anything was left behind (see `kernel.testing.leaks`), unless
+    `leak_check` is off.
     """
 
     def __init__(
         self,
         *,
-        death_seconds: float = 5.0,
+        death_seconds: float | None = None,
         head_apart: bool = False,
         faulty_network: bool = False,
         leak_check: bool = True,
@@ -92,7 +93,7 @@ class Cluster:
         if leak_check:
             self._exits.enter_context(no_leaks(self.root))
         self._token = make_token()
-        self._death_seconds = death_seconds
+        self._death_seconds = (5.0 if head_apart else 30.0) if death_seconds is None else death_seconds
         self._head_apart = head_apart
         self._network = Network() if faulty_network else None
         self.nodes: list[ClusterNode] = []
@@ -172,14 +173,14 @@ class Cluster:
             return kernel.init(**{**elsewhere, **options})
         return kernel.init(address=self.head.directory, **options)
 
-    def wait_for_nodes(self, count: int, seconds: float = 30.0) -> None:
+    def wait_for_nodes(self, count: int, seconds: float = PATIENCE_SECONDS) -> None:
         """Return when `count` nodes are alive. This process must be connected."""
         wait_until(lambda: self._alive() == count, seconds, f"{count} nodes alive (now {self._alive()})")
 
     def remove_node(self, node: ClusterNode) -> None:
         """Let a node end as `kernel stop` would, and wait until it has."""
         let_go(node.process)
-        node.process.wait(timeout=END_SECONDS)
+        node.process.wait(timeout=PATIENCE_SECONDS)
         self._forget(node)
 
     def kill_node(self, node: ClusterNode) -> None:
@@ -190,7 +191,9 @@ class Cluster:
         for pid in {*family, *descendants_of(node.agent)}:
             _signal(pid, signal.SIGKILL)
         node.process.wait()
-        wait_until(lambda: not any(is_alive(pid) for pid in family), END_SECONDS, "the end of the node's processes")
+        wait_until(
+            lambda: not any(is_alive(pid) for pid in family), PATIENCE_SECONDS, "the end of the node's processes"
+        )
         self._forget(node)
 
     def head_process(self) -> int:
@@ -324,7 +327,7 @@ def _signal(pid: int, number: int) -> None:
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Let an agent end, and see to it that it does."""
     let_go(process)
-    deadline = time.monotonic() + END_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     if process.poll() is None:

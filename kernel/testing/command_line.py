@@ -16,8 +16,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernel.testing.faults import PATIENCE_SECONDS
+
 COMMAND = (sys.executable, "-m", "kernel.cli.main")
-SECONDS = 30.0
+SECONDS = PATIENCE_SECONDS
 _OURS = ("KERNEL_ADDRESS", "KERNEL_TOKEN", "KERNEL_TLS", "NO_COLOR")
 
 

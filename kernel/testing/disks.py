@@ -17,7 +17,8 @@ import tempfile
 from contextlib import suppress
 from types import TracebackType
 
-_SECONDS = 30.0
+from kernel.testing.faults import PATIENCE_SECONDS
+
 _PIECE = b"x" * (64 << 10)
 
 
@@ -77,4 +78,4 @@ def why_not() -> str:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
+    subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)

@@ -21,6 +21,8 @@ AGENT = "kernel: agent"
 TEMPLATE = "kernel: templat"
 WORKER = "kernel: worker"
 _SLICE_SECONDS = 0.02
+PATIENCE_SECONDS = 120.0
+"""How long a test waits for what must happen: on a busy machine a moment can become a minute."""
 
 
 def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:

@@ -11,7 +11,7 @@ def test_mine(hosts):
     ...
 
 This needs Linux, root, and the program `ip` (iproute2); `why_not()` says what is missing, and a test that is `on_hosts`
-then passes with a warning. `Cluster(faulty_network=True)` needs none of it. Processes and files are those of the
+is then skipped with that reason. `Cluster(faulty_network=True)` needs none of it. Processes and files are those of the
 machine: every host has a directory for sessions of its own, so that nobody finds another's.
 """
 
@@ -21,7 +21,6 @@ import functools
 import inspect
 import os
 import subprocess
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import field
@@ -30,12 +29,13 @@ from typing import Any
 
 import pytest
 
+from kernel.testing import programs
 from kernel.testing.command_line import CommandLine
+from kernel.testing.faults import PATIENCE_SECONDS
 from kernel.testing.session import temporary_root
 from kernel_spec.dataclass import dataclass
 
 _NETWORK = "10.77.0"
-_SECONDS = 30.0
 
 
 @dataclass(slots=True, eq=False)
@@ -77,7 +77,11 @@ class Host:
     def run(self, *command: str) -> str:
         """Run a command there, and return what it printed."""
         done = subprocess.run(
-            ["ip", "netns", "exec", self.name, *command], capture_output=True, text=True, timeout=_SECONDS, check=True
+            ["ip", "netns", "exec", self.name, *command],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=True,
         )
         return done.stdout
 
@@ -129,21 +133,20 @@ def why_not() -> str:
         with Hosts(1):
             return ""
     except FileNotFoundError:
-        return "the program `ip` is not there; install iproute2"
+        return programs.advice(["ip"])
     except subprocess.SubprocessError as error:
         said = getattr(error, "stderr", "") or str(error)
         return f"namespaces of the network can't be made, which needs root: {' '.join(said.split())}"
 
 
 def on_hosts(count: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a test so many hosts as its first argument; where there can be none, let it pass, with a warning."""
+    """Give a test so many hosts as its first argument; where there can be none, skip it and say why."""
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
         def run(*arguments: Any, **more: Any) -> None:
             if reason := why_not():
-                warnings.warn(pytest.PytestWarning(f"NOT TRIED on separate hosts: {reason}"), stacklevel=2)
-                return
+                pytest.skip(f"not tried on separate hosts: {reason}")
             with Hosts(count) as hosts:
                 test(hosts, *arguments, **more)
 
@@ -155,4 +158,4 @@ def on_hosts(count: int) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=_SECONDS, check=True)
+    subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True)

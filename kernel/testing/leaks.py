@@ -21,12 +21,11 @@ from contextlib import contextmanager
 from dataclasses import field
 
 from kernel.node.processes import is_alive
+from kernel.testing.faults import PATIENCE_SECONDS
 from kernel_spec.dataclass import dataclass
 
 MARK = "KERNEL_TESTING_MARK"
 """The environment variable by which processes are found that were started inside a `no_leaks` block."""
-PATIENCE_SECONDS = 10.0
-"""How long things may take to go away."""
 
 
 @dataclass(slots=True)

@@ -31,9 +31,9 @@ class NodeProviderConformance:
     """Return a provider as after a restart of the head: made anew, over the same cloud. None if nothing is kept."""
     join: Mapping[str, Any] = {"address": "127.0.0.1:1", "token": "token"}
     """What new nodes are told for joining."""
-    create_seconds = 5.0
+    create_seconds = 60.0
     """How long `create` may take: it starts machines and does not wait for them."""
-    gone_seconds = 60.0
+    gone_seconds = 120.0
     """How long a terminated node may still be listed as stopping."""
 
     def test_is_a_node_provider_with_a_name(self) -> None:

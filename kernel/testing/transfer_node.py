@@ -31,8 +31,8 @@ OWNER = ProcessId(b"owner---")
 WORKER = ProcessId(b"worker--")
 """Whose `put` and `read` it is."""
 CLIENT = ProcessId(b"transfer")
-CONNECT_SECONDS = 2.0
-_PATIENCE_SECONDS = 30.0
+_SECONDS = 120.0
+"""How long anything may take: the machine may be busy."""
 
 Value = TypeVar("Value")
 
@@ -82,7 +82,7 @@ class TransferNode:
 
     def call(self, function: Callable[[], Value]) -> Value:
         """Call a function in the loop, and return what it returns or raise what it raises."""
-        value: Value = self.begin(lambda future: future.set_result(function())).result(_PATIENCE_SECONDS)
+        value: Value = self.begin(lambda future: future.set_result(function())).result(_SECONDS)
         return value
 
     def begin(self, function: Callable[[Future[Any]], object]) -> Future[Any]:
@@ -106,7 +106,7 @@ class TransferNode:
             request = self._expect(future)
             self.store.create(contract.Create(WORKER, request, object, len(data), owner))
 
-        location = self.begin(create).result(_PATIENCE_SECONDS)
+        location = self.begin(create).result(_SECONDS)
         with self.server.view(location, len(data)) as memory:
             memory[:] = data
         self.call(lambda: self.store.seal(contract.Seal(WORKER, object)))
@@ -126,7 +126,7 @@ class TransferNode:
         def pin(future: Future[Any]) -> None:
             self.store.handle(contract.Pin(WORKER, self._expect(future), object))
 
-        location, size = self.begin(pin).result(_PATIENCE_SECONDS)
+        location, size = self.begin(pin).result(_SECONDS)
         return location, size
 
     def say(self, event: contract.StoreEvent) -> None:
@@ -161,7 +161,7 @@ class TransferNode:
     def connect(self, address: str) -> socket.socket:
         """Connect to another node (any thread)."""
         host, _, port = address.rpartition(":")
-        sock = self._wrap(socket.create_connection((host, int(port)), CONNECT_SECONDS), False)
+        sock = self._wrap(socket.create_connection((host, int(port)), _SECONDS), False)
         self.sockets.append(sock)
         return sock
 

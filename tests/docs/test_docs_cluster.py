@@ -12,6 +12,7 @@ from kernel.testing.command_line import COMMAND, CommandLine
 from kernel.testing.session import temporary_root
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+SECONDS = 240.0
 
 
 def test_the_first_screen_makes_a_cluster_that_a_program_uses(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_the_first_screen_makes_a_cluster_that_a_program_uses(tmp_path: Path) ->
                     cwd=tmp_path,
                     capture_output=True,
                     text=True,
-                    timeout=60,
+                    timeout=SECONDS,
                 )
             shown.append(done.stdout)
             assert done.returncode == 0, (typed, done.stderr)
@@ -59,7 +60,12 @@ def test_the_program_outside_uses_the_cluster(tmp_path: Path) -> None:
         commands = typed.replace("kernel token", f"{shlex.join(COMMAND)} token")
         commands = commands.replace(" python ", f" KERNEL_TMPDIR={elsewhere} {sys.executable} ")
         done = subprocess.run(
-            ["bash", "-ec", commands], env=line.environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+            ["bash", "-ec", commands],
+            env=line.environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
         )
         line.end()
     assert done.stdout.endswith(shown), done.stderr

@@ -19,7 +19,8 @@ TUTORIAL = ROOT / "docs" / "tutorial-scheduler.md"  # its blocks are files: test
 SESSION = ROOT / "docs" / "serve-session.md"  # so are its: test_serve_session_page.py types it
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARK = "<<<block {}>>>"
-
+SECONDS = 500.0
+"""What all blocks of a page may take together."""
 
 SERVED = "127.0.0.1:8000"
 """Where pages find what they serve. Their programs use another port, since several run at a time."""
@@ -85,7 +86,7 @@ def test_every_block_runs_and_prints_what_the_page_shows(page: Path, tmp_path: P
     own = {"KERNEL_SERVE_HTTP_PORT": str(port), "TUNE_RESULT_DIR": str(tmp_path / "kernel_results")}
     environment = {**clean, "PYTHONPATH": path, **own}
     command = [sys.executable, str(program)]
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110)
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=SECONDS)
     printed = re.split(r"<<<block \d+>>>\n", result.stdout)[1:]
     for block, output in zip(blocks, printed, strict=False):
         if block.shown is not None:

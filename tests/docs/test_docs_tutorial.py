@@ -96,7 +96,7 @@ def test_the_tutorial_leads_where_it_says(tmp_path: Path) -> None:
             elif name == "program.py":
                 printed = subprocess.run(
                     [sys.executable, name], cwd=reader.place, env=reader.environment, stdout=subprocess.PIPE, text=True,
-                    check=True, timeout=60,
+                    check=True, timeout=240,
                 ).stdout  # fmt: skip
                 reader.run("pytest")
         elif kind == "text":

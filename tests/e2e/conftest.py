@@ -11,9 +11,10 @@ import pytest
 
 import kernel
 from kernel.testing import Cluster
+from kernel.testing.faults import PATIENCE_SECONDS
 
 
-def wait_until(predicate: Callable[[], Any], timeout: float = 30.0) -> Any:
+def wait_until(predicate: Callable[[], Any], timeout: float = PATIENCE_SECONDS) -> Any:
     """Return the first true value of `predicate`, asked every few milliseconds; fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while True:
@@ -27,8 +28,15 @@ def wait_until(predicate: Callable[[], Any], timeout: float = 30.0) -> Any:
 
 @pytest.fixture(scope="session")
 def eventually() -> Callable[..., Any]:
-    """`eventually(predicate, timeout=30.0)` polls until the predicate is true and returns its value."""
+    """`eventually(predicate, timeout=120.0)` polls until the predicate is true and returns its value."""
     return wait_until
+
+
+@pytest.fixture
+def patient_explanations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give others the time to say what something waits for: `get` and `explain` would do without it after a moment."""
+    monkeypatch.setattr("kernel.runtime.object_values._HASTE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr("kernel.runtime.inspection.PATIENCE_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +72,7 @@ def cluster() -> Iterator[Cluster]:
     The head's own node has the resource "a".
     """
     kernel.shutdown()
-    with Cluster(num_cpus=2, resources={"a": 100}, death_seconds=2.0) as cluster:
+    with Cluster(num_cpus=2, resources={"a": 100}) as cluster:
         for name in "bc":
             cluster.add_node(num_cpus=2, resources={name: 100}, labels={"name": name})
         cluster.connect()
@@ -84,7 +92,7 @@ def leftovers() -> list[str]:
 def nothing_left(cluster: Cluster) -> Iterator[None]:
     """Fail a test after which a process or a store of the cluster still holds an object."""
     yield
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while left := leftovers():
         assert time.monotonic() < deadline, "\n".join(left)
         time.sleep(0.02)

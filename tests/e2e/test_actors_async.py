@@ -17,6 +17,8 @@ from kernel.exceptions import ActorDiedError, ActorUnavailableError, TaskCancell
 
 pytestmark = pytest.mark.usefixtures("session")
 
+SECONDS = 120.0
+
 
 @kernel.remote
 def double(x: int) -> int:
@@ -96,11 +98,11 @@ class Service:
         yield await self.meet(number)
 
     def plain_items(self, count: int) -> Iterator[int]:
-        assert self.freed.wait(30), "nobody called free()"
+        assert self.freed.wait(SECONDS), "nobody called free()"
         yield from range(count)
 
     def block(self) -> int:
-        assert self.freed.wait(30), "nobody called free()"
+        assert self.freed.wait(SECONDS), "nobody called free()"
         return threading.get_ident()
 
     async def free(self) -> None:
@@ -109,7 +111,7 @@ class Service:
     async def cancelled(self) -> str:
         self.outcome = "started"
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         except asyncio.CancelledError:
             self.outcome = "cancelled"
             raise
@@ -148,18 +150,18 @@ def slowly(seconds: float, value: Any) -> Any:
 
 def test_coroutines_run_side_by_side_on_one_thread() -> None:
     service = Service.remote()
-    assert kernel.get([service.meet.remote(50) for _ in range(50)], timeout=30) == [50] * 50
+    assert kernel.get([service.meet.remote(50) for _ in range(50)], timeout=SECONDS) == [50] * 50
     assert len(set(kernel.get([service.thread.remote() for _ in range(20)]))) == 1
 
 
 def test_limit_lets_the_next_start_as_earlier_ones_end() -> None:
     service = Service.options(max_concurrency=10).remote()
-    assert max(kernel.get([service.meet.remote(10, 0.1) for _ in range(50)], timeout=30)) == 10
+    assert max(kernel.get([service.meet.remote(10, 0.1) for _ in range(50)], timeout=SECONDS)) == 10
 
 
 def test_default_limit_is_a_thousand() -> None:
     service = Service.remote()
-    assert max(kernel.get([service.meet.remote(1000, 0.5) for _ in range(1200)], timeout=60)) == 1000
+    assert max(kernel.get([service.meet.remote(1000, 0.5) for _ in range(1200)], timeout=SECONDS)) == 1000
 
 
 def test_calls_wait_for_each_other() -> None:
@@ -167,7 +169,7 @@ def test_calls_wait_for_each_other() -> None:
     waiting = [service.wait_for.remote(name) for name in "abc"]
     for name in "cba":
         service.set.remote(name)
-    assert kernel.get(waiting, timeout=30) == ["a", "b", "c"]
+    assert kernel.get(waiting, timeout=SECONDS) == ["a", "b", "c"]
 
 
 def test_coroutines_start_in_the_order_of_the_calls() -> None:
@@ -220,7 +222,7 @@ def test_plain_methods_do_not_hold_up_coroutines() -> None:
     loop = kernel.get(service.thread.remote())
     blocking = service.block.remote()
     kernel.get([service.nap.remote(0.01) for _ in range(10)])
-    kernel.get(service.free.remote(), timeout=20)
+    kernel.get(service.free.remote(), timeout=SECONDS)
     assert kernel.get(blocking) != loop
 
 
@@ -228,7 +230,7 @@ def test_streams_of_async_and_plain_generators() -> None:
     service = Service.remote()
     assert [kernel.get(ref) for ref in service.items.remote(50)] == list(range(50))
     plain = service.plain_items.remote(30)
-    kernel.get(service.free.remote(), timeout=20)  # the plain generator, which waits for it, does not hold up the loop
+    kernel.get(service.free.remote(), timeout=SECONDS)  # the plain generator waits for it, and holds up no loop
     assert [kernel.get(ref) for ref in plain] == list(range(30))
     between = service.items_between.remote()
     assert kernel.get(next(between)) == 0, "items come while the generator runs"
@@ -275,7 +277,7 @@ def test_running_coroutine_is_cancelled(eventually: Callable[..., Any]) -> None:
     eventually(lambda: kernel.get(service.last_outcome.remote()) == "started")
     kernel.cancel(ref)
     with pytest.raises(TaskCancelledError, match=r"Service\.cancelled\(\)"):
-        kernel.get(ref, timeout=30)
+        kernel.get(ref, timeout=SECONDS)
     assert kernel.get(service.last_outcome.remote()) == "cancelled"
 
 
@@ -286,12 +288,12 @@ def test_waiting_coroutine_never_runs_once_cancelled(eventually: Callable[..., A
     waiting = service.cancelled.remote()
     kernel.cancel(waiting)
     with pytest.raises(TaskCancelledError):
-        kernel.get(waiting, timeout=30)
+        kernel.get(waiting, timeout=SECONDS)
     kernel.cancel(first)
     service.set.remote("go")
-    assert kernel.get(second, timeout=30) == "go"
+    assert kernel.get(second, timeout=SECONDS) == "go"
     with pytest.raises(TaskCancelledError):
-        kernel.get(first, timeout=30)
+        kernel.get(first, timeout=SECONDS)
     assert kernel.get(service.last_outcome.remote()) == ""
 
 
@@ -302,7 +304,7 @@ def test_leaving_lets_the_calls_beside_it_finish(method: str) -> None:
     beside = service.nap.remote(0.3)
     leaving = getattr(service, method).remote()
     with pytest.raises(ActorDiedError, match=rf"Service\.{method}\(\) called exit_actor\(\)"):
-        kernel.get(leaving, timeout=30)
+        kernel.get(leaving, timeout=SECONDS)
     assert kernel.get(beside) >= 1
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -331,13 +333,13 @@ def test_terminate_and_last_handle_end_it(eventually: Callable[..., Any]) -> Non
 
 def test_crash_fails_every_coroutine_and_restarts() -> None:
     service = Service.options(max_restarts=1).remote()
-    naps = [service.nap.remote(30) for _ in range(5)]
+    naps = [service.nap.remote(600) for _ in range(5)]
     kernel.get(service.pid.remote())
     service.crash.remote()
     for nap in naps:
         with pytest.raises(ActorUnavailableError, match="exit code 4"):
-            kernel.get(nap, timeout=30)
-    assert kernel.get(service.nap.remote(0), timeout=30) == 1
+            kernel.get(nap, timeout=SECONDS)
+    assert kernel.get(service.nap.remote(0), timeout=SECONDS) == 1
 
 
 def test_each_coroutine_knows_its_own_call() -> None:
@@ -374,10 +376,12 @@ def test_constructor_may_block_and_use_the_loop(capfd: pytest.CaptureFixture[str
                 await asyncio.sleep(0.01)
 
         async def read(self) -> tuple[int, int]:
-            await asyncio.sleep(0.1)
+            before = self.ticks
+            while self.ticks < before + 2:
+                await asyncio.sleep(0.01)
             return self.start, self.ticks
 
-    start, ticks = kernel.get(Ticker.remote().read.remote(), timeout=30)
+    start, ticks = kernel.get(Ticker.remote().read.remote(), timeout=SECONDS)
     assert start == 10 and ticks >= 2
     assert "blocks its event loop" not in capfd.readouterr().err
 
@@ -399,7 +403,7 @@ def test_async_actors_call_each_other_and_themselves() -> None:
 
     nodes = [Node.remote(number) for number in range(3)]
     kernel.get([node.join.remote(nodes[(number + 1) % 3]) for number, node in enumerate(nodes)])
-    assert kernel.get(nodes[0].around.remote(7), timeout=20) == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert kernel.get(nodes[0].around.remote(7), timeout=SECONDS) == [0, 1, 2, 0, 1, 2, 0, 1]
 
 
 def test_async_methods_are_inherited_and_large_values_travel() -> None:

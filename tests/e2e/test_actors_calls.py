@@ -27,6 +27,8 @@ from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
 
+SECONDS = 120.0
+
 
 @kernel.remote
 class Counter:
@@ -98,7 +100,7 @@ def test_creation_does_not_wait_for_the_constructor(tmp_path: Path) -> None:
     @kernel.remote
     class Slow:
         def __init__(self) -> None:
-            wait_until(created.exists, 30, "the driver's next line")
+            wait_until(created.exists, SECONDS, "the driver's next line")
 
         def ok(self) -> bool:
             return True
@@ -203,9 +205,9 @@ def test_handle_may_overtake_its_actor() -> None:
         return kernel.get(counters[0].read.remote())
 
     waiting = Counter.remote(after.remote(0.3, 5))
-    assert kernel.get(read.remote([waiting]), timeout=30) == 5
+    assert kernel.get(read.remote([waiting]), timeout=SECONDS) == 5
     for _ in range(20):
-        assert kernel.get(read.remote([Counter.remote(7)]), timeout=30) == 7
+        assert kernel.get(read.remote([Counter.remote(7)]), timeout=SECONDS) == 7
 
 
 def test_class_can_not_be_called_nor_decorated_twice() -> None:
@@ -346,7 +348,7 @@ def test_results_come_with_wait_and_as_futures() -> None:
     refs = [counter.increment.remote() for _ in range(5)]
     ready, others = kernel.wait(refs, num_returns=5)
     assert (len(ready), others) == (5, [])
-    assert refs[4].future().result(timeout=20) == 5
+    assert refs[4].future().result(timeout=SECONDS) == 5
 
 
 def test_get_that_takes_too_long_says_what_runs() -> None:
@@ -357,7 +359,7 @@ def test_get_that_takes_too_long_says_what_runs() -> None:
 
     sleeper = Sleeper.remote()
     kernel.get(sleeper.nap.remote(0))
-    first, second = sleeper.nap.remote(30), sleeper.nap.remote(0)
+    first, second = sleeper.nap.remote(600), sleeper.nap.remote(0)
     with pytest.raises(GetTimeoutError, match=r"Sleeper\.nap\(\)"):
         kernel.get(first, timeout=1)
     with pytest.raises(GetTimeoutError, match="behind 1 earlier call"):
@@ -476,21 +478,21 @@ def test_options_make_another_class_and_leave_the_first() -> None:
     kernel.kill(handle)
 
 
-def test_too_many_pending_calls_are_refused_and_results_make_room() -> None:
+def test_too_many_pending_calls_are_refused_and_results_make_room(tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+
     @kernel.remote
     class Gate:
-        def __init__(self) -> None:
-            self.open = False
-
-        def wait(self, seconds: float) -> None:
-            time.sleep(seconds)
+        def wait(self) -> None:
+            wait_until(opened.exists, SECONDS, "the opening of the gate")
 
     gate = Gate.options(max_pending_calls=3).remote()
-    refs = [gate.wait.remote(0.2) for _ in range(3)]
+    refs = [gate.wait.remote() for _ in range(3)]
     with pytest.raises(PendingCallsLimitError, match=r"Gate .* has 3 calls .* max_pending_calls"):
-        gate.wait.remote(0)
+        gate.wait.remote()
+    opened.touch()
     kernel.get(refs)
-    kernel.get(gate.wait.remote(0))
+    kernel.get(gate.wait.remote())
 
 
 def test_generators_stream_while_they_run() -> None:
@@ -697,23 +699,25 @@ def test_references_in_an_actors_state_keep_objects_until_they_are_dropped(event
             self.refs.clear()
 
     cache = Cache.remote()
-    before = len(_stored())
-    kernel.get(cache.keep.remote([kernel.put(np.ones(100_000)), kernel.put(np.ones(100_000))]))
+    refs = [kernel.put(np.ones(100_000)), kernel.put(np.ones(100_000))]
+    both = {ref.binary() for ref in refs}
+    kernel.get(cache.keep.remote(refs))
+    del refs
     assert kernel.get(cache.total.remote()) == 200_000
-    assert len(_stored()) == before + 2
+    assert both <= _stored()
     kernel.get(cache.drop.remote())
-    eventually(lambda: len(_stored()) == before)
+    eventually(lambda: not both & _stored())
 
 
-def _stored() -> list[Any]:
+def _stored() -> set[bytes]:
     from kernel.runtime.current import get_runtime
 
-    return list(get_runtime().query("memory")["stored"])
+    return {object for object, *_ in get_runtime().query("memory")["stored"]}
 
 
 def test_a_hundred_actors() -> None:
     counters = [Counter.remote(number) for number in range(100)]
-    assert kernel.get([counter.read.remote() for counter in counters], timeout=60) == list(range(100))
+    assert kernel.get([counter.read.remote() for counter in counters], timeout=SECONDS) == list(range(100))
     assert len(set(kernel.get([counter.pid.remote() for counter in counters]))) == 100
 
 

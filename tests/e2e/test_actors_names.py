@@ -21,7 +21,10 @@ from kernel.node.config import AgentConfig
 from kernel.node.launch import await_agent, start_agent
 from kernel.node.processes import descendants_of, is_alive
 from kernel.node.sessions import make_session
+from kernel.testing.constants import constants
 from kernel.transport.authentication import make_token
+
+SECONDS = 120.0
 
 
 @kernel.remote
@@ -256,7 +259,7 @@ def start_driver(root: str, body: str, **options: Any) -> subprocess.Popen[str]:
 def run_driver(root: str, body: str, **options: Any) -> list[str]:
     """Run a program to its end; return what it printed, split."""
     driver = start_driver(root, body, **options)
-    output, _ = driver.communicate(timeout=30)
+    output, _ = driver.communicate(timeout=SECONDS)
     assert driver.returncode == 0, output
     return output.split()
 
@@ -334,7 +337,7 @@ def test_a_detached_actor_keeps_the_surroundings_of_its_own_program(root: str, e
             program = [sys.executable, "-c", PRELUDE + textwrap.dedent(body).format(folder=str(folder)), name]
             environment = {**os.environ, "KERNEL_TMPDIR": root, "KT_PROGRAM": name}
             pids.append(
-                int(subprocess.run(program, capture_output=True, check=True, timeout=30, env=environment).stdout)
+                int(subprocess.run(program, capture_output=True, check=True, timeout=SECONDS, env=environment).stdout)
             )
         os.kill(pids[0], signal.SIGKILL)
         eventually(lambda: not is_alive(pids[0]))
@@ -363,7 +366,7 @@ def test_two_drivers_share_a_detached_actor_at_once(root: str) -> None:
     """
     with staying_session(root):
         drivers = [start_driver(root, body, namespace="shared") for _ in range(2)]
-        outputs = [driver.communicate(timeout=30)[0] for driver in drivers]
+        outputs = [driver.communicate(timeout=SECONDS)[0] for driver in drivers]
         numbers = [[int(number) for number in output.split()] for output in outputs]
         assert sorted(numbers[0] + numbers[1]) == list(range(1, 201))
         assert all(one == sorted(one) for one in numbers)
@@ -376,7 +379,7 @@ def test_killed_driver_takes_its_actors_along_and_leaves_detached_ones(
         mine = [Counter.remote() for _ in range(3)]
         kept = Counter.options(name="kept", lifetime="detached", max_restarts=1).remote(5)
         print(*kernel.get([actor.pid.remote() for actor in [*mine, kept]]), flush=True)
-        time.sleep(60)
+        time.sleep(600)
     """
     with staying_session(root):
         driver = start_driver(root, body, namespace="shared")
@@ -399,7 +402,7 @@ def test_killed_driver_leaves_nothing_of_a_session_of_its_own(root: str, eventua
         actors.append(Counter.options(name="kept", lifetime="detached").remote())
         kernel.get([actor.pid.remote() for actor in actors])
         print("ready", flush=True)
-        time.sleep(60)
+        time.sleep(600)
     """
     driver = start_driver(root, body, address=None)
     assert driver.stdout is not None
@@ -412,7 +415,7 @@ def test_killed_driver_leaves_nothing_of_a_session_of_its_own(root: str, eventua
     eventually(lambda: not list(Path(root).glob("kernel-*/session_*")))
 
 
-def test_exit_handlers_run_when_the_driver_ends(root: str) -> None:
+def test_exit_handlers_run_when_the_driver_ends(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     body = """
         @kernel.remote
         class Tidy:
@@ -425,7 +428,9 @@ def test_exit_handlers_run_when_the_driver_ends(root: str) -> None:
         tidy = Tidy.remote(os.environ["KERNEL_TMPDIR"] + "/tidy")
         print(kernel.get(tidy.ok.remote()))
     """
-    assert run_driver(root, body, address=None) == ["True"]
+    with constants({"kernel.node.shutdown._UNOBSERVED_SECONDS": SECONDS}):  # usually half a second
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        assert run_driver(root, body, address=None) == ["True"]
     assert Path(root, "tidy").read_text() == "tidy"
 
 
@@ -436,5 +441,5 @@ def test_handles_do_not_survive_their_session(fresh_session: Callable[..., Any])
     kernel.shutdown()
     fresh_session()
     with pytest.raises(ActorDiedError, match="ended long ago"):
-        kernel.get(old.increment.remote(), timeout=30)
+        kernel.get(old.increment.remote(), timeout=SECONDS)
     assert kernel.get(Counter.remote().increment.remote()) == 1

@@ -13,6 +13,8 @@ import kernel
 from kernel.exceptions import GetTimeoutError, OptionError
 from kernel.testing.faults import wait_until
 
+SECONDS = 120.0
+
 
 @kernel.remote
 class Holder:
@@ -105,6 +107,7 @@ class TestResources:
         assert [kernel.get(s.assigned.remote())["custom"] for s in shares] == [0.5, 1.5]
         assert free("custom") == 1.0
 
+    @pytest.mark.usefixtures("patient_explanations")
     def test_actor_waits_and_runs_when_there_is_room(self) -> None:
         first = Holder.options(num_cpus=2).remote()
         kernel.get(first.pid.remote())
@@ -113,8 +116,9 @@ class TestResources:
         assert kernel.wait([ref], timeout=0.2) == ([], [ref])
         assert "PENDING_CREATION" in kernel.explain(second) and "CPU" in kernel.explain(ref)
         kernel.kill(first)
-        assert kernel.get(ref, timeout=30)
+        assert kernel.get(ref, timeout=SECONDS)
 
+    @pytest.mark.usefixtures("patient_explanations")
     def test_impossible_actor_waits_and_says_why(self) -> None:
         impossible = Holder.options(resources={"quantum": 1}, name="hopeful").remote()
         ref = impossible.pid.remote()
@@ -122,7 +126,7 @@ class TestResources:
             kernel.get(ref, timeout=0.3)
         assert "quantum" in kernel.explain(impossible) and "Holder 'hopeful'" in kernel.explain(impossible)
         kernel.set_resource("quantum", 2)
-        assert kernel.get(ref, timeout=30)
+        assert kernel.get(ref, timeout=SECONDS)
         kernel.set_resource("quantum", 0)
 
     def test_killed_actor_waits_no_more(self) -> None:
@@ -130,11 +134,11 @@ class TestResources:
         ref = waiting.pid.remote()
         kernel.kill(waiting)
         with pytest.raises(kernel.exceptions.ActorDiedError, match="killed"):
-            kernel.get(ref, timeout=20)
+            kernel.get(ref, timeout=SECONDS)
 
     def test_blocked_actor_gives_its_cpu_back_meanwhile(self, eventually: Callable[..., Any]) -> None:
         holder = Holder.options(num_cpus=2).remote()
-        assert kernel.get(holder.wait_for.remote([two.remote()]), timeout=30) == 2
+        assert kernel.get(holder.wait_for.remote([two.remote()]), timeout=SECONDS) == 2
         eventually(lambda: free("CPU") == 0)  # the result is here before the node has heard of the end of the wait
 
     def test_blocked_constructor_gives_its_cpu_back_meanwhile(self) -> None:
@@ -146,13 +150,13 @@ class TestResources:
             def read(self) -> int:
                 return self.value
 
-        assert kernel.get(Early.remote().read.remote(), timeout=30) == 2
+        assert kernel.get(Early.remote().read.remote(), timeout=SECONDS) == 2
 
     def test_restarted_actor_takes_its_resources_again(self) -> None:
         holder = Holder.options(num_cpus=2, max_restarts=1).remote()
         first = kernel.get(holder.pid.remote())
         kernel.kill(holder, no_restart=False)
-        assert kernel.get(holder.pid.remote(), timeout=30) != first
+        assert kernel.get(holder.pid.remote(), timeout=SECONDS) != first
         assert kernel.get(holder.assigned.remote()) == {"CPU": 2.0}
         assert free("CPU") == 0
 
@@ -197,7 +201,7 @@ class TestResources:
         ref = Holder.options(num_gpus=2, num_cpus=0).remote().pid.remote()
         assert kernel.wait([ref], timeout=0.2)[0] == []
         kernel.kill(holder)
-        assert kernel.get(ref, timeout=30)
+        assert kernel.get(ref, timeout=SECONDS)
 
     def test_blocked_actor_keeps_its_gpus(self, eventually: Callable[..., Any], tmp_path: Path) -> None:
         holder = Holder.options(num_gpus=4, num_cpus=2).remote()
@@ -206,12 +210,12 @@ class TestResources:
         eventually(lambda: free("CPU") == 1)
         assert free("GPU") == 0
         (tmp_path / "asked").touch()
-        kernel.get(waiting, timeout=30)
+        kernel.get(waiting, timeout=SECONDS)
 
 
 @kernel.remote
 def wait_for_file(path: Path) -> None:
-    wait_until(path.exists, 30, f"the making of {path}")
+    wait_until(path.exists, SECONDS, f"the making of {path}")
 
 
 # -- environments ------------------------------------------------------------------------------------------------------
@@ -253,4 +257,4 @@ class TestEnvironments:
         actor = Environment.remote()
         assert kernel.get(actor.read.remote()) == "again"
         kernel.kill(actor, no_restart=False)
-        assert kernel.get(actor.read.remote(), timeout=30) == "again"
+        assert kernel.get(actor.read.remote(), timeout=SECONDS) == "again"

@@ -13,8 +13,11 @@ import pytest
 
 import kernel
 from kernel.exceptions import ActorDiedError, OptionError, TaskCancelledError, UsageError
+from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
+
+SECONDS = 120.0
 
 
 @kernel.remote(max_concurrency=8)
@@ -29,11 +32,11 @@ class Meeting:
         self.lock = threading.Lock()
 
     def meet(self) -> int:
-        self.barrier.wait(20)
+        self.barrier.wait(SECONDS)
         return threading.get_ident()
 
     def wait(self) -> bool:
-        return self.event.wait(20)
+        return self.event.wait(SECONDS)
 
     def set(self) -> None:
         self.event.set()
@@ -43,7 +46,7 @@ class Meeting:
             self.active += 1
             self.most = max(self.most, self.active)
         if together:
-            self.barrier.wait(20)
+            self.barrier.wait(SECONDS)
         time.sleep(seconds)
         with self.lock:
             self.active -= 1
@@ -67,19 +70,19 @@ class Meeting:
 
 def test_calls_run_at_once_and_wait_for_each_other() -> None:
     meeting = Meeting.remote(8)
-    assert len(set(kernel.get([meeting.meet.remote() for _ in range(8)], timeout=20))) == 8
+    assert len(set(kernel.get([meeting.meet.remote() for _ in range(8)], timeout=SECONDS))) == 8
 
 
 def test_call_unblocks_an_earlier_one() -> None:
     meeting = Meeting.remote(1)
     waiting = [meeting.wait.remote() for _ in range(7)]
     meeting.set.remote()
-    assert kernel.get(waiting, timeout=20) == [True] * 7
+    assert kernel.get(waiting, timeout=SECONDS) == [True] * 7
 
 
 def test_never_more_at_once_than_allowed() -> None:
     meeting = Meeting.options(max_concurrency=3).remote(3)
-    assert max(kernel.get([meeting.nap.remote(0.1, True) for _ in range(9)], timeout=60)) == 3
+    assert max(kernel.get([meeting.nap.remote(0.1, True) for _ in range(9)], timeout=SECONDS)) == 3
 
 
 def test_one_at_a_time_unless_told_otherwise() -> None:
@@ -98,7 +101,7 @@ def test_leaving_lets_the_threads_beside_it_finish() -> None:
     beside = meeting.nap.remote(0.4)
     leaving = meeting.leave.remote()
     with pytest.raises(ActorDiedError, match=r"Meeting\.leave\(\) called exit_actor\(\)"):
-        kernel.get(leaving, timeout=30)
+        kernel.get(leaving, timeout=SECONDS)
     assert kernel.get(beside) >= 1
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -115,7 +118,8 @@ def test_threads_of_an_actor_call_others_and_wait() -> None:
             return kernel.get(double.remote(kernel.get(double.remote(x))))
 
     caller = Caller.remote()
-    assert kernel.get([caller.call.remote(number) for number in range(20)], timeout=30) == [4 * n for n in range(20)]
+    found = kernel.get([caller.call.remote(number) for number in range(20)], timeout=SECONDS)
+    assert found == [4 * number for number in range(20)]
 
 
 def test_thread_started_by_a_method_uses_the_api(eventually: Callable[..., Any]) -> None:
@@ -153,7 +157,7 @@ class Grouped:
     def fetch(self) -> bool:
         self.active += 1
         self.most = max(self.most, self.active)
-        found = self.open.wait(20)
+        found = self.open.wait(SECONDS)
         self.active -= 1
         return found
 
@@ -162,7 +166,7 @@ class Grouped:
         return True
 
     def compute(self) -> bool:
-        return self.open.wait(20)
+        return self.open.wait(SECONDS)
 
     def release(self) -> None:
         self.open.set()
@@ -174,9 +178,9 @@ class Grouped:
 def test_groups_do_not_hold_each_other_up() -> None:
     grouped = Grouped.remote()
     stuck = [*(grouped.fetch.remote() for _ in range(5)), grouped.compute.remote()]
-    assert kernel.get([grouped.healthy.remote() for _ in range(10)], timeout=30) == [True] * 10
+    assert kernel.get([grouped.healthy.remote() for _ in range(10)], timeout=SECONDS) == [True] * 10
     grouped.release.options(concurrency_group="health").remote()
-    assert kernel.get(stuck, timeout=30) == [True] * 6
+    assert kernel.get(stuck, timeout=SECONDS) == [True] * 6
     assert kernel.get(grouped.read.remote()) == 2
 
 
@@ -204,7 +208,7 @@ def test_async_groups_do_not_hold_each_other_up() -> None:
     actor = Async.remote()
     waiting = [actor.wait.remote() for _ in range(3)]
     actor.set.remote()
-    assert kernel.get(waiting, timeout=30) == [1, 1, 1]
+    assert kernel.get(waiting, timeout=SECONDS) == [1, 1, 1]
 
 
 def test_unknown_groups_are_refused() -> None:
@@ -236,6 +240,11 @@ class Sleeper:
             raise
         return "rested"
 
+    def nap_until(self, mark: Path) -> str:
+        self.outcomes.append("started")
+        wait_until(mark.exists, SECONDS, "the end of the nap")
+        return "rested"
+
     def get(self, refs: list[Any], mark: str) -> Any:
         Path(mark).touch()
         return kernel.get(refs[0])
@@ -252,16 +261,17 @@ def slowly(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def test_waiting_call_is_cancelled_and_never_runs() -> None:
+def test_waiting_call_is_cancelled_and_never_runs(tmp_path: Path) -> None:
     sleeper = Sleeper.remote()
-    first = sleeper.nap.remote(1.5)
+    first = sleeper.nap_until.remote(tmp_path / "over")
     waiting = sleeper.note.remote("never")
     late = sleeper.note.remote(slowly.remote(0.2))
     kernel.cancel(waiting)
     kernel.cancel(late)
     for ref in (waiting, late):
         with pytest.raises(TaskCancelledError, match=r"Sleeper\.note\(\)"):
-            kernel.get(ref, timeout=20)
+            kernel.get(ref, timeout=SECONDS)
+    (tmp_path / "over").touch()
     assert kernel.get(first) == "rested"
     assert kernel.get(sleeper.read.remote()) == ["started"]
 
@@ -274,36 +284,38 @@ def mark(tmp_path: Path) -> Path:
 
 def test_running_call_is_interrupted_and_the_actor_lives_on(eventually: Callable[..., Any], mark: Path) -> None:
     sleeper = Sleeper.remote()
-    running, behind = sleeper.nap.remote(60, str(mark)), sleeper.nap.remote(0)
+    running, behind = sleeper.nap.remote(600, str(mark)), sleeper.nap.remote(0)
     eventually(mark.exists)
     kernel.cancel(running)
     with pytest.raises(TaskCancelledError, match=r"Sleeper\.nap\(\)"):
-        kernel.get(running, timeout=30)
-    assert kernel.get(behind, timeout=30) == "rested"
+        kernel.get(running, timeout=SECONDS)
+    assert kernel.get(behind, timeout=SECONDS) == "rested"
     assert kernel.get(sleeper.read.remote()) == ["started", "interrupted", "started"]
 
 
 def test_call_blocked_in_get_is_cancelled(eventually: Callable[..., Any], mark: Path) -> None:
     sleeper = Sleeper.remote()
-    ref = sleeper.get.remote([slowly.remote(30)], str(mark))
+    never = slowly.remote(600)
+    ref = sleeper.get.remote([never], str(mark))
     eventually(mark.exists)
     kernel.cancel(ref)
     with pytest.raises(TaskCancelledError):
-        kernel.get(ref, timeout=30)
-    assert kernel.get(sleeper.read.remote(), timeout=30) == []
+        kernel.get(ref, timeout=SECONDS)
+    assert kernel.get(sleeper.read.remote(), timeout=SECONDS) == []
+    kernel.cancel(never)
 
 
 def test_call_in_another_thread_is_interrupted() -> None:
     meeting = Meeting.remote(1)
     kernel.get(meeting.pid.remote())
-    spinning = [meeting.spin.remote(60) for _ in range(3)]
-    assert kernel.get(meeting.pid.remote(), timeout=30)
+    spinning = [meeting.spin.remote(600) for _ in range(3)]
+    assert kernel.get(meeting.pid.remote(), timeout=SECONDS)
     for ref in spinning:
         kernel.cancel(ref)
     for ref in spinning:
         with pytest.raises(TaskCancelledError):
-            kernel.get(ref, timeout=20)
-    assert len(kernel.get([meeting.pid.remote() for _ in range(20)], timeout=30)) == 20
+            kernel.get(ref, timeout=SECONDS)
+    assert len(kernel.get([meeting.pid.remote() for _ in range(20)], timeout=SECONDS)) == 20
 
 
 def test_cancelling_a_call_that_reads_the_messages_loses_no_call_behind_it(
@@ -322,7 +334,7 @@ def test_cancelling_a_call_that_reads_the_messages_loses_no_call_behind_it(
         def echo(self, value: int) -> int:
             return value
 
-    never = slowly.remote(60)
+    never = slowly.remote(600)
     waiting = Waiting.remote()
     napping = waiting.nap.remote(1.0, str(tmp_path / "napping"))  # in the main thread, so that the next one polls
     eventually((tmp_path / "napping").exists)
@@ -331,17 +343,18 @@ def test_cancelling_a_call_that_reads_the_messages_loses_no_call_behind_it(
     kernel.cancel(stuck)
     quick = [waiting.echo.remote(value) for value in range(20)]
     with pytest.raises(TaskCancelledError):
-        kernel.get(stuck, timeout=30)
-    assert kernel.get(quick, timeout=30) == list(range(20))
+        kernel.get(stuck, timeout=SECONDS)
+    assert kernel.get(quick, timeout=SECONDS) == list(range(20))
     kernel.get(napping)
     kernel.cancel(never)
 
 
-def test_cancelling_by_force_is_refused_for_actor_calls() -> None:
+def test_cancelling_by_force_is_refused_for_actor_calls(tmp_path: Path) -> None:
     sleeper = Sleeper.remote()
-    ref = sleeper.nap.remote(0.2)
-    with pytest.raises(UsageError, match=r"can't end the actor call Sleeper\.nap\(\).*kernel\.kill\(actor\)"):
+    ref = sleeper.nap_until.remote(tmp_path / "over")
+    with pytest.raises(UsageError, match=r"can't end the actor call Sleeper\.nap_until\(\).*kernel\.kill\(actor\)"):
         kernel.cancel(ref, force=True)
+    (tmp_path / "over").touch()
     assert kernel.get(ref) == "rested"
 
 
@@ -357,7 +370,7 @@ def test_call_of_another_process_is_cancelled_through_its_owner(eventually: Call
     @kernel.remote
     class Holder:
         def __init__(self, sleeper: Any, mark: str) -> None:
-            self.ref = sleeper.nap.remote(60, mark)
+            self.ref = sleeper.nap.remote(600, mark)
 
         def share(self) -> list[Any]:
             return [self.ref]
@@ -368,7 +381,7 @@ def test_call_of_another_process_is_cancelled_through_its_owner(eventually: Call
     eventually(mark.exists)
     kernel.cancel(ref)
     with pytest.raises(TaskCancelledError):
-        kernel.get(ref, timeout=30)
+        kernel.get(ref, timeout=SECONDS)
 
 
 def test_cancelled_call_cancels_what_it_called(eventually: Callable[..., Any], mark: Path) -> None:
@@ -378,7 +391,7 @@ def test_cancelled_call_cancels_what_it_called(eventually: Callable[..., Any], m
             self.inner = inner
 
         def run(self, mark: str) -> Any:
-            return kernel.get(self.inner.nap.remote(60, mark))
+            return kernel.get(self.inner.nap.remote(600, mark))
 
     inner = Sleeper.remote()
     outer = Outer.remote(inner)
@@ -386,8 +399,8 @@ def test_cancelled_call_cancels_what_it_called(eventually: Callable[..., Any], m
     eventually(mark.exists)
     kernel.cancel(ref)
     with pytest.raises(TaskCancelledError):
-        kernel.get(ref, timeout=30)
-    assert kernel.get(inner.read.remote(), timeout=30) == ["started", "interrupted"]
+        kernel.get(ref, timeout=SECONDS)
+    assert kernel.get(inner.read.remote(), timeout=SECONDS) == ["started", "interrupted"]
 
 
 def test_dropped_handle_of_cancelled_calls_still_ends_the_actor(eventually: Callable[..., Any]) -> None:

@@ -14,6 +14,8 @@ from kernel import exceptions
 
 pytestmark = pytest.mark.usefixtures("engine")
 
+SECONDS = 120.0
+
 
 @kernel.remote
 def identity(value):
@@ -177,7 +179,7 @@ def test_calls_wait_for_their_arguments_in_order():
     second = counter.add.remote(1)
     assert kernel.wait([first, second], num_returns=1, timeout=0.1) == ([], [first, second])
     kernel.get(signal.send.remote(10))
-    assert kernel.get([first, second], timeout=30) == [10, 11]
+    assert kernel.get([first, second], timeout=SECONDS) == [10, 11]
 
 
 def test_a_failed_argument_fails_the_call_alone():
@@ -204,7 +206,7 @@ def test_an_actor_calls_itself_for_later():
 
     echo = Echo.remote()
     [later] = kernel.get(echo.say.remote("first"))
-    kernel.get(later, timeout=30)
+    kernel.get(later, timeout=SECONDS)
     assert kernel.get(echo.all.remote()) == ["first", "second"]
 
 
@@ -213,13 +215,13 @@ def test_a_generator_method_streams_and_keeps_its_turn():
     stream = counter.up_to.remote(100)
     after = counter.add.remote(1000)
     assert [kernel.get(ref) for ref in stream] == list(range(1, 101))
-    assert kernel.get(after, timeout=30) == 1100
+    assert kernel.get(after, timeout=SECONDS) == 1100
 
 
 def test_a_call_behind_a_stream_that_nobody_reads():
     counter = Counter.remote()
     stream = counter.up_to.remote(300)
-    assert kernel.get(counter.add.remote(1000), timeout=30) == 1300
+    assert kernel.get(counter.add.remote(1000), timeout=SECONDS) == 1300
     stream.close()
 
 
@@ -275,11 +277,12 @@ def test_an_actor_holds_its_resources(eventually):
     ref = third.ids.remote()
     assert kernel.wait([ref], timeout=0.2) == ([], [ref])
     kernel.kill(holder)
-    assert kernel.get(ref, timeout=30)[0] == first
+    assert kernel.get(ref, timeout=SECONDS)[0] == first
     del other, third, ref
     eventually(lambda: kernel.available_resources().get("seat") == 2)
 
 
+@pytest.mark.usefixtures("patient_explanations")
 def test_an_infeasible_actor_is_explained():
     actor = Counter.options(resources={"nowhere": 1}).remote()
     ref = actor.add.remote()
@@ -287,7 +290,7 @@ def test_an_infeasible_actor_is_explained():
         kernel.get(ref, timeout=0.2)
     kernel.kill(actor)
     with pytest.raises(exceptions.ActorDiedError, match="killed"):
-        kernel.get(ref, timeout=30)
+        kernel.get(ref, timeout=SECONDS)
 
 
 def test_the_environment_of_an_actor():
@@ -369,7 +372,7 @@ def test_calls_finish_though_the_handle_is_gone():
     signal = Signal.remote()
     ref = Counter.remote(1).add.remote(signal.wait.remote())
     kernel.get(signal.send.remote(5))
-    assert kernel.get(ref, timeout=30) == 6
+    assert kernel.get(ref, timeout=SECONDS) == 6
 
 
 # -- death ---------------------------------------------------------------------------------------------------------
@@ -380,7 +383,7 @@ def test_killed_actors_answer_no_more():
     kernel.get(counter.add.remote())
     kernel.kill(counter)
     with pytest.raises(exceptions.ActorDiedError, match=r"Counter.add\(\) failed because .* is dead: it was killed"):
-        kernel.get(counter.add.remote(), timeout=30)
+        kernel.get(counter.add.remote(), timeout=SECONDS)
 
 
 def test_a_failing_constructor():
@@ -394,7 +397,7 @@ def test_a_failing_constructor():
 
     broken = Broken.remote()
     with pytest.raises(LookupError, match="no parts") as caught:
-        kernel.get(broken.work.remote(), timeout=30)
+        kernel.get(broken.work.remote(), timeout=SECONDS)
     assert isinstance(caught.value, exceptions.TaskError)
     notes = "\n".join(caught.value.__notes__) if hasattr(caught.value, "__notes__") else str(caught.value)
     assert "Broken.__init__()" in notes
@@ -403,40 +406,40 @@ def test_a_failing_constructor():
 def test_a_constructor_whose_argument_failed():
     counter = Counter.remote(Counter.remote().fail.remote("bad argument"))
     with pytest.raises(ValueError, match="bad argument"):
-        kernel.get(counter.add.remote(), timeout=30)
+        kernel.get(counter.add.remote(), timeout=SECONDS)
 
 
 def test_exit_actor_ends_it_for_good():
     counter = Counter.options(max_restarts=3).remote()
     reason = r"is dead: it ended itself: Counter.leave\(\) called exit_actor\(\)"
     with pytest.raises(exceptions.ActorDiedError, match=reason):
-        kernel.get(counter.leave.remote(), timeout=30)
+        kernel.get(counter.leave.remote(), timeout=SECONDS)
     with pytest.raises(exceptions.ActorDiedError, match=reason):
-        kernel.get(counter.add.remote(), timeout=30)
+        kernel.get(counter.add.remote(), timeout=SECONDS)
 
 
 def test_sys_exit_in_an_actor():
     counter = Counter.remote()
     with pytest.raises(exceptions.ActorDiedError):
-        kernel.get(counter.quit.remote(3), timeout=30)
+        kernel.get(counter.quit.remote(3), timeout=SECONDS)
     with pytest.raises(exceptions.ActorDiedError):
-        kernel.get(counter.add.remote(), timeout=30)
+        kernel.get(counter.add.remote(), timeout=SECONDS)
 
 
 def test_terminate_ends_an_actor_after_its_calls():
     counter = Counter.remote()
     before = counter.add.remote()
     done = counter.__kernel_terminate__.remote()
-    assert kernel.get([before, done], timeout=30) == [1, None]
+    assert kernel.get([before, done], timeout=SECONDS) == [1, None]
     with pytest.raises(exceptions.ActorDiedError, match="__kernel_terminate__"):
-        kernel.get(counter.add.remote(), timeout=30)
+        kernel.get(counter.add.remote(), timeout=SECONDS)
 
 
 def _restarted(counter):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         try:
-            return kernel.get(counter.add.remote(), timeout=30)
+            return kernel.get(counter.add.remote(), timeout=SECONDS)
         except exceptions.ActorUnavailableError:
             continue
     pytest.fail("it did not restart")
@@ -450,7 +453,7 @@ def test_a_killed_actor_restarts():
     assert kernel.get(counter.restarted.remote()) is True
     kernel.kill(counter, no_restart=False)
     with pytest.raises(exceptions.ActorDiedError):
-        kernel.get(counter.add.remote(), timeout=30)
+        kernel.get(counter.add.remote(), timeout=SECONDS)
 
 
 def test_a_call_that_a_restart_interrupts():
@@ -469,12 +472,12 @@ def test_a_call_that_a_restart_interrupts():
     kernel.get(waiting.ready.remote())
     kernel.kill(waiting, no_restart=False)
     with pytest.raises(exceptions.ActorUnavailableError, match=r"Waiting.wait\(\) may or may not have run"):
-        kernel.get(ref, timeout=30)
+        kernel.get(ref, timeout=SECONDS)
     again = waiting.wait.options(max_task_retries=1).remote([signal])
-    kernel.get(waiting.ready.remote(), timeout=30)
+    kernel.get(waiting.ready.remote(), timeout=SECONDS)
     kernel.kill(waiting, no_restart=False)
     kernel.get(signal.send.remote("woken"))
-    assert kernel.get(again, timeout=30) == "woken"
+    assert kernel.get(again, timeout=SECONDS) == "woken"
 
 
 def test_kill_takes_only_handles():
@@ -490,7 +493,7 @@ def test_async_calls_wait_for_each_other():
     waiting = [signal.wait.remote() for _ in range(20)]
     assert kernel.wait(waiting, timeout=0.05)[0] == []
     kernel.get(signal.send.remote("go"))
-    assert kernel.get(waiting, timeout=30) == ["go"] * 20
+    assert kernel.get(waiting, timeout=SECONDS) == ["go"] * 20
 
 
 def test_plain_methods_of_async_actors():
@@ -522,7 +525,7 @@ def test_a_running_coroutine_is_cancelled():
     kernel.get(signal.plain.remote())
     kernel.cancel(ref)
     with pytest.raises(exceptions.TaskCancelledError, match=r"Signal.wait\(\)"):
-        kernel.get(ref, timeout=30)
+        kernel.get(ref, timeout=SECONDS)
     assert kernel.get(signal.plain.remote()) == "plain"
 
 
@@ -540,14 +543,14 @@ def test_a_call_that_waits_is_cancelled():
     after = counter.add.remote()
     kernel.cancel(ref)
     with pytest.raises(exceptions.TaskCancelledError):
-        kernel.get(ref, timeout=30)
-    assert kernel.get(after, timeout=30) == 1
+        kernel.get(ref, timeout=SECONDS)
+    assert kernel.get(after, timeout=SECONDS) == 1
 
 
 def test_exit_actor_in_a_coroutine():
     signal = Signal.remote()
     with pytest.raises(exceptions.ActorDiedError, match=r"Signal.leave\(\) called exit_actor\(\)"):
-        kernel.get(signal.leave.remote(), timeout=30)
+        kernel.get(signal.leave.remote(), timeout=SECONDS)
 
 
 def test_async_concurrency_is_limited():
@@ -559,6 +562,8 @@ def test_async_concurrency_is_limited():
         async def work(self):
             self.active += 1
             self.most = max(self.most, self.active)
+            while self.most < 2:
+                await asyncio.sleep(0.001)  # until another has come
             await asyncio.sleep(0.01)
             self.active -= 1
 
@@ -566,7 +571,7 @@ def test_async_concurrency_is_limited():
             return self.most
 
     limited = Limited.remote()
-    kernel.get([limited.work.remote() for _ in range(8)], timeout=30)
+    kernel.get([limited.work.remote() for _ in range(8)], timeout=SECONDS)
     assert kernel.get(limited.seen.remote()) == 2
 
 
@@ -580,11 +585,11 @@ def test_threaded_actors_run_calls_side_by_side():
             self.barrier = threading.Barrier(3)
 
         def arrive(self):
-            self.barrier.wait(timeout=20)
+            self.barrier.wait(timeout=SECONDS)
             return kernel.get_runtime_context().get_actor_name()
 
     meeting = Meeting.remote()
-    assert kernel.get([meeting.arrive.remote() for _ in range(3)], timeout=30) == ["Meeting"] * 3
+    assert kernel.get([meeting.arrive.remote() for _ in range(3)], timeout=SECONDS) == ["Meeting"] * 3
 
 
 def test_concurrency_groups_do_not_wait_for_each_other():
@@ -595,21 +600,21 @@ def test_concurrency_groups_do_not_wait_for_each_other():
 
         @kernel.method(concurrency_group="io")
         def wait(self):
-            return self.opened.wait(timeout=20)
+            return self.opened.wait(timeout=SECONDS)
 
         def open(self):
             self.opened.set()
 
     grouped = Grouped.remote()
     waiting = [grouped.wait.remote() for _ in range(2)]
-    kernel.get(grouped.open.remote(), timeout=30)
-    assert kernel.get(waiting, timeout=30) == [True, True]
-    assert kernel.get(grouped.wait.options(concurrency_group="io").remote(), timeout=30) is True
+    kernel.get(grouped.open.remote(), timeout=SECONDS)
+    assert kernel.get(waiting, timeout=SECONDS) == [True, True]
+    assert kernel.get(grouped.wait.options(concurrency_group="io").remote(), timeout=SECONDS) is True
 
 
 def test_a_group_that_is_not_there():
     with pytest.raises(exceptions.OptionError, match="concurrency group 'oi'"):
-        kernel.get(Counter.remote().add.options(concurrency_group="oi").remote(), timeout=30)
+        kernel.get(Counter.remote().add.options(concurrency_group="oi").remote(), timeout=SECONDS)
 
 
 def test_max_pending_calls():
@@ -619,8 +624,8 @@ def test_max_pending_calls():
     with pytest.raises(exceptions.PendingCallsLimitError, match=r"has 2 calls of this process waiting"):
         counter.add.remote()
     kernel.get(signal.send.remote(1))
-    assert kernel.get(refs, timeout=30) == [1, 2]
-    assert kernel.get(counter.add.remote(), timeout=30) == 3
+    assert kernel.get(refs, timeout=SECONDS) == [1, 2]
+    assert kernel.get(counter.add.remote(), timeout=SECONDS) == 3
 
 
 # -- options -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from kernel import exceptions
 
 pytestmark = pytest.mark.usefixtures("engine")
 Inside = kernel.PlacementGroupSchedulingStrategy
-SECONDS = 20
+SECONDS = 120.0
 
 
 @pytest.fixture
@@ -74,6 +74,7 @@ def test_tasks_take_from_the_bundle_they_name(make: Any) -> None:
     assert kernel.get(group_here.remote(), timeout=SECONDS) == (None, None)
 
 
+@pytest.mark.usefixtures("patient_explanations")
 def test_what_never_fits_is_not_ready(make: Any) -> None:
     group = make([{"CPU": 1}] * 2, "STRICT_SPREAD", name="wide")
     assert not group.wait(0.1)
@@ -144,6 +145,7 @@ def test_names_are_taken_once(make: Any) -> None:
     assert kernel.get_current_placement_group() is None
 
 
+@pytest.mark.usefixtures("patient_explanations")
 def test_strategies_that_the_one_node_does_not_meet() -> None:
     here = kernel.get_runtime_context().get_node_id()
     where = kernel.remote(lambda: kernel.get_runtime_context().get_node_id())

@@ -14,6 +14,8 @@ from kernel import exceptions
 
 pytestmark = pytest.mark.usefixtures("engine")
 
+SECONDS = 120.0
+
 
 @kernel.remote
 def identity(value):
@@ -61,7 +63,7 @@ def test_a_failure_goes_through_a_chain_longer_than_the_stack():
         ref = identity.remote(ref)
     gate.open.remote(7)
     with pytest.raises(Refused, match="refused with 7"):
-        kernel.get(ref, timeout=60)
+        kernel.get(ref, timeout=SECONDS)
 
 
 def test_a_list_of_references_gives_values_in_its_order():
@@ -255,11 +257,11 @@ def test_references_are_hashable_and_equal():
 
 
 def test_future_of_a_reference():
-    assert identity.remote(3).future().result(timeout=30) == 3
+    assert identity.remote(3).future().result(timeout=SECONDS) == 3
     for ref in (identity.remote(3), refuse.remote(1)):
-        assert ref.future(read=False).result(timeout=30) is None and ref.is_ready()
+        assert ref.future(read=False).result(timeout=SECONDS) is None and ref.is_ready()
     with pytest.raises(Refused):
-        refuse.remote(1).future().result(timeout=30)
+        refuse.remote(1).future().result(timeout=SECONDS)
 
 
 def test_awaiting_references():
@@ -321,7 +323,7 @@ def lose_patience():
 @pytest.mark.parametrize(("task", "kind"), [(raise_mine, Mine), (lose_patience, exceptions.GetTimeoutError)])
 def test_an_error_of_the_kernel_that_leaves_a_task_tells_its_story(task, kind):
     with pytest.raises(kind) as caught:
-        kernel.get(task.remote(), timeout=20)
+        kernel.get(task.remote(), timeout=SECONDS)
     assert isinstance(caught.value, exceptions.TaskError)
     notes = "\n".join(caught.value.__notes__) if hasattr(caught.value, "__notes__") else str(caught.value)
     assert f"in {task.__name__}(), process" in notes
@@ -335,7 +337,7 @@ def test_an_error_of_the_kernel_that_leaves_a_task_is_retried_like_others(tmp_pa
         kernel.get(Gate.remote().passed.remote(), timeout=0.05)
 
     with pytest.raises(TimeoutError):
-        kernel.get(attempt.remote(), timeout=20)
+        kernel.get(attempt.remote(), timeout=SECONDS)
     assert (tmp_path / "runs").read_text() == "xx"
 
 
@@ -413,10 +415,10 @@ def test_a_retried_task_knows_its_attempt():
 def test_wait_splits_ready_from_others():
     gate = Gate.remote()
     refs = [identity.remote(1), gate.passed.remote(), identity.remote(3)]
-    ready, others = kernel.wait(refs, num_returns=2, timeout=30)
+    ready, others = kernel.wait(refs, num_returns=2, timeout=SECONDS)
     assert (ready, others) == ([refs[0], refs[2]], [refs[1]])
     kernel.get(gate.open.remote())
-    assert kernel.wait(others, timeout=30) == (others, [])
+    assert kernel.wait(others, timeout=SECONDS) == (others, [])
 
 
 def test_wait_runs_out_of_time():
@@ -442,7 +444,7 @@ def test_tasks_wait_for_their_arguments():
     chained = identity.remote(identity.remote(gate.passed.remote()))
     assert kernel.wait([chained], timeout=0.05) == ([], [chained])
     kernel.get(gate.open.remote("through"))
-    assert kernel.get(chained, timeout=30) == "through"
+    assert kernel.get(chained, timeout=SECONDS) == "through"
 
 
 def test_what_a_waiting_task_waits_for_is_explained():
@@ -463,8 +465,8 @@ def test_an_await_that_was_given_up_is_in_nobodys_way():
             await asyncio.wait_for(ref.as_future(), 0.05)
 
     asyncio.run(main())
-    kernel.get(gate.open.remote("through"), timeout=30)
-    assert kernel.get(ref, timeout=30) == "through"
+    kernel.get(gate.open.remote("through"), timeout=SECONDS)
+    assert kernel.get(ref, timeout=SECONDS) == "through"
 
 
 def test_what_a_future_calls_may_wait_for_other_values():
@@ -472,14 +474,15 @@ def test_what_a_future_calls_may_wait_for_other_values():
     found = queue.SimpleQueue()
 
     def go_on(future):
-        kernel.get(second.open.remote(future.result()), timeout=30)
-        found.put(kernel.get(second.passed.remote(), timeout=30))
+        kernel.get(second.open.remote(future.result()), timeout=SECONDS)
+        found.put(kernel.get(second.passed.remote(), timeout=SECONDS))
 
     first.passed.remote().future().add_done_callback(go_on)
-    kernel.get(first.open.remote("through"), timeout=30)
-    assert found.get(timeout=30) == "through"
+    kernel.get(first.open.remote("through"), timeout=SECONDS)
+    assert found.get(timeout=SECONDS) == "through"
 
 
+@pytest.mark.usefixtures("patient_explanations")
 def test_an_infeasible_task_is_explained_when_time_runs_out():
     ref = identity.options(resources={"unheard_of": 1}).remote(1)
     with pytest.raises(exceptions.GetTimeoutError, match=r"unheard_of: 1"):
@@ -492,7 +495,7 @@ def test_a_resource_that_appears_lets_tasks_run():
     ref = identity.options(resources={"late": 1}).remote("ran")
     assert kernel.wait([ref], timeout=0.1) == ([], [ref])
     kernel.set_resource("late", 1)
-    assert kernel.get(ref, timeout=30) == "ran"
+    assert kernel.get(ref, timeout=SECONDS) == "ran"
     kernel.set_resource("late", 0)
 
 
@@ -517,7 +520,7 @@ def test_a_task_that_waits_is_cancelled_for_good(tmp_path):
     ref = touch.remote(gate.passed.remote())
     kernel.cancel(ref)
     with pytest.raises(exceptions.TaskCancelledError, match=r"task touch\(\) \([0-9a-f]+\) was cancelled"):
-        kernel.get(ref, timeout=30)
+        kernel.get(ref, timeout=SECONDS)
     kernel.get(gate.open.remote())
     assert kernel.get(identity.remote(1)) == 1
     assert not (tmp_path / "ran").exists()
@@ -529,7 +532,7 @@ def test_what_depends_on_a_cancelled_task_is_cancelled():
     after = identity.remote(ref)
     kernel.cancel(ref)
     with pytest.raises(exceptions.TaskCancelledError):
-        kernel.get(after, timeout=30)
+        kernel.get(after, timeout=SECONDS)
 
 
 def test_a_finished_task_is_left_alone():
@@ -579,7 +582,7 @@ def test_an_endless_stream_is_closed():
 
 def test_a_stream_says_when_it_is_completed():
     stream = count.remote(300)
-    kernel.get(stream.completed(), timeout=30)
+    kernel.get(stream.completed(), timeout=SECONDS)
     assert len(list(stream)) == 300
     assert stream.is_finished()
 
@@ -594,7 +597,7 @@ def test_a_stream_stays_close_to_its_consumer(tmp_path):
 
     stream = careful.remote()
     assert kernel.get(next(stream)) == 0
-    kernel.wait([identity.remote(0)], timeout=30)
+    kernel.wait([identity.remote(0)], timeout=SECONDS)
     assert len((tmp_path / "made").read_text()) <= 4
     assert [kernel.get(ref) for ref in stream] == list(range(1, 8))
 
@@ -786,9 +789,15 @@ def test_an_unknown_field_of_an_environment():
         identity.options(runtime_env={"env_var": {}}).remote(1)
 
 
-def test_the_timeline_has_tasks_and_spans():
+def test_the_timeline_has_tasks_and_spans(eventually):
     with kernel.profile("a span", {"key": "value"}):
         kernel.get(identity.options(name="seen in the timeline").remote(1))
-    events = {event["name"]: event for event in kernel.timeline()}
+    events = {}
+
+    def both_told():
+        events.update((event["name"], event) for event in kernel.timeline())
+        return {"seen in the timeline", "a span"} <= set(events)
+
+    eventually(both_told)
     assert events["seen in the timeline"]["cat"] == "task"
     assert events["a span"]["args"]["key"] == "value"

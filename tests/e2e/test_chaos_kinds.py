@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,9 +23,12 @@ from kernel.testing.cluster import Cluster
 from kernel.testing.disks import SmallDisk, why_not
 from kernel.testing.faults import paused, wait_until
 
-DEATH_SECONDS = 1.2
+DEATH_SECONDS = 3.0
+"""After which a node is dead that is silent: a busy machine is not to make one dead, above all not the program's."""
+MOMENT_SECONDS = 1.2
+"""After which the moments are chosen for which a node is disturbed and must not be dead."""
 STORE_BYTES = 64 << 20
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 class Load:
@@ -58,17 +60,19 @@ class Load:
 def disturbances(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disturbances]:
     """A cluster with everything that can be disturbed."""
     kernel.shutdown()
-    with jumping_clock() as clock, Cluster(
+    with pytest.MonkeyPatch.context() as patch, jumping_clock() as clock, Cluster(
         num_cpus=1, death_seconds=DEATH_SECONDS, head_apart=True, faulty_network=True,
         plugins={"metadata_store": "sqlite"},
     ) as cluster:  # fmt: skip
+        patch.setattr("benchmarks.outcome.HANG_SECONDS", 2 * SECONDS)
         disk = None if why_not() else SmallDisk(64 << 20).__enter__()
         try:
             if disk is not None:
                 cluster.add_node(object_store_memory=STORE_BYTES // 2, root=disk.path, labels={"disk": "small"})
             cluster.connect(log_to_driver=False, logging_level="ERROR")
             found = Disturbances(cluster, Outcome(), random.Random(1), clock, disk)
-            found.death_seconds = DEATH_SECONDS
+            found.death_seconds = MOMENT_SECONDS
+            found.patience = found.tolerance = SECONDS
             for _ in range(2 if disk is not None else 3):
                 found.add_node()
             yield found
@@ -105,8 +109,7 @@ def test_every_kind_is_tried(disturbances: Disturbances) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_work_is_right_whatever_fails(disturbances: Disturbances, load: Load, kind: str) -> None:
     if kind == "disk filled" and (reason := why_not()):
-        warnings.warn(pytest.PytestWarning(f"NOT TRIED on a full disk: {reason}"), stacklevel=1)
-        return
+        pytest.skip(f"not tried on a full disk: {reason}")
     load.check(10)
     disturbances.kinds()[kind]()
     load.check()
@@ -119,7 +122,7 @@ class Hog:
     def hold(self, megabytes: int) -> int:
         """Hold so much for a while."""
         kept = bytearray(b"x") * (megabytes << 20)
-        time.sleep(30)
+        time.sleep(600)
         return len(kept)
 
 
@@ -169,4 +172,4 @@ def test_an_actor_that_stood_still_when_it_was_ended_does_nothing_when_it_wakes(
 def test_nothing_is_left_when_the_work_is_done(load: Load, disturbances: Disturbances) -> None:
     load.stop()
     assert not load.outcome.wrong
-    assert wait_until_empty() == []
+    assert wait_until_empty(SECONDS) == []

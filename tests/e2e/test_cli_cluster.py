@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,18 @@ def states(line: CommandLine) -> dict[str, str]:
     return {row["NodeID"]: row["State"] for row in line.json("status")["nodes"]}
 
 
+def kill_head(agent: int) -> None:
+    """End the head beside an agent, which starts another."""
+
+    def heads() -> list[int]:
+        return [pid for pid in descendants_of(agent) if title_of(pid) == "kernel: head" and is_alive(pid)]
+
+    wait_until(heads, SECONDS, "a head")
+    (old,) = heads()
+    kill(old)
+    wait_until(lambda: not is_alive(old), SECONDS, "the end of the head")
+
+
 def end_of(agent: int) -> None:
     wait_until(lambda: not is_alive(agent), SECONDS, "the end of the agent")
 
@@ -74,7 +88,7 @@ def where():
     return kernel.get_runtime_context().get_node_id()
 
 with kernel.init(address=sys.argv[1], log_to_driver=False):
-    print(kernel.get(where.remote(), timeout=20), flush=True)
+    print(kernel.get(where.remote(), timeout=120), flush=True)
 """
 
 
@@ -94,6 +108,7 @@ def test_two_commands_make_a_cluster_and_programs_of_both_machines_use_it(
             program = line.program(WHERE, address)
             shown, errors = program.communicate(timeout=SECONDS)
             assert shown == joined["node_id"] + "\n", errors
+    wait_until(lambda: "CPU 0/1, there 0/1" in other.run("status").stdout, SECONDS, "the end of what the programs held")
     status = other.run("status").stdout
     assert "NODES  2 alive" in status and "CPU 0/1, there 0/1" in status and "metadata sqlite" in status
 
@@ -134,7 +149,8 @@ def test_a_node_that_stops_leaves_and_a_head_that_stops_ends_all(head: CommandLi
     assert done.stdout == (
         f"Ended {first['session']}, a node of the cluster at {place}: 0 workers, 0 actors; the cluster goes on\n"
     )
-    assert states(head)[first["node_id"]] == "DEAD" and list(states(head).values()).count("ALIVE") == 1
+    wait_until(lambda: states(head)[first["node_id"]] == "DEAD", SECONDS, "the head's knowing of it")
+    assert list(states(head).values()).count("ALIVE") == 1
     second = other.join(place, KERNEL_TOKEN=token)
     done = head.run("stop")
     assert "2 nodes, 0 workers" in done.stdout, done
@@ -185,7 +201,7 @@ class Talker:
 
 with kernel.init(address="auto", log_to_driver=False):
     talker = Talker.remote()
-    kernel.get(talker.talk.remote(), timeout=20)
+    kernel.get(talker.talk.remote(), timeout=120)
     print("ready", flush=True)
     sys.stdin.readline()
 """
@@ -206,7 +222,7 @@ def test_stacks_and_lines_of_a_worker_on_another_node(head: CommandLine, other: 
     assert shown.startswith(f"pid {worker['pid']}, node {joined['node_id'][:8]}  worker, actor: Talker")
     done = head.run("logs", "--actor", "Talker")
     assert done.stdout == "" and f"it runs on node {joined['node_id'][:8]} (" in done.stderr
-    assert "said there" in other.run("logs", "--actor", "Talker").stdout
+    wait_until(lambda: "said there" in other.run("logs", "--actor", "Talker").stdout, SECONDS, "its line in the log")
     program.communicate("", timeout=SECONDS)
 
 
@@ -228,7 +244,7 @@ with kernel.init(address="auto", log_to_driver=False):
     ref = work.remote(sys.argv[1])
     print("ready", flush=True)
     sys.stdin.readline()
-    print(len(kernel.get(ref, timeout=20)), kernel.get(anywhere.remote(), timeout=20), flush=True)
+    print(len(kernel.get(ref, timeout=120)), kernel.get(anywhere.remote(), timeout=120), flush=True)
 """
 
 
@@ -319,6 +335,18 @@ def test_a_port_that_is_taken(head: CommandLine, other: CommandLine) -> None:
     assert line == f"kernel: nobody can listen at {place}: Address already in use; choose another port"
 
 
+def test_heads_that_are_started_in_the_same_instant_find_a_port_each() -> None:
+    with ExitStack() as exits, ThreadPoolExecutor() as threads:
+        lines = [CommandLine(exits.enter_context(temporary_root())) for _ in range(4)]
+        for line in lines:
+            exits.callback(line.end)
+        heads = list(threads.map(lambda line: line.start(), lines))
+        assert len({head["address"] for head in heads}) == len(lines)
+        for line, head in zip(lines, heads, strict=True):
+            rows = line.json("status", "--address", head["address"], KERNEL_TOKEN=token_of(line))["nodes"]
+            assert [row["NodeID"] for row in rows] == [head["node_id"]]
+
+
 def test_tls_on_one_side_only_and_of_another_authority(head: CommandLine, other: CommandLine, tmp_path: Path) -> None:
     for name in ("good", "stranger"):
         certificates.create(tmp_path / name)
@@ -339,7 +367,7 @@ def test_tls_on_one_side_only_and_of_another_authority(head: CommandLine, other:
 
 
 def test_a_node_that_was_declared_dead_ends_and_says_so(head: CommandLine, other: CommandLine) -> None:
-    place = head.start("--port", "0", "--node-death-seconds", "1")["address"]
+    place = head.start("--port", "0", "--node-death-seconds", "5")["address"]
     blocked = subprocess.Popen(
         [*COMMAND, "start", "--address", place, "--num-cpus", "1", "--block"],
         env={**other.environment, "KERNEL_TOKEN": token_of(head)},
@@ -363,6 +391,8 @@ def test_a_node_that_was_declared_dead_ends_and_says_so(head: CommandLine, other
 
 # -- the death of the head -----------------------------------------------------------------------------------------
 
+PATIENT = ("--node-death-seconds", "60")
+"""Options of a head that calls no node dead that only has no CPU for a while; the next waits twice as long for them."""
 
 COUNTER = """
 import sys, time
@@ -380,7 +410,7 @@ class Counter:
 kernel.init(address="auto", namespace="tests", log_to_driver=False)
 counter = Counter.options(name="counter", lifetime="detached", get_if_exists=True).remote()
 for line in sys.stdin:
-    print(kernel.get(counter.up.remote(), timeout=40), flush=True)
+    print(kernel.get(counter.up.remote(), timeout=120), flush=True)
 """
 
 
@@ -399,22 +429,20 @@ def test_the_head_is_killed_while_an_actor_counts(head: CommandLine, other: Comm
     program = head.program(COUNTER)
     assert count(program) == 1
     for expected in (2, 3):
-        (old,) = [pid for pid in descendants_of(started["agent_pid"]) if title_of(pid) == "kernel: head"]
-        kill(old)
+        kill_head(started["agent_pid"])
         assert count(program) == expected
     program.communicate(timeout=SECONDS)
 
 
 def test_who_asks_before_a_node_has_come_back_is_answered_when_it_has(head: CommandLine, other: CommandLine) -> None:
-    started = head.start("--port", "0")
+    started = head.start("--port", "0", *PATIENT)
     joined = other.join(started["address"], "--resources", '{"there": 1}', KERNEL_TOKEN=token_of(head))
     first = head.program(COUNTER)
     assert count(first) == 1
     first.communicate(timeout=SECONDS)
     os.kill(joined["agent_pid"], signal.SIGSTOP)
     try:
-        (old,) = [pid for pid in descendants_of(started["agent_pid"]) if title_of(pid) == "kernel: head"]
-        kill(old)
+        kill_head(started["agent_pid"])
         second = head.program(COUNTER)
         running = lambda: [job for job in head.json("status")["jobs"] if job["pid"] == second.pid]
         wait_until(running, SECONDS, "the program to join")
@@ -426,14 +454,14 @@ def test_who_asks_before_a_node_has_come_back_is_answered_when_it_has(head: Comm
 
 def test_a_head_is_started_again_on_a_machine_that_died(head: CommandLine, other: CommandLine, tmp_path: Path) -> None:
     metadata = tmp_path / "metadata"
-    first = head.start("--port", "0", "--metadata-path", str(metadata))
+    first = head.start("--port", "0", "--metadata-path", str(metadata), *PATIENT)
     place, token = first["address"], token_of(head)
     port = place.rpartition(":")[2]
     joined = other.join(place, "--resources", '{"there": 1}', KERNEL_TOKEN=token)
     program = other.program(COUNTER)
     assert count(program) == 1
     kill_machine(first["agent_pid"])
-    second: Any = head.start("--port", port, "--metadata-path", str(metadata))
+    second: Any = head.start("--port", port, "--metadata-path", str(metadata), *PATIENT)
     assert token_of(head) == token and second["node_id"] != first["node_id"]
     assert count(program) == 2
     known = {first["node_id"]: "DEAD", joined["node_id"]: "ALIVE", second["node_id"]: "ALIVE"}

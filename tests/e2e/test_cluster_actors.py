@@ -15,6 +15,8 @@ from kernel import exceptions
 
 pytestmark = pytest.mark.usefixtures("cluster", "nothing_left")
 
+SECONDS = 120.0
+
 A, B, C = ({"resources": {name: 0.01}, "num_cpus": 0} for name in "abc")
 
 
@@ -131,7 +133,7 @@ def test_an_asynchronous_one():
     waiting = [meeting.wait.remote() for _ in range(10)]
     assert kernel.wait(waiting, timeout=0.2)[0] == []
     meeting.come.remote()
-    assert kernel.get(waiting, timeout=20) == ["met"] * 10
+    assert kernel.get(waiting, timeout=SECONDS) == ["met"] * 10
 
 
 def test_one_with_threads():
@@ -141,11 +143,11 @@ def test_one_with_threads():
             self.barrier = threading.Barrier(4)
 
         def meet(self):
-            self.barrier.wait(30)
+            self.barrier.wait(SECONDS)
             return True
 
     barrier = Barrier.remote()
-    assert kernel.get([barrier.meet.remote() for _ in range(4)], timeout=30) == [True] * 4
+    assert kernel.get([barrier.meet.remote() for _ in range(4)], timeout=SECONDS) == [True] * 4
 
 
 def test_a_method_that_is_a_generator():
@@ -214,9 +216,9 @@ def test_what_a_dead_actor_has_put_is_lost_and_the_error_says_so():
     with pytest.raises(exceptions.ActorDiedError):
         kernel.get(keeper.read.remote())
     with pytest.raises((exceptions.OwnerDiedError, exceptions.ObjectLostError), match="owner|owned"):
-        kernel.get(total.options(**C).remote(ref), timeout=30)
+        kernel.get(total.options(**C).remote(ref), timeout=SECONDS)
     with pytest.raises((exceptions.OwnerDiedError, exceptions.ObjectLostError), match="owner|owned"):
-        kernel.get(ref, timeout=30)
+        kernel.get(ref, timeout=SECONDS)
 
 
 def test_kill_ends_it_wherever_the_caller_is():
@@ -229,7 +231,7 @@ def test_kill_ends_it_wherever_the_caller_is():
 
     kernel.get(end.remote(counter))
     with pytest.raises(exceptions.ActorDiedError, match="killed by kernel.kill"):
-        kernel.get(counter.add.remote(), timeout=20)
+        kernel.get(counter.add.remote(), timeout=SECONDS)
 
 
 def test_a_call_is_cancelled():
@@ -242,12 +244,12 @@ def test_a_call_is_cancelled():
             return 1
 
     sleeper = Sleeper.remote()
-    ref = sleeper.sleep.remote(30)
+    ref = sleeper.sleep.remote(600)
     assert kernel.wait([ref], timeout=0.3)[0] == []
     kernel.cancel(ref)
     with pytest.raises(exceptions.TaskCancelledError):
-        kernel.get(ref, timeout=20)
-    assert kernel.get(sleeper.add.remote(), timeout=20) == 1
+        kernel.get(ref, timeout=SECONDS)
+    assert kernel.get(sleeper.add.remote(), timeout=SECONDS) == 1
 
 
 def test_it_ends_with_its_last_handle(eventually):

@@ -15,6 +15,8 @@ from kernel.testing import Cluster
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
+SECONDS = 120.0
+
 HERE = {"resources": {"a": 0.01}, "num_cpus": 0}
 LENGTH = 20_000
 """Of an array that is stored, and not sent inside a message."""
@@ -68,7 +70,7 @@ THERE = {"resources": {"doomed": 0.01}, "num_cpus": 0}
 
 
 def values(refs):
-    return [int(array[0]) for array in kernel.get(refs, timeout=60)]
+    return [int(array[0]) for array in kernel.get(refs, timeout=SECONDS)]
 
 
 def test_a_lost_result_is_made_again_when_it_is_asked_for(doomed, tmp_path):
@@ -115,7 +117,7 @@ def test_a_borrower_gets_what_was_lost(doomed, tmp_path):
     lost = make.options(**THERE).remote(tmp_path, "lost")
     kernel.wait([lost], fetch_local=False)
     doomed()
-    assert kernel.get(read.options(**HERE).remote([lost]), timeout=60) == 1
+    assert kernel.get(read.options(**HERE).remote([lost]), timeout=SECONDS) == 1
 
 
 def test_a_chain_longer_than_the_stack_is_made_again_and_freed(doomed, tmp_path):
@@ -126,7 +128,7 @@ def test_a_chain_longer_than_the_stack_is_made_again_and_freed(doomed, tmp_path)
     ref = make.options(**THERE).remote(tmp_path, "first")
     for _ in range(600):
         ref = add.options(**THERE).remote(ref)
-    kernel.wait([ref], fetch_local=False, timeout=60)
+    kernel.wait([ref], fetch_local=False, timeout=SECONDS)
     doomed()
     assert values([ref]) == [601]
 
@@ -139,7 +141,7 @@ def test_as_often_as_its_task_may_run(doomed, tmp_path):
     assert runs(tmp_path, "twice") == 2
     doomed()
     with pytest.raises(kernel.exceptions.ObjectLostError, match="its max_retries are 0 or used up"):
-        kernel.get(ref, timeout=30)
+        kernel.get(ref, timeout=SECONDS)
     assert runs(tmp_path, "twice") == 2
 
 
@@ -149,7 +151,7 @@ def test_what_an_actor_made_is_lost_and_says_so(doomed, cluster):
     kernel.wait([ref], fetch_local=False)
     doomed()
     with pytest.raises(kernel.exceptions.ObjectLostError, match="it was put, or came from an actor"):
-        kernel.get(ref, timeout=30)
+        kernel.get(ref, timeout=SECONDS)
 
 
 # -- generators --------------------------------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ def test_items_asked_for_while_their_generator_runs_again_wait_for_that_run(doom
     for index, ref in enumerate(refs):
         asked = ref.future()
         note(tmp_path, f"go{index}")
-        made.append(int(asked.result(timeout=60)[0]))
+        made.append(int(asked.result(timeout=SECONDS)[0]))
     assert made == list(range(6))
     assert runs(tmp_path, "run") == 2
 
@@ -240,7 +242,7 @@ def test_a_generator_that_yields_less_the_second_time(doomed, tmp_path):
     refs = list(fickle.options(**THERE).remote(tmp_path))
     doomed()
     with pytest.raises(kernel.exceptions.ObjectLostError, match=r"fickle\(\).* yielded less when it ran again"):
-        kernel.get(refs[2], timeout=30)
+        kernel.get(refs[2], timeout=SECONDS)
     assert values(refs[:1]) == [0]
 
 
@@ -256,4 +258,4 @@ def test_a_generator_that_fails_the_second_time(doomed, tmp_path):
     refs = list(brittle.options(**THERE).remote(tmp_path))
     doomed()
     with pytest.raises(KeyError, match="gone"):
-        kernel.get(refs[2], timeout=30)
+        kernel.get(refs[2], timeout=SECONDS)

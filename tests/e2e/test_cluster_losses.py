@@ -9,7 +9,7 @@ from benchmarks.chaos.soak import wait_until_empty
 from kernel.testing import Cluster
 from kernel.testing.faults import wait_until
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 @kernel.remote(num_cpus=0, resources={"one": 0.01}, max_retries=3)
@@ -44,4 +44,4 @@ def test_an_argument_that_was_lost_while_its_task_waited_is_made_again():
         assert kernel.get(waiting, timeout=SECONDS) == [200_000 * value for value in range(3)] * 2
         waiting.clear()
         del refs, actor
-        assert wait_until_empty() == []
+        assert wait_until_empty(SECONDS) == []

@@ -15,6 +15,8 @@ from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("cluster", "nothing_left")
 
+SECONDS = 120.0
+
 A, B, C = ({"resources": {name: 0.01}, "num_cpus": 0} for name in "abc")
 """Options of a task for each node."""
 
@@ -57,7 +59,7 @@ def test_more_tasks_than_one_node_has_room_for_run_on_all(cluster, tmp_path):
     @kernel.remote
     def meet(number):
         (tmp_path / str(number)).touch()
-        wait_until(lambda: len(list(tmp_path.iterdir())) == 6, 30, "the meeting of all six")
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 6, SECONDS, "the meeting of all six")
         return node()
 
     assert len(set(kernel.get([meet.remote(number) for number in range(6)]))) == 3
@@ -126,7 +128,7 @@ def test_a_blocked_parent_lends_its_cpu_to_a_child_on_its_node():
     def parent():
         return kernel.get(add.options(num_cpus=2, resources={"b": 1}).remote(1, 2))
 
-    assert kernel.get(parent.remote(), timeout=20) == 3
+    assert kernel.get(parent.remote(), timeout=SECONDS) == 3
 
 
 def test_a_generator_on_another_node():
@@ -151,7 +153,7 @@ def test_a_generator_that_is_left_early_stops():
     stream = endless.remote()
     assert [kernel.get(next(stream)) for _ in range(3)] == [0, 1, 2]
     del stream
-    assert kernel.get(where.options(num_cpus=2, resources={"b": 1}).remote(), timeout=30)
+    assert kernel.get(where.options(num_cpus=2, resources={"b": 1}).remote(), timeout=SECONDS)
 
 
 def test_a_dynamic_number_of_results():
@@ -206,11 +208,11 @@ def test_exceptions_are_retried_elsewhere_too(tmp_path):
 
 
 def test_cancel_reaches_another_node():
-    ref = sleep.options(**B).remote(30)
+    ref = sleep.options(**B).remote(600)
     assert kernel.wait([ref], timeout=0.3) == ([], [ref])
     kernel.cancel(ref)
     with pytest.raises(exceptions.TaskCancelledError):
-        kernel.get(ref, timeout=20)
+        kernel.get(ref, timeout=SECONDS)
 
 
 def test_cancel_by_force_ends_the_worker_there():
@@ -226,28 +228,30 @@ def test_cancel_by_force_ends_the_worker_there():
     kernel.wait([ref], timeout=0.5)
     kernel.cancel(ref, force=True)
     with pytest.raises((exceptions.TaskCancelledError, exceptions.WorkerDiedError)):
-        kernel.get(ref, timeout=20)
+        kernel.get(ref, timeout=SECONDS)
 
 
 def test_wait_returns_what_is_ready_wherever_it_is():
-    quick, slow = add.options(**B).remote(1, 2), sleep.options(**C).remote(30)
-    assert kernel.wait([slow, quick], timeout=10) == ([quick], [slow])
+    quick, slow = add.options(**B).remote(1, 2), sleep.options(**C).remote(600)
+    assert kernel.wait([slow, quick], timeout=SECONDS) == ([quick], [slow])
     kernel.cancel(slow)
 
 
+@pytest.mark.usefixtures("patient_explanations")
 def test_get_runs_out_of_time_and_says_where_the_task_is(cluster, tmp_path):
     @kernel.remote(**B)
     def sleep():
         (tmp_path / "begun").touch()
-        time.sleep(30)
+        time.sleep(600)
 
     ref = sleep.remote()
-    wait_until((tmp_path / "begun").exists, 30, "the begin of the task")
+    wait_until((tmp_path / "begun").exists, SECONDS, "the begin of the task")
     with pytest.raises(exceptions.GetTimeoutError, match=rf"sleep\(\) is running.*node {cluster.nodes[1].id[:8]}"):
         kernel.get(ref, timeout=0.2)
     kernel.cancel(ref)
 
 
+@pytest.mark.usefixtures("patient_explanations")
 def test_explain_says_what_a_task_waits_for():
     ref = where.options(resources={"b": 1000}).remote()
     kernel.wait([ref], timeout=0.1)

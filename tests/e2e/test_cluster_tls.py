@@ -12,6 +12,8 @@ from kernel.testing.faults import wait_until
 from kernel.transport import certificates
 from kernel.transport.credentials import TlsFiles
 
+SECONDS = 120.0
+
 
 def test_nodes_work_together_in_tls_and_refuse_who_speaks_none(tmp_path: Path) -> None:
     certificates.create(tmp_path / "good")
@@ -25,15 +27,17 @@ def test_nodes_work_together_in_tls_and_refuse_who_speaks_none(tmp_path: Path) -
         def double(value: bytes) -> bytes:
             return value * 2
 
-        assert kernel.get(double.remote(b"x" * 50_000), timeout=60) == b"x" * 100_000
+        assert kernel.get(double.remote(b"x" * 50_000), timeout=SECONDS) == b"x" * 100_000
 
         @kernel.remote(resources={"there": 1})
         def large(size: int) -> bytes:
             return b"y" * size
 
-        assert kernel.get(large.remote(5_000_000), timeout=60) == b"y" * 5_000_000
+        assert kernel.get(large.remote(5_000_000), timeout=SECONDS) == b"y" * 5_000_000
         for wrong, said in ((None, "speaks TLS only"), ("stranger", "of another authority")):
             with pytest.raises(Exception, match=said):
                 cluster.add_node(tls=wrong and TlsFiles.of_directory(str(tmp_path / wrong)))
-        wait_until(lambda: "a peer speaks no TLS" in cluster.head.log(), 30, "the refusal in the log")
-        wait_until(lambda: "refuses the certificate of this node" in cluster.head.log(), 30, "the refusal in the log")
+        wait_until(lambda: "a peer speaks no TLS" in cluster.head.log(), SECONDS, "the refusal in the log")
+        wait_until(
+            lambda: "refuses the certificate of this node" in cluster.head.log(), SECONDS, "the refusal in the log"
+        )

@@ -27,6 +27,8 @@ from kernel.transport import certificates
 from kernel.transport.credentials import TlsFiles
 from kernel_spec.errors import ActorNotFoundError, OptionError, SessionEndedError
 
+SECONDS = 120.0
+
 
 @kernel.remote(num_cpus=0)
 class Counter:
@@ -64,7 +66,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def plane(cluster: Cluster) -> Iterator[ControlPlane]:
     assert "cygrpc" not in libraries_of(cluster.head.agent), "nobody has asked yet"
-    with ControlPlane(cluster.head.gateway, token_of(cluster)) as plane:
+    with ControlPlane(cluster.head.gateway, token_of(cluster), seconds=SECONDS) as plane:
         yield plane
 
 
@@ -115,8 +117,8 @@ def test_a_node_that_comes_and_goes_is_watched(cluster: Cluster, plane: ControlP
 def test_a_node_that_is_drained_leaves_and_says_so(cluster: Cluster, plane: ControlPlane) -> None:
     node = cluster.add_node()
     drained = messages.NodeState["NODE_STATE_DRAINED"]
-    plane.nodes.drain(id=node.id, seconds=20)
-    wait_until(lambda: {one.id: one.state for one in plane.nodes.each()}[node.id] == drained, 20, "its end")
+    plane.nodes.drain(id=node.id, seconds=SECONDS)
+    wait_until(lambda: {one.id: one.state for one in plane.nodes.each()}[node.id] == drained, SECONDS, "its end")
     with pytest.raises(NotKnownError, match="there is no living node"):
         plane.nodes.drain(id=node.id)
     with pytest.raises(OptionError, match="is beside the head, which can't do without it"):
@@ -126,7 +128,7 @@ def test_a_node_that_is_drained_leaves_and_says_so(cluster: Cluster, plane: Cont
 def test_placement_groups_can_be_listed_watched_and_removed(plane: ControlPlane) -> None:
     stream = plane.events.watch(kinds=["placement_group"])
     group = kernel.placement_group([{"CPU": 1}, {"seat": 1}], name="gang")
-    kernel.get(group.ready(), timeout=20)
+    kernel.get(group.ready(), timeout=SECONDS)
     (found,) = plane.placement_groups.each()
     assert (found.name, found.state) == ("gang", messages.PlacementGroupState["PLACEMENT_GROUP_STATE_CREATED"])
     assert [dict(bundle.resources) for bundle in found.bundles] == [{"CPU": 1}, {"seat": 1}]
@@ -143,17 +145,17 @@ def test_placement_groups_can_be_listed_watched_and_removed(plane: ControlPlane)
 
 def test_actors_can_be_found_and_killed(plane: ControlPlane) -> None:
     actor = Counter.options(name="counter", namespace="here", max_restarts=1).remote()
-    kernel.get(actor.up.remote(), timeout=30)
+    kernel.get(actor.up.remote(), timeout=SECONDS)
     found = plane.actors.find_by_name(name="counter", namespace="here").actor
     assert found.class_name == "Counter" and is_alive(found.pid)
     assert plane.actors.get(id=found.id).actor == found
     alive = messages.ActorState["ACTOR_STATE_ALIVE"]
     assert found in plane.actors.list(state=alive).actors
     plane.actors.kill(id=found.id, allow_restart=True)
-    wait_until(lambda: plane.actors.get(id=found.id).actor.restarts == 1, 20, "its restart")
+    wait_until(lambda: plane.actors.get(id=found.id).actor.restarts == 1, SECONDS, "its restart")
     plane.actors.kill(id=found.id)
     wait_until(
-        lambda: plane.actors.get(id=found.id).actor.state == messages.ActorState["ACTOR_STATE_DEAD"], 20, "its end"
+        lambda: plane.actors.get(id=found.id).actor.state == messages.ActorState["ACTOR_STATE_DEAD"], SECONDS, "its end"
     )
     assert plane.actors.get(id=found.id).actor.cause
     with pytest.raises(ActorNotFoundError, match="no actor named 'counter' lives in namespace 'here'"):
@@ -183,7 +185,7 @@ def test_values_are_those_that_programs_see(plane: ControlPlane) -> None:
 
 def test_what_waits_is_explained(plane: ControlPlane) -> None:
     reference = work.options(resources={"moon": 1}).remote()
-    wait_until(lambda: plane.session.status().waiting_count == 1, 30, "the request")
+    wait_until(lambda: plane.session.status().waiting_count == 1, SECONDS, "the request")
     (waiting,) = plane.session.status().waiting
     assert waiting.name == "work" and dict(waiting.wanted)["moon"] == 1 and "moon" in waiting.reason
     (told,) = plane.session.explain(id=reference.hex()).explanations
@@ -205,19 +207,22 @@ def test_tasks_are_told_while_somebody_listens_and_not_those_before(plane: Contr
 
 
 def test_strangers_learn_nothing_and_the_log_says_who_came(cluster: Cluster) -> None:
-    with ControlPlane(cluster.head.gateway, bytes(32)) as wrong, pytest.raises(NotAllowedError, match="a wrong token"):
+    with (
+        ControlPlane(cluster.head.gateway, bytes(32), seconds=SECONDS) as wrong,
+        pytest.raises(NotAllowedError, match="a wrong token"),
+    ):
         wrong.session.status()
     with grpc.insecure_channel(cluster.head.gateway) as channel:
         with pytest.raises(grpc.RpcError) as failure:
-            channel.unary_unary("/kernel.v1.Session/Status")(b"", timeout=30)
+            channel.unary_unary("/kernel.v1.Session/Status")(b"", timeout=SECONDS)
         assert failure.value.code() is grpc.StatusCode.UNAUTHENTICATED
-    wait_until(lambda: cluster.head.log().count("call refused") >= 2, 20, "both in the log")
+    wait_until(lambda: cluster.head.log().count("call refused") >= 2, SECONDS, "both in the log")
     assert token_of(cluster).hex() not in cluster.head.log()
 
 
 def test_a_million_bytes_of_noise_cost_nothing_else(cluster: Cluster, plane: ControlPlane) -> None:
     host, _, port = cluster.head.gateway.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as noisy:
+    with socket.create_connection((host, int(port)), timeout=SECONDS) as noisy:
         with pytest.raises(OSError):
             for _ in range(1000):
                 noisy.sendall(os.urandom(1000))
@@ -236,7 +241,7 @@ def test_the_command_line_shows_events_of_a_cluster_elsewhere(cluster: Cluster) 
     ) as process:
         while process.poll() is None:
             actor = Counter.remote()
-            kernel.get(actor.up.remote(), timeout=30)
+            kernel.get(actor.up.remote(), timeout=SECONDS)
         assert process.stdout is not None
         shown = json.loads(process.stdout.readline())
     assert process.returncode == 0
@@ -250,33 +255,34 @@ def test_the_command_line_shows_events_of_a_cluster_elsewhere(cluster: Cluster) 
 def test_the_command_line_says_what_is_wrong(token: str, said: str) -> None:
     command = [sys.executable, "-m", "kernel.cli.main", "events", "--address", "127.0.0.1:1"]
     environment = {**os.environ, "KERNEL_TOKEN": token}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode != 0 and said in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_head_apart_in_tls_is_reached_again_after_its_death_and_stopped(tmp_path: Path) -> None:
     certificates.create(tmp_path / "good")
     tls = TlsFiles.of_directory(str(tmp_path / "good"))
-    with Cluster(num_cpus=1, head_apart=True, tls=tls, plugins={"metadata_store": "sqlite"}) as cluster:
+    settings = {"plugins": {"metadata_store": "sqlite"}, "death_seconds": 30.0}
+    with Cluster(num_cpus=1, head_apart=True, tls=tls, **settings) as cluster:
         token = token_of(cluster)
-        with ControlPlane(cluster.head.gateway, token, tls) as plane:
+        with ControlPlane(cluster.head.gateway, token, tls, seconds=SECONDS) as plane:
             plane.key_value.put(namespace="n", key=b"k", value=b"kept")
             assert "cygrpc" not in libraries_of(cluster.head.agent), "the head is another process"
             for wrong in (
-                ControlPlane(cluster.head.gateway, token),
-                ControlPlane(cluster.head.gateway, bytes(32), tls),
+                ControlPlane(cluster.head.gateway, token, seconds=SECONDS),
+                ControlPlane(cluster.head.gateway, bytes(32), tls, seconds=SECONDS),
             ):
                 with wrong, pytest.raises((SessionEndedError, NotAllowedError)):
                     wrong.session.versions()
-            wait_until(lambda: "a peer speaks no TLS" in cluster.head.log(), 30, "the plain client in the log")
-            wait_until(lambda: "call refused" in cluster.head.log("head.log"), 30, "the wrong token in the log")
+            wait_until(lambda: "a peer speaks no TLS" in cluster.head.log(), SECONDS, "the plain client in the log")
+            wait_until(lambda: "call refused" in cluster.head.log("head.log"), SECONDS, "the wrong token in the log")
             stream = plane.events.watch()
             cluster.kill_head()
             with pytest.raises(SessionEndedError):
                 next(stream)
             assert again(plane, b"k") == b"kept"
             plane.session.stop()
-            wait_until(lambda: cluster.head.process.poll() is not None, 20, "the end of the session")
+            wait_until(lambda: cluster.head.process.poll() is not None, SECONDS, "the end of the session")
 
 
 def again(plane: ControlPlane, key: bytes) -> Any:
@@ -284,12 +290,12 @@ def again(plane: ControlPlane, key: bytes) -> Any:
 
     def ask() -> Any:
         try:
-            return plane.key_value.get(namespace="n", key=key, seconds=2.0).value
+            return plane.key_value.get(namespace="n", key=key, seconds=20.0).value
         except SessionEndedError:
             return None
 
     found: list[Any] = []
-    wait_until(lambda: found.append(ask()) or found[-1], 30, "a head that answers")
+    wait_until(lambda: found.append(ask()) or found[-1], SECONDS, "a head that answers")
     return found[-1]
 
 
@@ -297,7 +303,7 @@ class Listening:
     """The events of a block. A context manager; `until(count)` waits for so many."""
 
     def __init__(self, plane: ControlPlane, kinds: list[str]) -> None:
-        self._stream = plane.events.watch(kinds=kinds, seconds=30)
+        self._stream = plane.events.watch(kinds=kinds, seconds=SECONDS)
 
     def until(self, count: int) -> list[Any]:
         found: list[Any] = []

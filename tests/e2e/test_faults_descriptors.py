@@ -13,6 +13,8 @@ from kernel.node.descriptor_limit import ENOUGH
 from kernel.testing.leaks import MARK, no_leaks
 from kernel.testing.session import RunningSession, kernel_session, temporary_root  # noqa: F401 - the fixture
 
+SECONDS = 120.0
+
 
 def run_limited(program: str, soft: int, hard: int) -> str:
     """Run a program that may have `soft` descriptors at first and `hard` if it asks; return what it prints."""
@@ -20,7 +22,7 @@ def run_limited(program: str, soft: int, hard: int) -> str:
         environment = {**os.environ, "KERNEL_TMPDIR": root, MARK: mark, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run(
             ["bash", "-c", f'ulimit -Sn {soft}; ulimit -Hn {hard}; exec "$@"', "-", sys.executable, "-c", program],
-            env=environment, capture_output=True, text=True, timeout=60, cwd=root,
+            env=environment, capture_output=True, text=True, timeout=SECONDS, cwd=root,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -44,7 +46,7 @@ ACTORS = textwrap.dedent("""
         until(lambda: os.path.exists(path))
 
     def until(condition):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -54,7 +56,7 @@ ACTORS = textwrap.dedent("""
         given, errors = [], []
         for actor in actors:
             try:
-                given.append(kernel.get(actor.give.remote(), timeout=30))
+                given.append(kernel.get(actor.give.remote(), timeout=120))
             except kernel.exceptions.WorkerDiedError as error:
                 errors.append(error)
         return actors, given, errors
@@ -79,7 +81,7 @@ def test_actors_beyond_the_hard_limit_fail_with_a_reason_and_all_else_goes_on() 
         tasks += [wait_for.remote(go) for _ in range(3)]
         until(lambda: open(log).read().count("did not come up") > given_up)
         open(go, "w").close()
-        kernel.get(tasks, timeout=30)  # on the worker there is, though no second one could be had
+        kernel.get(tasks, timeout=120)  # on the worker there is, though no second one could be had
         del kept
         until(lambda: not ask(1)[2])
         """)

@@ -13,6 +13,8 @@ from kernel.exceptions import PluginError, SessionEndedError
 from kernel.testing.leaks import no_leaks
 from kernel.testing.session import running_session, temporary_root
 
+SECONDS = 120.0
+
 FRAGILE = {
     "fragile-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: fragile\nVersion: 1.0\n",
     "fragile-1.0.dist-info/entry_points.txt": "[kernel.plugins]\nscheduler_fragile = fragile_plugin\n",
@@ -77,7 +79,7 @@ def test_the_session_ends_and_says_why(task, cause: str) -> None:  # type: ignor
             rf"^the session has ended.*: scheduler plugin 'fragile' raised RuntimeError: {cause}; call kernel.shutdown"
         )
         with pytest.raises(SessionEndedError, match=text):
-            kernel.get(ref, timeout=30)
+            kernel.get(ref, timeout=SECONDS)
         for use in (lambda: kernel.get(ref), kernel.nodes, lambda: kernel.remote(task).remote()):
             with pytest.raises(SessionEndedError, match=text):
                 use()

@@ -18,13 +18,14 @@ from kernel.testing.faults import wait_until
 from kernel_spec.errors import SessionEndedError
 
 PLUGINS = {"metadata_store": "sqlite"}
+SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two nodes, the far one with all the room for what the tests do."""
     kernel.shutdown()
-    with Cluster(num_cpus=1, head_apart=True, plugins=PLUGINS) as cluster:
+    with Cluster(num_cpus=1, head_apart=True, plugins=PLUGINS, death_seconds=30.0) as cluster:
         cluster.add_node(num_cpus=4, resources={"far": 8})
         cluster.connect()
         yield cluster
@@ -43,7 +44,7 @@ def restart(cluster: Cluster) -> Any:
             except AssertionError:
                 return False
 
-        wait_until(another, 30, "another head")
+        wait_until(another, SECONDS, "another head")
         return cluster.head_process()
 
     return restart
@@ -68,23 +69,25 @@ def far(value: Any) -> Any:
 
 
 @kernel.remote(num_cpus=0, resources={"far": 1}, max_retries=0)
-def note(path: str, seconds: float) -> str:
+def note(path: str) -> str:
+    """Note that it runs, and go on when there is a file "go" beside the note."""
     with open(path, "a") as file:
         file.write("ran\n")
-    time.sleep(seconds)
+    wait_until(Path(path).with_name("go").exists, 600, "the word to go")
     return path
 
 
 def test_actors_and_tasks_go_on_and_nothing_runs_twice(restart: Any, tmp_path: Path) -> None:
     counter = Counter.remote()
-    before, pid = kernel.get(counter.up.remote(), timeout=20)
-    running = note.remote(str(tmp_path / "notes"), 1.5)
-    wait_until((tmp_path / "notes").exists, 30, "the task to begin")
+    before, pid = kernel.get(counter.up.remote(), timeout=SECONDS)
+    running = note.remote(str(tmp_path / "notes"))
+    wait_until((tmp_path / "notes").exists, SECONDS, "the task to begin")
     restart()
-    assert kernel.get(counter.up.remote(), timeout=20) == (before + 1, pid)
-    assert kernel.get(running, timeout=20) == str(tmp_path / "notes")
+    assert kernel.get(counter.up.remote(), timeout=SECONDS) == (before + 1, pid)
+    (tmp_path / "go").touch()
+    assert kernel.get(running, timeout=SECONDS) == str(tmp_path / "notes")
     assert (tmp_path / "notes").read_text() == "ran\n"
-    assert kernel.get(far.remote(1), timeout=20) == 1
+    assert kernel.get(far.remote(1), timeout=SECONDS) == 1
     assert [row["Alive"] for row in kernel.nodes()] == [True, True]
 
 
@@ -93,60 +96,48 @@ def test_what_is_asked_while_there_is_no_head_waits(cluster: Cluster) -> None:
     refs = [far.remote(number) for number in range(20)]
     actor = Counter.remote()
     named = Counter.options(name="made meanwhile").remote()
-    assert kernel.get(refs, timeout=30) == list(range(20))
-    assert kernel.get(actor.up.remote(), timeout=30)[0] == 1
-    assert kernel.get(kernel.get_actor("made meanwhile").up.remote(), timeout=30)[0] == 1
+    assert kernel.get(refs, timeout=SECONDS) == list(range(20))
+    assert kernel.get(actor.up.remote(), timeout=SECONDS)[0] == 1
+    assert kernel.get(kernel.get_actor("made meanwhile").up.remote(), timeout=SECONDS)[0] == 1
     del named
 
 
 def test_names_and_detached_actors_are_there(restart: Any) -> None:
     detached = Counter.options(name="stays", lifetime="detached").remote()
-    kernel.get(detached.up.remote(), timeout=20)
+    kernel.get(detached.up.remote(), timeout=SECONDS)
     restart()
     again = kernel.get_actor("stays")
-    assert kernel.get(again.up.remote(), timeout=20)[0] == 2
+    assert kernel.get(again.up.remote(), timeout=SECONDS)[0] == 2
     with pytest.raises(ValueError, match="stays"):
         Counter.options(name="stays").remote()
     kernel.kill(again)
-    wait_until(lambda: not any(row["name"] == "stays" for row in kernel.list_named_actors(True)), 30, "its end")
+    wait_until(lambda: not any(row["name"] == "stays" for row in kernel.list_named_actors(True)), SECONDS, "its end")
 
 
 def test_an_actor_restarts_under_the_next_head(restart: Any) -> None:
     counter = Counter.options(max_restarts=1, max_task_retries=1).remote()
-    _, pid = kernel.get(counter.up.remote(), timeout=20)
+    _, pid = kernel.get(counter.up.remote(), timeout=SECONDS)
     restart()
     counter.end.options(max_task_retries=0).remote()
-    count, other = kernel.get(counter.up.remote(), timeout=30)
+    count, other = kernel.get(counter.up.remote(), timeout=SECONDS)
     assert (count, other != pid) == (1, True)
 
 
 def test_resources_are_counted_once_and_given_back(restart: Any) -> None:
     holders = [Counter.remote() for _ in range(3)]
-    kernel.get([holder.up.remote() for holder in holders], timeout=20)
+    kernel.get([holder.up.remote() for holder in holders], timeout=SECONDS)
     restart()
-    wait_until(lambda: kernel.available_resources().get("far") == 5, 20, "three of eight to be held")
+    wait_until(lambda: kernel.available_resources().get("far") == 5, SECONDS, "three of eight to be held")
     del holders
-    wait_until(lambda: kernel.available_resources().get("far") == 8, 20, "all eight to be free")
+    wait_until(lambda: kernel.available_resources().get("far") == 8, SECONDS, "all eight to be free")
 
 
 def test_heads_that_die_one_after_another(restart: Any) -> None:
     counter = Counter.remote()
     for expected in range(1, 4):
-        assert kernel.get(counter.up.remote(), timeout=20)[0] == expected
+        assert kernel.get(counter.up.remote(), timeout=SECONDS)[0] == expected
         restart()
-    assert kernel.get(counter.up.remote(), timeout=20)[0] == 4
-
-
-def test_a_node_that_is_lost_while_there_is_no_head_is_mourned_by_the_next(cluster: Cluster) -> None:
-    node = cluster.add_node(num_cpus=1, resources={"doomed": 1})
-    cluster.wait_for_nodes(3)
-    actor = Counter.options(resources={"doomed": 1}).remote()
-    kernel.get(actor.up.remote(), timeout=20)
-    cluster.kill_head()
-    cluster.kill_node(node)
-    with pytest.raises(kernel.exceptions.ActorDiedError):
-        kernel.get(actor.up.remote(), timeout=30)
-    wait_until(lambda: [row["Alive"] for row in kernel.nodes()].count(True) == 2, 20, "two living nodes")
+    assert kernel.get(counter.up.remote(), timeout=SECONDS)[0] == 4
 
 
 def test_a_program_that_ends_while_there_is_no_head_leaves_nothing(cluster: Cluster) -> None:
@@ -157,16 +148,31 @@ kernel.init(address={cluster.head.directory!r})
 class Held:
     def there(self): return 1
 held = Held.remote()
-assert kernel.get(held.there.remote(), timeout=20) == 1
+assert kernel.get(held.there.remote(), timeout={SECONDS}) == 1
 print("ready", flush=True)
 input()
 """
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None and program.stdout.readline() == b"ready\n"
-        wait_until(lambda: kernel.available_resources().get("far") == 7, 20, "one of eight to be held")
+        wait_until(lambda: kernel.available_resources().get("far") == 7, SECONDS, "one of eight to be held")
         cluster.kill_head()
         program.kill()
-    wait_until(lambda: kernel.available_resources().get("far") == 8, 30, "all eight to be free")
+    wait_until(lambda: kernel.available_resources().get("far") == 8, SECONDS, "all eight to be free")
+
+
+def test_a_node_that_is_lost_while_there_is_no_head_is_mourned_by_the_next() -> None:
+    kernel.shutdown()
+    with Cluster(num_cpus=1, head_apart=True, plugins=PLUGINS) as other:
+        other.add_node(num_cpus=1)
+        node = other.add_node(num_cpus=1, resources={"doomed": 1})
+        other.connect()
+        actor = Counter.options(resources={"doomed": 1}).remote()
+        kernel.get(actor.up.remote(), timeout=SECONDS)
+        other.kill_head()
+        other.kill_node(node)
+        with pytest.raises(kernel.exceptions.ActorDiedError):
+            kernel.get(actor.up.remote(), timeout=SECONDS)
+        wait_until(lambda: [row["Alive"] for row in kernel.nodes()].count(True) == 2, SECONDS, "two living nodes")
 
 
 def test_a_head_that_keeps_nothing_ends_the_session_when_it_dies() -> None:
@@ -177,7 +183,7 @@ def test_a_head_that_keeps_nothing_ends_the_session_when_it_dies() -> None:
         with pytest.raises(
             SessionEndedError, match="the head died .signal 9., and it keeps nothing that another could"
         ):
-            kernel.get(Counter.remote().up.remote(), timeout=20)
+            kernel.get(Counter.remote().up.remote(), timeout=SECONDS)
 
 
 def test_a_head_is_started_again_though_no_node_waits_for_it() -> None:
@@ -185,10 +191,10 @@ def test_a_head_is_started_again_though_no_node_waits_for_it() -> None:
     with Cluster(num_cpus=1, resources={"far": 4}, head_apart=True, plugins=PLUGINS, head_away_seconds=0.0) as other:
         other.connect()
         counter = Counter.remote()
-        assert kernel.get(counter.up.remote(), timeout=20)[0] == 1
+        assert kernel.get(counter.up.remote(), timeout=SECONDS)[0] == 1
         other.kill_head()
-        assert kernel.get(far.remote("asked of the next head"), timeout=30) == "asked of the next head"
-        assert kernel.get(counter.up.remote(), timeout=20)[0] == 2
+        assert kernel.get(far.remote("asked of the next head"), timeout=SECONDS) == "asked of the next head"
+        assert kernel.get(counter.up.remote(), timeout=SECONDS)[0] == 2
 
 
 def test_nodes_look_for_a_lost_head_as_long_as_they_were_told(tmp_path: Path) -> None:
@@ -196,11 +202,11 @@ def test_nodes_look_for_a_lost_head_as_long_as_they_were_told(tmp_path: Path) ->
     with Cluster(num_cpus=1, head_apart=True, plugins=PLUGINS, head_away_seconds=1.0) as other:
         node = other.add_node(num_cpus=1, resources={"far": 1})
         kernel.init(address=node.directory)
-        endless = note.remote(str(tmp_path / "notes"), 600.0)
-        wait_until((tmp_path / "notes").exists, 20, "the task to begin")
-        other.kill_node(other.head)
+        endless = note.remote(str(tmp_path / "notes"))
+        wait_until((tmp_path / "notes").exists, SECONDS, "the task to begin")
         lost = time.monotonic()
+        other.kill_node(other.head)
         with pytest.raises(SessionEndedError, match="the head is gone: .*, for 1 s"):
-            kernel.get(endless, timeout=30)
+            kernel.get(endless, timeout=SECONDS)
         assert time.monotonic() - lost > 0.9
-        node.process.wait(timeout=20)
+        node.process.wait(timeout=SECONDS)

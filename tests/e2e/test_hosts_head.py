@@ -14,9 +14,10 @@ from kernel_metadata_redis.testing import RedisServer
 from kernel.node.processes import descendants_of, is_alive
 from kernel.testing.faults import kill, title_of, wait_until
 from kernel.testing.hosts import Host, on_hosts
+from kernel.testing.programs import need
 from kernel.transport import certificates
 
-SECONDS = 40.0
+SECONDS = 120.0
 
 COUNTER = """
 import sys
@@ -34,7 +35,7 @@ class Counter:
 kernel.init(address="auto", namespace="tests", log_to_driver=False)
 counter = Counter.options(name="counter", lifetime="detached", get_if_exists=True).remote()
 for line in sys.stdin:
-    print(kernel.get(counter.up.remote(), timeout=60), flush=True)
+    print(kernel.get(counter.up.remote(), timeout=120), flush=True)
 """
 
 
@@ -45,6 +46,7 @@ def metadata(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[st
     if request.param == "sqlite":
         yield options
         return
+    need("redis-server")
     server = RedisServer("--appendonly", "yes", "--appendfsync", "always")
     os.environ["KERNEL_OPTION_REDIS_URL"] = server.url
     yield [*options, "--metadata-store", "redis"]
@@ -98,8 +100,12 @@ def test_an_actor_counts_through_the_deaths_of_the_head_and_of_its_host(
     assert count(program) == 4
     again = head.line.program(COUNTER)
     assert count(again) == 5, "the actor has its name still, and was not made anew"
-    states = {row["NodeID"]: row["State"] for row in head.line.json("status")["nodes"]}
-    assert states == {first["node_id"]: "DEAD", joined["node_id"]: "ALIVE", second["node_id"]: "ALIVE"}
+    states = {first["node_id"]: "DEAD", joined["node_id"]: "ALIVE", second["node_id"]: "ALIVE"}
+    wait_until(
+        lambda: {row["NodeID"]: row["State"] for row in head.line.json("status")["nodes"]} == states,
+        SECONDS,
+        "the head's word that its first node is dead",
+    )
     for one in (program, again):
         one.communicate(timeout=SECONDS)
     assert head.line.run("stop").returncode == 0

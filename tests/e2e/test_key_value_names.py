@@ -12,6 +12,8 @@ import kernel
 from kernel.testing.cluster import Cluster
 from kernel_spec.errors import OptionError
 
+SECONDS = 120.0
+
 
 @pytest.fixture(scope="class", params=[False, True], ids=["session", "local mode"])
 def session(request: pytest.FixtureRequest) -> Iterator[None]:
@@ -57,7 +59,7 @@ class TestVerbs:
 
         store = kernel.KeyValue("shared")
         store.put("x", b"mine")
-        assert kernel.get(swap.remote("x"), timeout=30) == b"mine"
+        assert kernel.get(swap.remote("x"), timeout=SECONDS) == b"mine"
         assert store.get("x") == b"theirs"
 
     def test_what_is_of_another_type_is_refused_by_name(self) -> None:
@@ -84,7 +86,7 @@ def test_it_outlives_the_program_and_the_head() -> None:
     kernel.shutdown()
     with Cluster(num_cpus=1, head_apart=True, plugins={"metadata_store": "sqlite"}) as cluster:
         cluster.connect()
-        subprocess.run([sys.executable, "-c", _PROGRAM, cluster.head.directory], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", _PROGRAM, cluster.head.directory], check=True, timeout=SECONDS)
         store = kernel.KeyValue("lasting")
         assert store.get("word") == b"kept"
         cluster.kill_head()

@@ -13,18 +13,30 @@ from kernel_metadata_redis.testing import RedisServer
 import kernel
 from kernel.runtime.current import get_runtime
 from kernel.testing.faults import wait_until
+from kernel.testing.programs import need
 from kernel.testing.session import running_session
 from kernel_spec.errors import HeadReplacedError, MetadataError
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+SECONDS = 120.0
+PATIENT = {"timeout_seconds": SECONDS, "patience_seconds": SECONDS}
 
 
 @pytest.fixture
 def server() -> Iterator[RedisServer]:
     """A Redis that keeps everything."""
+    need("redis-server")
     made = RedisServer(*DURABLE)
     yield made
     made.remove()
+
+
+def command_line(pid: int) -> bytes:
+    """Return a process's command line, or nothing if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def put(key: bytes, value: bytes) -> bool:
@@ -38,7 +50,9 @@ def test_a_session_keeps_its_table_there_and_takes_it_along(server: RedisServer)
     server.start()
     url = f"unix://:secret-word@{server.socket}"
     admin = redis.Redis.from_url(url)
-    with running_session(num_cpus=1, metadata_store="redis", plugin_options={"redis": {"url": url}}) as session:
+    with running_session(
+        num_cpus=1, metadata_store="redis", plugin_options={"redis": {"url": url, **PATIENT}}
+    ) as session:
         name = Path(session.directory).name
         put(b"key", b"value")
         assert get_runtime().query("kv_keys", "space", b"k") == [b"key"]
@@ -48,7 +62,7 @@ def test_a_session_keeps_its_table_there_and_takes_it_along(server: RedisServer)
         server.start()
         assert get_runtime().query("kv_keys", "space", b"k") == [b"key"], "a Redis that is started again is waited for"
         told = [path.read_bytes() for path in Path(session.directory).rglob("*") if path.is_file()]
-        told += [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (session.agent, *session.workers())]
+        told += [command_line(pid) for pid in (session.agent, *session.workers())]
         assert not [text for text in told if b"secret-word" in text]
     assert admin.keys() == []
     admin.close()
@@ -68,7 +82,7 @@ def test_a_second_head_replaces_the_first(server: RedisServer, monkeypatch: pyte
 
 
 def test_a_session_outlives_its_redis(server: RedisServer) -> None:
-    options = {"redis": {"url": server.url, "patience_seconds": 0.2}}
+    options = {"redis": {"url": server.url, **PATIENT, "patience_seconds": 0.2}}
     with running_session(num_cpus=1, metadata_store="redis", plugin_options=options) as session:
         server.kill()
         with pytest.raises(MetadataError, match="has not answered"):
@@ -78,8 +92,8 @@ def test_a_session_outlives_its_redis(server: RedisServer) -> None:
         def double(number: int) -> int:
             return 2 * number
 
-        assert kernel.get(double.remote(21), timeout=20) == 42
-    wait_until(lambda: not Path(session.directory).exists(), 20, "the end of the session's directory")
+        assert kernel.get(double.remote(21), timeout=SECONDS) == 42
+    wait_until(lambda: not Path(session.directory).exists(), SECONDS, "the end of the session's directory")
     server.start()
 
 

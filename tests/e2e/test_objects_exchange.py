@@ -10,6 +10,7 @@ import pytest
 import kernel
 
 pytestmark = pytest.mark.usefixtures("session")
+SECONDS = 120.0
 
 
 @kernel.remote(num_cpus=0)
@@ -57,8 +58,8 @@ def test_everybody_sends_to_everybody(size, eventually):
     partners = [Partner.options(max_concurrency=4).remote() for _ in range(3)]
     for partner in partners:
         kernel.get(partner.meet.remote([other for other in partners if other is not partner]))
-    kernel.get([partner.give.remote(40, size) for partner in partners], timeout=60)
-    kernel.get([partner.finish.remote() for partner in partners], timeout=60)
+    kernel.get([partner.give.remote(40, size) for partner in partners], timeout=SECONDS)
+    kernel.get([partner.finish.remote() for partner in partners], timeout=SECONDS)
     eventually(lambda: kernel.get([partner.known.remote() for partner in partners]) == [0, 0, 0])
     runtime = kernel.api.session.ensure_session()
     eventually(lambda: runtime.query("status")["store"]["used"] == 0)

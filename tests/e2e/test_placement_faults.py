@@ -13,7 +13,7 @@ from kernel.testing.faults import wait_until
 from kernel_spec.errors import InfeasibleError
 
 Inside = kernel.PlacementGroupSchedulingStrategy
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 @kernel.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)
@@ -84,7 +84,8 @@ def test_an_affinity_without_its_node_fails_unless_it_is_soft() -> None:
 def replaced() -> Iterator[Any]:
     """A cluster of two nodes whose head can be killed: `replaced()` returns when another is there."""
     kernel.shutdown()
-    with Cluster(num_cpus=1, head_apart=True, plugins={"metadata_store": "sqlite"}) as cluster:
+    settings = {"plugins": {"metadata_store": "sqlite"}, "death_seconds": 30.0}
+    with Cluster(num_cpus=1, head_apart=True, **settings) as cluster:
         cluster.add_node(num_cpus=2)
         cluster.connect(namespace="space")
 

@@ -23,7 +23,7 @@ from kernel_spec.errors import (
 )
 
 Inside = kernel.PlacementGroupSchedulingStrategy
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +117,7 @@ def test_bundles_lie_as_the_strategy_says_and_tasks_run_where_they_lie(
     assert set(kernel.get(anywhere, timeout=SECONDS)) <= set(placed)
 
 
+@pytest.mark.usefixtures("patient_explanations")
 @pytest.mark.parametrize(
     ("strategy", "bundles", "why"),
     [
@@ -256,14 +257,14 @@ import sys
 import kernel
 kernel.init(address=sys.argv[1], namespace="space")
 for name, lifetime in (("stays", "detached"), ("goes", None)):
-    kernel.get(kernel.placement_group([{"CPU": 1}], name=name, lifetime=lifetime).ready(), timeout=30)
+    kernel.get(kernel.placement_group([{"CPU": 1}], name=name, lifetime=lifetime).ready(), timeout=120)
 print(*(row["name"] for row in kernel.placement_group_table().values() if row["state"] == "CREATED"))
 """
 
 
 def test_a_detached_group_outlives_its_program_and_others_do_not(cluster: Cluster, eventually: Any) -> None:
     command = [sys.executable, "-c", PROGRAM, cluster.head.directory]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
     assert sorted(done.stdout.split()) == ["goes", "stays"]
     eventually(lambda: free() == 5)
     with pytest.raises(PlacementGroupNotFoundError):

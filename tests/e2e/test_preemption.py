@@ -42,6 +42,7 @@ def kernel_schedulers():
     return {"ruthless": Ruthless}
 """,
 }
+SECONDS = 120.0
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_a_preempted_task_runs_again_and_loses_no_retry(tmp_path: Path) -> None:
         """Wait to be let go, and return how often it was begun."""
         begun = len(list(tmp_path.glob(f"{name}.*")))
         (tmp_path / f"{name}.{begun}").touch()
-        wait_until(lambda: (tmp_path / "go").exists(), 60, "being let go")
+        wait_until(lambda: (tmp_path / "go").exists(), SECONDS, "being let go")
         return begun + 1
 
     @kernel.remote(scheduling_hints={"rank": 1})
@@ -74,7 +75,7 @@ def test_a_preempted_task_runs_again_and_loses_no_retry(tmp_path: Path) -> None:
         mild = patient.remote("mild")
         stubborn = patient.options(max_retries=0).remote("stubborn")
         for again in range(3):
-            wait_until(lambda: len(list(tmp_path.glob("*.*"))) == again + 2, 30, "both running")  # noqa: B023
-            assert kernel.get(urgent.remote(), timeout=30) == "done"
+            wait_until(lambda: len(list(tmp_path.glob("*.*"))) == again + 2, SECONDS, "both running")  # noqa: B023
+            assert kernel.get(urgent.remote(), timeout=SECONDS) == "done"
         (tmp_path / "go").touch()
-        assert kernel.get([mild, stubborn], timeout=30) == [4, 1]
+        assert kernel.get([mild, stubborn], timeout=SECONDS) == [4, 1]

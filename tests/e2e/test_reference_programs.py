@@ -14,15 +14,19 @@ from kernel.testing import Cluster
 
 PROGRAMS = 3
 STEPS = 60
+SECONDS = 120.0
 
 
 @pytest.mark.parametrize("deaths", [False, True], ids=["everybody lives", "holders are killed"])
 @pytest.mark.parametrize("seed", range(1))
-def test_a_live_reference_reads_right_and_a_dead_one_leaves_nothing(cluster: Cluster, seed: int, deaths: bool) -> None:
+def test_a_live_reference_reads_right_and_a_dead_one_leaves_nothing(
+    cluster: Cluster, seed: int, deaths: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.outcome.HANG_SECONDS", SECONDS)
     for number in range(PROGRAMS):
         outcome = Outcome()
         program = Program(1000 * seed + number, outcome, STEPS, deaths, undisturbed=True)
         program.run()
         assert not outcome.wrong, outcome.wrong[0]
         assert outcome.right["references"] > 0
-        assert wait_until_empty() == [], "\n".join(program.history)
+        assert wait_until_empty(SECONDS) == [], "\n".join(program.history)

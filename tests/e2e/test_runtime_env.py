@@ -14,6 +14,7 @@ import kernel
 from kernel import exceptions
 
 pytestmark = pytest.mark.usefixtures("session")
+SECONDS = 120.0
 
 
 @kernel.remote
@@ -261,7 +262,7 @@ def test_workers_see_the_programs_modules_and_directory(tmp_path):
 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
+        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=SECONDS
     )
     assert done.stdout.split() == ["beside", str(tmp_path)], done.stderr
 
@@ -305,7 +306,7 @@ def test_a_package_that_is_gone_from_a_node_is_fetched_again(fresh_session, proj
     pid_of_worker = kernel.remote(runtime_env={"working_dir": str(project)})(os.getpid)
     os.kill(kernel.get(pid_of_worker.remote()), signal.SIGKILL)
     shutil.rmtree(os.path.join(info["session_dir"], "packages"))
-    assert kernel.get(pid_of_worker.remote(), timeout=30)
+    assert kernel.get(pid_of_worker.remote(), timeout=SECONDS)
 
 
 def test_a_package_that_is_gone_is_an_error_each_time(fresh_session, project):
@@ -316,4 +317,4 @@ def test_a_package_that_is_gone_is_an_error_each_time(fresh_session, project):
         shutil.rmtree(os.path.join(info["session_dir"], folder))
     for _ in range(2):
         with pytest.raises(exceptions.RuntimeEnvError, match="is not on this node, and the head has it no more"):
-            kernel.get(pid_of_worker.remote(), timeout=30)
+            kernel.get(pid_of_worker.remote(), timeout=SECONDS)

@@ -17,6 +17,8 @@ from kernel.runtime.current import get_runtime
 from kernel.testing.faults import wait_until
 from kernel.testing.session import RunningSession, running_session
 
+SECONDS = 120.0
+
 
 @pytest.fixture
 def session() -> Iterator[RunningSession]:
@@ -56,24 +58,24 @@ def own(flag: str) -> tuple[int, list]:
 
 def test_an_idle_worker_retires(session: RunningSession, tmp_path: Path) -> None:
     flag = tmp_path / "retire"
-    worker = kernel.get(idle.remote(str(flag)), timeout=20)
-    wait_until(lambda: worker in idle_workers(), 20, "the end of its lease")
+    worker = kernel.get(idle.remote(str(flag)), timeout=SECONDS)
+    wait_until(lambda: worker in idle_workers(), SECONDS, "the end of its lease")
     flag.touch()
-    wait_until(lambda: not is_alive(worker), 20, "the worker's end")
+    wait_until(lambda: not is_alive(worker), SECONDS, "the worker's end")
     flag.unlink()
     another = idle.options(max_retries=3).remote(str(flag))  # the agent, which did not ask, may not know yet
-    assert kernel.get(another, timeout=20) != worker, "another takes its place"
+    assert kernel.get(another, timeout=SECONDS) != worker, "another takes its place"
     assert session.log() == ""
 
 
 def test_a_worker_that_owns_what_others_need_stays(session: RunningSession, tmp_path: Path) -> None:
     flag = tmp_path / "retire"
-    worker, refs = kernel.get(own.remote(str(flag)), timeout=20)
-    wait_until(lambda: worker in idle_workers(), 20, "the end of its lease")
+    worker, refs = kernel.get(own.remote(str(flag)), timeout=SECONDS)
+    wait_until(lambda: worker in idle_workers(), SECONDS, "the end of its lease")
     flag.touch()
     with pytest.raises(AssertionError, match="did not happen"):
         wait_until(lambda: not is_alive(worker), 0.5, "its end")
-    big, small = kernel.get(refs, timeout=30)
+    big, small = kernel.get(refs, timeout=SECONDS)
     assert big.sum() == 50_000 and small == "small"
     del big, refs
-    wait_until(lambda: not is_alive(worker), 20, "the worker's end once nobody needs what it owned")
+    wait_until(lambda: not is_alive(worker), SECONDS, "the worker's end once nobody needs what it owned")

@@ -16,7 +16,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,15 @@ import kernel
 from kernel.exceptions import GetTimeoutError, ObjectStoreFullError, OutOfDiskError, SpillError, WorkerDiedError
 from kernel.node.store_service import PATIENCE_SECONDS
 from kernel.runtime.current import get_runtime
+from kernel.testing.constants import constants
 from kernel.testing.faults import kill, wait_until
 from kernel.testing.session import RunningSession, running_session
 
 ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 120.0
 MB = 1 << 20
+PATIENT = {"kernel.node.store_service.PATIENCE_SECONDS": 600.0}
+"""For how long a store that is full waits for room: longer than any machine stands still."""
 
 
 def usage() -> dict[str, int]:
@@ -76,15 +80,15 @@ def test_ten_times_the_store_lives_on_and_comes_back() -> None:
             array = block(number, 4 * MB)
             digests.append(digest(array))
             refs.append(kernel.put(array) if number % 2 else make.remote(number))
-        assert kernel.get([check.remote(ref) for ref in refs], timeout=60) == digests
+        assert kernel.get([check.remote(ref) for ref in refs], timeout=SECONDS) == digests
         order = list(range(100))
         random.Random(1).shuffle(order)
         assert all(digest(kernel.get(refs[number])) == digests[number] for number in order)
         found = usage()
         assert found["used"] <= 40 * MB and found["used"] + found["spilled"] >= 400 * MB
         del refs, array
-        wait_until(lambda: settles_at(used=0, spilled=0, objects=0, pinned=0), 30, "an empty store")
-        wait_until(lambda: not spilled_files(session), 20, "an empty spill directory")
+        wait_until(lambda: settles_at(used=0, spilled=0, objects=0, pinned=0), SECONDS, "an empty store")
+        wait_until(lambda: not spilled_files(session), SECONDS, "an empty spill directory")
 
 
 def test_every_byte_is_accounted_for() -> None:
@@ -105,8 +109,9 @@ def test_every_byte_is_accounted_for() -> None:
         while refs:
             before = usage()["used"]
             refs.pop()
-            wait_until(lambda seen=before: usage()["used"] < seen, 20, "the object's end")
-        assert total > 0 and settles_at(used=0, reserved=0, objects=0, pinned=0, spilled=0)
+            wait_until(lambda seen=before: usage()["used"] < seen, SECONDS, "the object's end")
+        assert total > 0
+        wait_until(lambda: settles_at(used=0, reserved=0, objects=0, pinned=0, spilled=0), SECONDS, "exactly zero")
 
 
 def test_objects_of_every_size() -> None:
@@ -119,25 +124,25 @@ def test_objects_of_every_size() -> None:
         for size in [1, 2, 63, 64, 65, 102_399, 102_400, 102_401, MB - 1, MB, MB + 1, 97 * MB + 13]:
             data = np.random.default_rng(size).bytes(size)
             assert kernel.get(kernel.put(data)) == data
-            assert kernel.get(echo.remote(data), timeout=30) == data
+            assert kernel.get(echo.remote(data), timeout=SECONDS) == data
             array = np.frombuffer(data, np.uint8)
-            assert np.array_equal(kernel.get(echo.remote(array), timeout=30), array)
+            assert np.array_equal(kernel.get(echo.remote(array), timeout=SECONDS), array)
 
 
 def test_an_object_larger_than_the_store_is_refused_at_once() -> None:
-    with running_session(object_store_memory=16 * MB):
+    with constants(PATIENT), running_session(object_store_memory=16 * MB):
 
         @kernel.remote(max_retries=0)
         def make(size: int) -> bytes:
             return bytes(size)
 
-        kernel.get(make.remote(1), timeout=30)  # a worker is there
+        kernel.get(make.remote(1), timeout=SECONDS)  # a worker is there
         begun = time.monotonic()
         with pytest.raises(ObjectStoreFullError, match=r"can never fit.*raise object_store_memory"):
             kernel.put(bytes(20 * MB))
         with pytest.raises(ObjectStoreFullError, match="can never fit"):
-            kernel.get(make.remote(20 * MB), timeout=30)
-        assert time.monotonic() - begun < PATIENCE_SECONDS
+            kernel.get(make.remote(20 * MB), timeout=SECONDS)
+        assert time.monotonic() - begun < SECONDS, "it was not waited for"
         assert kernel.get(kernel.put(bytes(8 * MB))) == bytes(8 * MB)
 
 
@@ -151,7 +156,7 @@ def test_a_store_full_of_values_in_use_says_who_holds_them() -> None:
         begun = time.monotonic()
         with pytest.raises(ObjectStoreFullError) as caught:
             kernel.put(block(9, 6 * MB))
-        assert PATIENCE_SECONDS - 0.5 < time.monotonic() - begun < 3 * PATIENCE_SECONDS
+        assert time.monotonic() - begun > PATIENCE_SECONDS - 0.5
         message = str(caught.value)
         assert refs[0].hex() in message and "pinned by" in message and "6.0 MiB" in message
         assert get_runtime().process.hex() in message, "the holder is this process"
@@ -164,7 +169,7 @@ def test_a_store_full_of_values_in_use_says_who_holds_them() -> None:
 @contextmanager
 def one_spilled_and_no_room_for_it() -> Iterator[tuple[list[kernel.ObjectRef], list[np.ndarray]]]:
     """A session with five objects, of which the first is spilled and the rest are held, as yielded."""
-    with running_session(object_store_memory=32 * MB):
+    with constants(PATIENT), running_session(object_store_memory=32 * MB):
         refs = [kernel.put(block(n, 7 * MB)) for n in range(5)]
         yield refs, kernel.get(refs[1:])
 
@@ -173,7 +178,7 @@ def test_ctrl_c_in_a_get_that_waits_for_room_leaves_nothing_pinned() -> None:
     with one_spilled_and_no_room_for_it() as (refs, held):
 
         def press() -> None:
-            wait_until(lambda: usage()["waiting"] == 1, 20, "a get that waits")
+            wait_until(lambda: usage()["waiting"] == 1, SECONDS, "a get that waits")
             os.kill(os.getpid(), signal.SIGINT)
 
         thread = threading.Thread(target=press)
@@ -184,28 +189,31 @@ def test_ctrl_c_in_a_get_that_waits_for_room_leaves_nothing_pinned() -> None:
         held.clear()
         assert digest(kernel.get(refs[0])) == digest(block(0, 7 * MB))
         refs.clear()
-        wait_until(lambda: settles_at(used=0, pinned=0, spilled=0, objects=0, waiting=0), 20, "an empty store")
+        wait_until(lambda: settles_at(used=0, pinned=0, spilled=0, objects=0, waiting=0), SECONDS, "an empty store")
 
 
-def test_a_get_that_waits_for_room_keeps_to_its_timeout() -> None:
+def test_a_get_that_waits_for_room_keeps_to_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     with one_spilled_and_no_room_for_it() as (refs, held):
-        assert kernel.get(refs[1], timeout=0)[0] == held[0][0], "what is in memory takes no time"
+        with monkeypatch.context() as patch:
+            patch.setattr("kernel.runtime.store_access.LEAST_SECONDS", SECONDS)  # the agent has to answer
+            assert kernel.get(refs[1], timeout=0)[0] == held[0][0], "what is in memory takes no time"
+        monkeypatch.setattr("kernel.runtime.store_access._QUESTION_SECONDS", SECONDS)  # so that the agent can say why
         begun = time.monotonic()
         with pytest.raises(GetTimeoutError, match=r"not in memory: \d+ of the store's \d+ bytes are in use"):
             kernel.get(refs[0], timeout=0.1)
-        assert time.monotonic() - begun < PATIENCE_SECONDS - 1
+        assert time.monotonic() - begun < 2 * SECONDS, "the store has more patience"
         held.clear()
 
 
 def test_who_waits_for_room_gets_it_when_a_holder_lets_go() -> None:
-    with running_session(object_store_memory=32 * MB):
+    with constants(PATIENT), running_session(object_store_memory=32 * MB):
         held = [kernel.get(kernel.put(block(n, 7 * MB))) for n in range(4)]
         outcome: list[Any] = []
         thread = threading.Thread(target=lambda: outcome.append(kernel.put(block(9, 7 * MB))))
         thread.start()
-        wait_until(lambda: usage()["waiting"] == 1, 20, "a request that waits")
+        wait_until(lambda: usage()["waiting"] == 1, SECONDS, "a request that waits")
         held.pop()
-        thread.join(timeout=PATIENCE_SECONDS + 2)
+        thread.join(timeout=SECONDS)
         assert digest(kernel.get(outcome[0])) == digest(block(9, 7 * MB))
         held.clear()
         outcome.clear()
@@ -223,14 +231,20 @@ SPILL_PLUGIN = {
 
         class SmallDisk(DiskSpill):
             name = "small"
-            timeout_seconds = 1.0
 
             def __init__(self, directory):
                 super().__init__(directory)
                 (self.folder,) = os.scandir(directory)
 
+            @property
+            def timeout_seconds(self):  # who only is slow is waited for
+                return 1.0 if self.hangs() else 120.0
+
+            def hangs(self):
+                return os.path.exists(os.path.join(os.environ["SPILL_SMALL_FLAG"], "hang"))
+
             def hang(self):
-                while os.path.exists(os.path.join(os.environ["SPILL_SMALL_FLAG"], "hang")):
+                while self.hangs():
                     time.sleep(0.01)
 
             def read_into(self, uri, data):
@@ -287,7 +301,7 @@ def test_a_full_disk_is_an_error_that_loses_nothing() -> None:
 
         (site / "room").touch()
         refs += [kernel.put(block(number, 4 * MB)) for number in range(len(refs), 20)]
-        assert kernel.get(make.remote(), timeout=20).sum() == block(1, 4 * MB).sum()
+        assert kernel.get(make.remote(), timeout=SECONDS).sum() == block(1, 4 * MB).sum()
         assert [digest(kernel.get(ref)) for ref in refs] == [digest(block(n, 4 * MB)) for n in range(20)]
 
 
@@ -295,19 +309,21 @@ def test_a_hung_disk_is_an_error_in_time_and_goes_on_when_it_answers() -> None:
     with small_disk(1 << 40) as site, running_session(object_store_memory=32 * MB, spill_target="small"):
         refs = [kernel.put(block(number, 4 * MB)) for number in range(13)]
         refs.pop()
-        wait_until(lambda: usage()["used"] <= 25 * MB, 20, "room for one object")
+        wait_until(lambda: usage()["used"] <= 25 * MB, SECONDS, "room for one object")
         hang = site / "hang"
         hang.touch()
         with pytest.raises(SpillError, match=r"the spill target 'small' did not read object .* within 1 s: it hangs"):
-            kernel.get(refs[0], timeout=20)
+            kernel.get(refs[0], timeout=SECONDS)
         with pytest.raises(SpillError, match=r"the spill target 'small' did not write object .* within 1 s: it hangs"):
             kernel.put(block(12, 4 * MB))
         assert digest(kernel.get(refs[11])) == digest(block(11, 4 * MB)), "what is in memory stays of use"
         hang.unlink()
         refs += [kernel.put(block(number, 4 * MB)) for number in range(len(refs), 16)]
-        assert [digest(kernel.get(ref, timeout=20)) for ref in refs] == [digest(block(n, 4 * MB)) for n in range(16)]
+        assert [digest(kernel.get(ref, timeout=SECONDS)) for ref in refs] == [
+            digest(block(n, 4 * MB)) for n in range(16)
+        ]
         refs.clear()
-        wait_until(lambda: settles_at(used=0, spilled=0, objects=0, pinned=0), 30, "an empty store")
+        wait_until(lambda: settles_at(used=0, spilled=0, objects=0, pinned=0), SECONDS, "an empty store")
 
 
 def test_a_session_needs_no_dev_shm() -> None:
@@ -332,7 +348,7 @@ def test_a_session_needs_no_dev_shm() -> None:
         mount = 'mount -t tmpfs -o size=1m none /dev/shm && exec "$@"'
         command = ["unshare", "-m", "sh", "-c", mount, "sh", *command]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, env=environment)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT, env=environment)
     assert found.returncode == 0, found.stderr
     result, blocks, files = json.loads(found.stdout)
     assert result == 4 << 20
@@ -371,18 +387,19 @@ def test_writers_and_readers_killed_at_random_leave_the_store_exact() -> None:
             refs = [write.remote(number), read.remote(shared), write.remote(number + 50)]
             kernel.wait(refs, timeout=chance.uniform(0.05, 0.3))
             for worker in session.workers():
-                kill(worker)
+                with suppress(ProcessLookupError):  # it ended by itself
+                    kill(worker)
             for ref in refs:
                 try:
-                    assert kernel.get(ref, timeout=20) in (right, kernel.get(ref))
+                    assert kernel.get(ref, timeout=SECONDS) in (right, kernel.get(ref))
                 except WorkerDiedError:
                     continue
         assert digest(kernel.get(shared)) == right
         del refs, ref, shared
         wait_until(
-            lambda: settles_at(used=0, reserved=0, spilled=0, objects=0, pinned=0, waiting=0), 10, "exactly zero"
+            lambda: settles_at(used=0, reserved=0, spilled=0, objects=0, pinned=0, waiting=0), SECONDS, "exactly zero"
         )
-        wait_until(lambda: not spilled_files(session), 20, "an empty spill directory")
+        wait_until(lambda: not spilled_files(session), SECONDS, "an empty spill directory")
         assert kernel.get(kernel.put(bytes(40 * MB))) == bytes(40 * MB), "all of the memory can be used again"
 
 
@@ -400,7 +417,7 @@ def test_pins_of_a_killed_worker_are_gone() -> None:
         worker = kernel.get(holder.hold.remote(ref))
         assert usage()["pinned"] >= 20 * MB
         kill(worker)
-        wait_until(lambda: settles_at(pinned=0), 20, "the end of its pins")
+        wait_until(lambda: settles_at(pinned=0), SECONDS, "the end of its pins")
         other = kernel.put(block(2, 20 * MB))
         assert digest(kernel.get(other)) == digest(block(2, 20 * MB))
 
@@ -413,5 +430,5 @@ def test_objects_deleted_while_they_are_spilled() -> None:
                 values = [kernel.get(ref)[0] for ref in refs[:3]]
                 assert len(values) == 3
             del refs
-        wait_until(lambda: settles_at(used=0, reserved=0, spilled=0, objects=0), 30, "exactly zero")
-        wait_until(lambda: not spilled_files(session), 20, "an empty spill directory")
+        wait_until(lambda: settles_at(used=0, reserved=0, spilled=0, objects=0), SECONDS, "exactly zero")
+        wait_until(lambda: not spilled_files(session), SECONDS, "an empty spill directory")

@@ -18,6 +18,7 @@ from kernel import exceptions
 from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
+SECONDS = 120.0
 
 
 @kernel.remote
@@ -40,7 +41,7 @@ def test_a_call_returns_a_reference_at_once_and_runs_in_another_process(tmp_path
 
     @kernel.remote
     def slow():
-        wait_until(returned.exists, 30, "the call's return")
+        wait_until(returned.exists, SECONDS, "the call's return")
         return os.getpid()
 
     ref = slow.remote()
@@ -53,7 +54,7 @@ def test_calls_run_side_by_side(tmp_path):
     @kernel.remote
     def meet(path, other):
         path.touch()
-        wait_until(other.exists, 30, "the start of the other task beside this one")
+        wait_until(other.exists, SECONDS, "the start of the other task beside this one")
         return True
 
     first, second = tmp_path / "first", tmp_path / "second"
@@ -140,7 +141,7 @@ def test_no_returns(tmp_path):
 
     path = tmp_path / "called"
     assert nothing.remote(path) is None
-    wait_until(path.exists, 30, "the call")
+    wait_until(path.exists, SECONDS, "the call")
 
 
 @pytest.mark.parametrize(
@@ -357,7 +358,7 @@ def test_calls_from_threads_inside_a_task():
             thread.join()
         return results
 
-    assert kernel.get(fan_out.remote(8), timeout=30) == list(range(8))
+    assert kernel.get(fan_out.remote(8), timeout=SECONDS) == list(range(8))
 
 
 def test_large_arguments_by_value_are_whole_and_freed(eventually):

@@ -12,10 +12,11 @@ from kernel import exceptions
 from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
+SECONDS = 120.0
 
 
 @kernel.remote
-def sleep(path=None, seconds=30.0):
+def sleep(path=None, seconds=600.0):
     if path is not None:
         path.write_text("begun")
     deadline = time.monotonic() + seconds
@@ -31,7 +32,7 @@ def identity(value):
 
 def assert_cancelled(ref, name="sleep"):
     with pytest.raises(exceptions.TaskCancelledError, match=rf"task {name}\(\) \({ref.hex()[:32]}\) was cancelled"):
-        kernel.get(ref, timeout=30)
+        kernel.get(ref, timeout=SECONDS)
 
 
 def test_a_running_task_is_interrupted(tmp_path, eventually):
@@ -46,7 +47,7 @@ def test_the_task_sees_a_keyboard_interrupt(tmp_path, eventually):
     def careful(path):
         try:
             path.write_text("begun")
-            time.sleep(30)
+            time.sleep(600)
         except KeyboardInterrupt:
             path.write_text("interrupted")
             raise
@@ -85,7 +86,7 @@ def test_what_depends_on_a_cancelled_task_is_cancelled_too():
     dependent = identity.remote(slow)
     kernel.cancel(slow)
     with pytest.raises(exceptions.TaskCancelledError, match=r"task sleep\(\)"):
-        kernel.get(dependent, timeout=30)
+        kernel.get(dependent, timeout=SECONDS)
 
 
 def test_a_finished_task_is_left_alone():
@@ -115,7 +116,7 @@ def test_force_ends_a_task_that_will_not_listen(tmp_path, eventually):
         path.write_text(str(os.getpid()))
         while True:
             try:
-                time.sleep(30)
+                time.sleep(600)
             except KeyboardInterrupt:
                 path.with_suffix(".again").write_text("still here")
 
@@ -132,21 +133,24 @@ def test_force_on_a_task_that_waits_in_line_spares_the_one_that_runs(fresh_sessi
     fresh_session(num_cpus=1)
 
     @kernel.remote(max_retries=0)
-    def work(path, seconds):
+    def work(path, gate=None):
         with open(path, "a") as file:
             file.write("x")
-        time.sleep(seconds)
-        return seconds
+        if gate is not None:
+            wait_until(gate.exists, SECONDS, "the opening of the gate")
+        return "done"
 
-    kernel.get([work.remote(tmp_path / "warm", 0) for _ in range(100)])
-    running = work.remote(tmp_path / "log", 0.4)
-    behind = work.remote(tmp_path / "behind", 0.3)
+    kernel.get([work.remote(tmp_path / "warm") for _ in range(100)])
+    running = work.remote(tmp_path / "log", tmp_path / "gate")
+    behind = work.remote(tmp_path / "behind")
     eventually((tmp_path / "log").exists)
     kernel.cancel(behind, force=True)
     with pytest.raises(exceptions.TaskCancelledError):
-        kernel.get(behind, timeout=30)
-    assert kernel.get(running, timeout=30) == 0.4
+        kernel.get(behind, timeout=SECONDS)
+    (tmp_path / "gate").touch()
+    assert kernel.get(running, timeout=SECONDS) == "done"
     assert (tmp_path / "log").read_text() == "x"
+    assert not (tmp_path / "behind").exists()
 
 
 def test_children_are_cancelled_with_their_parent(tmp_path, eventually):
@@ -166,7 +170,7 @@ def test_children_may_be_spared(tmp_path, eventually):
     @kernel.remote
     def child(path):
         path.write_text("begun")
-        wait_until(parent_ended.exists, 30, "the parent's end")
+        wait_until(parent_ended.exists, SECONDS, "the parent's end")
         path.write_text("finished")
 
     @kernel.remote
@@ -199,7 +203,7 @@ def test_cancelled_tasks_are_not_retried(tmp_path, eventually):
     def attempts(path):
         with open(path, "a") as file:
             file.write("x")
-        time.sleep(30)
+        time.sleep(600)
 
     ref = attempts.remote(tmp_path / "log")
     eventually((tmp_path / "log").exists)
@@ -224,7 +228,7 @@ def test_cancelling_many_quick_tasks_leaves_each_either_done_or_cancelled():
         kernel.cancel(ref)
     for i, ref in enumerate(refs):
         try:
-            assert kernel.get(ref, timeout=30) == i
+            assert kernel.get(ref, timeout=SECONDS) == i
         except exceptions.TaskCancelledError:
             continue
 

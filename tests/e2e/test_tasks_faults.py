@@ -15,6 +15,7 @@ import kernel
 from kernel import exceptions
 
 pytestmark = pytest.mark.usefixtures("session")
+SECONDS = 120.0
 
 
 @kernel.remote
@@ -55,7 +56,7 @@ def test_a_death_is_told_in_full(how, words):
         how()
 
     with pytest.raises(exceptions.WorkerDiedError, match=words) as caught:
-        kernel.get(victim.remote(), timeout=20)
+        kernel.get(victim.remote(), timeout=SECONDS)
     message = str(caught.value)
     assert "task victim() failed because its worker died" in message
     assert "pid " in message
@@ -69,7 +70,7 @@ def test_a_segfault_shows_where_it_happened():
         segfault()
 
     with pytest.raises(exceptions.WorkerDiedError, match=r"(?s)Fatal Python error: Segmentation fault.*segfault"):
-        kernel.get(victim.remote(), timeout=20)
+        kernel.get(victim.remote(), timeout=SECONDS)
 
 
 def test_no_task_is_sent_to_a_worker_that_has_called_sys_exit():
@@ -79,8 +80,8 @@ def test_no_task_is_sent_to_a_worker_that_has_called_sys_exit():
 
     for number in range(10):
         with pytest.raises(exceptions.WorkerDiedError):
-            kernel.get(leave.remote(), timeout=20)
-        assert kernel.get(identity.options(max_retries=0).remote(number), timeout=20) == number
+            kernel.get(leave.remote(), timeout=SECONDS)
+        assert kernel.get(identity.options(max_retries=0).remote(number), timeout=SECONDS) == number
 
 
 def test_sys_exit_ends_the_worker_and_says_so():
@@ -89,8 +90,8 @@ def test_sys_exit_ends_the_worker_and_says_so():
         sys.exit(3)
 
     with pytest.raises(exceptions.WorkerDiedError, match=r"leave\(\) called sys.exit\(3\), which ended worker process"):
-        kernel.get(leave.remote(), timeout=20)
-    assert kernel.get(identity.remote(1), timeout=20) == 1
+        kernel.get(leave.remote(), timeout=SECONDS)
+    assert kernel.get(identity.remote(1), timeout=SECONDS) == 1
 
 
 def count_attempts(path):
@@ -106,7 +107,7 @@ def test_a_task_is_retried_when_its_worker_dies(tmp_path):
             os._exit(1)
         return kernel.get_runtime_context().get_attempt_number()
 
-    assert kernel.get(third_time.remote(tmp_path / "log"), timeout=20) == 2
+    assert kernel.get(third_time.remote(tmp_path / "log"), timeout=SECONDS) == 2
 
 
 def test_retries_end(tmp_path):
@@ -116,7 +117,7 @@ def test_retries_end(tmp_path):
         os._exit(1)
 
     with pytest.raises(exceptions.WorkerDiedError):
-        kernel.get(never.remote(tmp_path / "log"), timeout=20)
+        kernel.get(never.remote(tmp_path / "log"), timeout=SECONDS)
     assert os.path.getsize(tmp_path / "log") == 3
 
 
@@ -127,7 +128,7 @@ def test_without_retries_a_task_runs_once(tmp_path):
         os._exit(1)
 
     with pytest.raises(exceptions.WorkerDiedError):
-        kernel.get(once.remote(tmp_path / "log"), timeout=20)
+        kernel.get(once.remote(tmp_path / "log"), timeout=SECONDS)
     assert os.path.getsize(tmp_path / "log") == 1
 
 
@@ -138,7 +139,7 @@ def test_for_ever_means_for_long(tmp_path):
             os._exit(1)
         return "done"
 
-    assert kernel.get(stubborn.remote(tmp_path / "log"), timeout=30) == "done"
+    assert kernel.get(stubborn.remote(tmp_path / "log"), timeout=SECONDS) == "done"
 
 
 def test_quick_tasks_beside_one_that_kills_its_worker_all_finish():
@@ -153,9 +154,9 @@ def test_quick_tasks_beside_one_that_kills_its_worker_all_finish():
     for i, ref in enumerate(refs):
         if i == 50:
             with pytest.raises(exceptions.WorkerDiedError):
-                kernel.get(ref, timeout=30)
+                kernel.get(ref, timeout=SECONDS)
         else:
-            assert kernel.get(ref, timeout=30) == i
+            assert kernel.get(ref, timeout=SECONDS) == i
 
 
 def test_tasks_without_retries_are_neither_lost_nor_repeated_beside_one_that_dies(tmp_path):
@@ -173,9 +174,9 @@ def test_tasks_without_retries_are_neither_lost_nor_repeated_beside_one_that_die
     for i, ref in enumerate(refs):
         if i % 20 == 10:
             with pytest.raises(exceptions.WorkerDiedError):
-                kernel.get(ref, timeout=30)
+                kernel.get(ref, timeout=SECONDS)
         else:
-            assert kernel.get(ref, timeout=30) == i
+            assert kernel.get(ref, timeout=SECONDS) == i
         assert (tmp_path / str(i)).read_text() == "x"
 
 
@@ -185,14 +186,14 @@ def test_killed_from_outside(tmp_path, eventually):
         first = not path.exists()
         path.write_text(str(os.getpid()))
         if first:
-            time.sleep(30)
+            time.sleep(600)
         return os.getpid()
 
     ref = work.remote(tmp_path / "pid")
     eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     pid = int((tmp_path / "pid").read_text())
     os.kill(pid, signal.SIGKILL)
-    assert kernel.get(ref, timeout=20) != pid
+    assert kernel.get(ref, timeout=SECONDS) != pid
 
 
 def test_arguments_outlive_a_retry(tmp_path):
@@ -202,7 +203,10 @@ def test_arguments_outlive_a_retry(tmp_path):
             os._exit(1)
         return len(data) + len(more)
 
-    assert kernel.get(work.remote(tmp_path / "log", "x" * 500_000, kernel.put("y" * 500_000)), timeout=20) == 1_000_000
+    assert (
+        kernel.get(work.remote(tmp_path / "log", "x" * 500_000, kernel.put("y" * 500_000)), timeout=SECONDS)
+        == 1_000_000
+    )
 
 
 def test_user_errors_are_not_retried_unless_asked(tmp_path):
@@ -265,7 +269,7 @@ def test_a_worker_ends_after_max_calls():
     def process():
         return os.getpid()
 
-    counts = collections.Counter(kernel.get([process.remote() for _ in range(15)], timeout=30))
+    counts = collections.Counter(kernel.get([process.remote() for _ in range(15)], timeout=SECONDS))
     assert max(counts.values()) == 3
     assert sum(counts.values()) == 15
 
@@ -275,7 +279,7 @@ def test_max_calls_of_one_with_no_retries_loses_nothing(eventually):
     def process():
         return os.getpid()
 
-    pids = kernel.get([process.remote() for _ in range(12)], timeout=30)
+    pids = kernel.get([process.remote() for _ in range(12)], timeout=SECONDS)
     assert len(set(pids)) == 12
     eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
 
@@ -309,10 +313,10 @@ def test_workers_that_can_not_start_are_not_tried_for_ever(fresh_session):
     with pytest.raises(
         exceptions.WorkerDiedError, match=r"(?s)3 workers in a row did not come up; the last: .*FileNotFoundError"
     ):
-        kernel.get([fresh_worker.remote(1) for _ in range(5)], timeout=20)
-    assert kernel.get(identity.remote(2), timeout=30) == 2
+        kernel.get([fresh_worker.remote(1) for _ in range(5)], timeout=SECONDS)
+    assert kernel.get(identity.remote(2), timeout=SECONDS) == 2
     os.rename(sockets + ".gone", sockets)
-    assert kernel.get(fresh_worker.remote(3), timeout=30) == 3
+    assert kernel.get(fresh_worker.remote(3), timeout=SECONDS) == 3
 
 
 def test_where_the_program_s_directory_is_missing_workers_start_all_the_same(fresh_session, tmp_path, monkeypatch):
@@ -320,4 +324,4 @@ def test_where_the_program_s_directory_is_missing_workers_start_all_the_same(fre
     monkeypatch.chdir(tmp_path / "gone")
     fresh_session()
     os.rmdir(tmp_path / "gone")
-    assert kernel.get(identity.remote(1), timeout=20) == 1
+    assert kernel.get(identity.remote(1), timeout=SECONDS) == 1

@@ -15,6 +15,7 @@ from kernel import exceptions
 from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
+SECONDS = 120.0
 
 
 @kernel.remote
@@ -60,7 +61,7 @@ def test_items_can_be_read_while_the_generator_runs(tmp_path):
     @kernel.remote
     def slow():
         yield "early"
-        wait_until(read_early.exists, 30, "the reading of the first item")
+        wait_until(read_early.exists, SECONDS, "the reading of the first item")
         yield "late"
 
     stream = slow.remote()
@@ -161,16 +162,20 @@ def test_async_iteration():
     assert asyncio.run(main()) == list(range(20))
 
 
-def test_waiting_for_the_next_item_with_a_timeout():
+@pytest.mark.usefixtures("patient_explanations")
+def test_waiting_for_the_next_item_with_a_timeout(tmp_path):
+    waited = tmp_path / "waited"
+
     @kernel.remote
     def stuck():
         yield 1
-        time.sleep(1)
+        wait_until(waited.exists, SECONDS, "the end of the wait")
 
     stream = stuck.remote()
     next(stream)
     with pytest.raises(exceptions.GetTimeoutError, match=r"yielded nothing within 0.1 s: stuck\(\)"):
         stream.next(timeout=0.1)
+    waited.touch()
     stream.close()
 
 
@@ -181,7 +186,7 @@ def test_a_task_that_waits_for_the_next_item_lends_its_cpu(fresh_session):
     def total():
         return sum(kernel.get(ref) for ref in count.remote(3))
 
-    assert kernel.get(total.remote(), timeout=30) == 3
+    assert kernel.get(total.remote(), timeout=SECONDS) == 3
 
 
 def test_streams_may_be_bounded(tmp_path, eventually):
@@ -237,7 +242,7 @@ def test_a_stream_whose_worker_dies_for_good_ends_with_the_story(tmp_path):
     @kernel.remote(max_retries=0)
     def dying():
         yield 1
-        wait_until(read_first.exists, 30, "the reading of the first item")
+        wait_until(read_first.exists, SECONDS, "the reading of the first item")
         os._exit(41)
 
     stream = dying.remote()

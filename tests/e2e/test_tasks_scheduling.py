@@ -13,6 +13,7 @@ from kernel import exceptions
 from kernel.testing.faults import wait_until
 
 pytestmark = pytest.mark.usefixtures("session")
+SECONDS = 120.0
 
 
 @kernel.remote
@@ -34,7 +35,7 @@ def meet(directory, number):
             met.touch()
         return met.exists()
 
-    wait_until(together, 30, f"the meeting of {number}")
+    wait_until(together, SECONDS, f"the meeting of {number}")
     time.sleep(0.1)  # others, for whom there is no room, would come
     together()
     here.unlink()
@@ -48,7 +49,7 @@ def at_once(tmp_path):
     def ask(expected, count, **options):
         task = kernel.remote(meet).options(**options)
         directory = tmp_path / str(len(list(tmp_path.iterdir())))
-        return max(kernel.get([task.remote(directory, expected) for _ in range(count)], timeout=60))
+        return max(kernel.get([task.remote(directory, expected) for _ in range(count)], timeout=SECONDS))
 
     return ask
 
@@ -106,7 +107,7 @@ def test_what_a_task_holds_can_be_asked():
 
 @kernel.remote
 def wait_for_file(path):
-    wait_until(path.exists, 30, f"the making of {path}")
+    wait_until(path.exists, SECONDS, f"the making of {path}")
 
 
 def test_what_is_free_can_be_asked(eventually, tmp_path):
@@ -122,13 +123,14 @@ def test_custom_resources_can_come_and_go(eventually):
     wanted = identity.options(resources={"sudden": 1}).remote(1)
     assert kernel.wait([wanted], timeout=0.2) == ([], [wanted])
     kernel.set_resource("sudden", 1)
-    assert kernel.get(wanted, timeout=30) == 1
+    assert kernel.get(wanted, timeout=SECONDS) == 1
     kernel.set_resource("sudden", 0)
     eventually(lambda: "sudden" not in kernel.cluster_resources())
     with pytest.raises(ValueError, match="must be zero or more"):
         kernel.set_resource("sudden", -1)
 
 
+@pytest.mark.usefixtures("patient_explanations")
 def test_what_can_never_run_waits_and_is_explained():
     ref = identity.options(resources={"unicorn": 1}).remote(1)
     assert kernel.wait([ref], timeout=0.3) == ([], [ref])
@@ -137,15 +139,16 @@ def test_what_can_never_run_waits_and_is_explained():
     assert "unicorn" in explanation
     with pytest.raises(exceptions.GetTimeoutError, match="unicorn"):
         kernel.get(ref, timeout=0.1)
-    assert kernel.get(identity.remote(2), timeout=30) == 2
+    assert kernel.get(identity.remote(2), timeout=SECONDS) == 2
     kernel.cancel(ref)
 
 
+@pytest.mark.usefixtures("patient_explanations")
 def test_a_get_that_times_out_says_what_it_waits_for(eventually, tmp_path):
     @kernel.remote
     def slow():
         (tmp_path / "begun").touch()
-        wait_until((tmp_path / "end").exists, 30, "the end of the questions")
+        wait_until((tmp_path / "end").exists, SECONDS, "the end of the questions")
 
     running = slow.remote()
     dependent = identity.remote(running)
@@ -161,21 +164,21 @@ def test_a_get_that_times_out_says_what_it_waits_for(eventually, tmp_path):
 def test_what_cannot_run_now_does_not_hold_up_the_rest(tmp_path):
     holder = wait_for_file.remote(tmp_path / "go")
     wide = identity.options(num_cpus=2).remote("wide")
-    assert kernel.get([identity.remote(i) for i in range(20)], timeout=30) == list(range(20))
+    assert kernel.get([identity.remote(i) for i in range(20)], timeout=SECONDS) == list(range(20))
     (tmp_path / "go").touch()
     kernel.get(holder)
-    assert kernel.get(wide, timeout=30) == "wide"
+    assert kernel.get(wide, timeout=SECONDS) == "wide"
 
 
 def test_a_long_task_does_not_hold_up_quick_ones_that_were_sent_behind_it(tmp_path):
     @kernel.remote
     def work(path):
         if path is not None:
-            wait_until(path.exists, 30, "the end of the quick ones")
+            wait_until(path.exists, SECONDS, "the end of the quick ones")
 
     kernel.get([work.remote(None) for _ in range(200)])
     long, *quick = [work.remote(tmp_path / "quick"), *[work.remote(None) for _ in range(100)]]
-    kernel.get(quick, timeout=20)
+    kernel.get(quick, timeout=SECONDS)
     (tmp_path / "quick").touch()
     kernel.get(long)
 
@@ -191,7 +194,7 @@ def test_nested_gets_deeper_than_there_are_cpus(fresh_session, cpus):
     def deep(n):
         return 0 if n == 0 else 1 + kernel.get(deep.remote(n - 1))
 
-    assert kernel.get(deep.remote(8), timeout=30) == 8
+    assert kernel.get(deep.remote(8), timeout=SECONDS) == 8
 
 
 def test_a_blocked_task_is_not_in_the_way_of_what_it_waits_for(fresh_session):
@@ -213,7 +216,7 @@ def test_a_blocked_task_is_not_in_the_way_of_what_it_waits_for(fresh_session):
     kernel.get([wait_for.remote([kernel.put(1)]) for _ in range(100)])
     kernel.get([after.remote(1) for _ in range(100)])
     late = after.remote(slow.remote())
-    assert kernel.get([wait_for.remote([late]) for _ in range(3)], timeout=20) == [2, 2, 2]
+    assert kernel.get([wait_for.remote([late]) for _ in range(3)], timeout=SECONDS) == [2, 2, 2]
 
 
 def test_wait_and_await_give_the_cpu_back_too(fresh_session):
@@ -232,8 +235,8 @@ def test_wait_and_await_give_the_cpu_back_too(fresh_session):
 
         return [kernel.get(ref) for ref in numbers.remote()]
 
-    assert kernel.get(waits.remote(), timeout=15) == [0, 1, 2]
-    assert kernel.get(streams.remote(), timeout=15) == [0, 1, 2]
+    assert kernel.get(waits.remote(), timeout=SECONDS) == [0, 1, 2]
+    assert kernel.get(streams.remote(), timeout=SECONDS) == [0, 1, 2]
 
 
 def test_a_blocked_task_keeps_its_gpu(fresh_session):
@@ -245,7 +248,7 @@ def test_a_blocked_task_keeps_its_gpu(fresh_session):
         ready, _ = kernel.wait([child], timeout=0.3)
         return len(ready), kernel.get_gpu_ids()
 
-    assert kernel.get(holder.remote(), timeout=15) == (0, [0])
+    assert kernel.get(holder.remote(), timeout=SECONDS) == (0, [0])
 
 
 def test_tasks_return_references_of_their_own_tasks():
@@ -265,7 +268,7 @@ def test_fan_out_of_fan_out():
     def branch(n):
         return sum(kernel.get([leaf.remote(i) for i in range(n)]))
 
-    assert kernel.get([branch.remote(20) for _ in range(20)], timeout=60) == [190] * 20
+    assert kernel.get([branch.remote(20) for _ in range(20)], timeout=SECONDS) == [190] * 20
 
 
 def test_recursive_fibonacci():
@@ -275,7 +278,7 @@ def test_recursive_fibonacci():
             return n
         return sum(kernel.get([fibonacci.remote(n - 1), fibonacci.remote(n - 2)]))
 
-    assert kernel.get(fibonacci.remote(7), timeout=60) == 13
+    assert kernel.get(fibonacci.remote(7), timeout=SECONDS) == 13
 
 
 # -- strategies and hints ----------------------------------------------------------------------------------------------
@@ -298,7 +301,7 @@ def test_a_task_can_be_bound_to_a_node():
     node = kernel.nodes()[0]["NodeID"]
     strategy = {"type": "node_affinity", "node": node, "soft": False}
     ref = identity.options(scheduling_strategy=strategy).remote(1)
-    assert kernel.get(ref, timeout=30) == 1
+    assert kernel.get(ref, timeout=SECONDS) == 1
 
 
 def test_an_unknown_strategy_is_refused_by_name():

@@ -145,7 +145,8 @@ def test_all_are_built_by_the_same(folder: Path) -> None:
 
 def test_pytest_finds_every_package_without_an_install() -> None:
     listed = project(ROOT)["tool"]["pytest"]["ini_options"]["pythonpath"]
-    assert sorted(listed) == sorted(str(folder.relative_to(ROOT)) for folder in [*DISTRIBUTIONS, *EXAMPLES])
+    packages = [str(folder.relative_to(ROOT)) for folder in [*DISTRIBUTIONS, *EXAMPLES]]
+    assert sorted(listed) == sorted([*packages, "tools"]), "and pytest's own plugins"
 
 
 @pytest.mark.parametrize("folder", [*DISTRIBUTIONS, *EXAMPLES], ids=lambda folder: folder.name)

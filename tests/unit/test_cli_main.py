@@ -66,22 +66,15 @@ def test_the_version_is_the_distribution_s(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == f"kernel {__version__}\n"
 
 
-def test_help_is_quick_and_loads_no_command() -> None:
+def test_help_loads_no_command() -> None:
     program = (
-        "import sys, time; begun = time.process_time()\n"
+        "import sys\n"
         "from kernel.cli.main import main; main(['--help'])\n"
         "own = [name for name in sys.modules if name.startswith('kernel.cli.') and name.endswith('_command')]\n"
-        "print(time.process_time() - begun, own, file=sys.stderr)"
+        "print(own, file=sys.stderr)"
     )
-    times = []
-    for _ in range(5):
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        seconds, loaded = done.stderr.split(" ", 1)
-        times.append(float(seconds))
-        assert loaded.strip() == "[]"
-        if times[-1] < 0.6:  # the fastest counts: others may be using the machine
-            break
-    assert min(times) < 0.6
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
 
 
 # -- commands of plugins -------------------------------------------------------------------------------------------

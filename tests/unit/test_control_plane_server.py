@@ -6,7 +6,6 @@ import os
 import pickle
 import stat
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 from kernel.control.later import Later
 from kernel.control.observation import Observation
+from kernel.control_plane import client as client_module
 from kernel.control_plane import server as server_module
 from kernel.control_plane.client import ControlPlane, error_of
 from kernel.control_plane.doorbell import Doorbell, socket_path
@@ -37,6 +37,8 @@ from kernel_spec.errors import (
 from kernel_spec.observers import ACTOR, ALIVE
 
 TOKEN = bytes(range(32))
+SECONDS = 120.0
+"""How long anything may take: the machine may be busy."""
 
 
 class FakeHead:
@@ -84,11 +86,11 @@ class FakeHead:
 
         def hang() -> None:
             begun.set()
-            ended.wait(60)
+            ended.wait()
 
         self.reactor.call_later(0.0, hang)
         self.reactor.wake()
-        assert begun.wait(20)
+        assert begun.wait(SECONDS)
         try:
             yield
         finally:
@@ -99,7 +101,7 @@ class FakeHead:
         done: list[Any] = []
         self.reactor.call_later(0.0, lambda: done.append(function()))
         self.reactor.wake()
-        wait_until(lambda: done, 20, "the head's loop")
+        wait_until(lambda: done, SECONDS, "the head's loop")
         return done[0]
 
     def close(self) -> None:
@@ -120,7 +122,7 @@ class Place:
         self.bell: Any = self.head.do(lambda: Doorbell(self.head, str(directory), TOKEN, tls))  # type: ignore[arg-type]
 
     def client(self, token: bytes = TOKEN, tls: TlsFiles | None = None, **options: Any) -> ControlPlane:
-        return ControlPlane(self.address, token, tls or self.tls, **options)
+        return ControlPlane(self.address, token, tls or self.tls, **{"seconds": SECONDS, **options})
 
     def close(self) -> None:
         self.head.close()
@@ -194,13 +196,13 @@ def test_a_server_that_can_not_start_says_why_once_and_is_gone(tmp_path: Path, m
 def test_no_call_is_answered_without_the_token(place: Place, metadata: Any, said: str, path: str) -> None:
     place.head.logged.clear()
     with grpc.insecure_channel(place.address) as channel:
-        call = channel.stream_stream(path)(iter([b""]), metadata=metadata, timeout=30)
+        call = channel.stream_stream(path)(iter([b""]), metadata=metadata, timeout=SECONDS)
         with pytest.raises(grpc.RpcError) as failure:
             list(call)
     assert failure.value.code() is grpc.StatusCode.UNAUTHENTICATED
     assert failure.value.details() == f"the call {said}"
     assert type(error_of(failure.value)) is NotAllowedError
-    wait_until(lambda: place.head.logged, 20, "a line in the log")
+    wait_until(lambda: place.head.logged, SECONDS, "a line in the log")
     assert place.head.logged == [f"call refused: a call of {path!r} {said}"] or "more within" in place.head.logged[0]
 
 
@@ -214,7 +216,7 @@ def test_the_client_raises_what_the_head_raises(cluster: ControlPlane, place: Pl
     with pytest.raises(InternalError, match=r"KeyValue.Delete failed in the head: ZeroDivisionError: of the head's"):
         cluster.key_value.delete(namespace="n", key=b"k")
     line = "a call failed: KeyValue.Delete failed in the head: ZeroDivisionError: of the head's own"
-    wait_until(lambda: line in place.head.logged, 20, "a line in the log")
+    wait_until(lambda: line in place.head.logged, SECONDS, "a line in the log")
 
 
 def test_the_client_refuses_what_the_protocol_has_not(cluster: ControlPlane) -> None:
@@ -230,17 +232,17 @@ def test_bytes_that_are_no_request_and_methods_that_are_none(place: Place) -> No
     metadata = [("authorization", f"Bearer {TOKEN.hex()}")]
     with grpc.insecure_channel(place.address) as channel:
         with pytest.raises(grpc.RpcError) as failure:
-            channel.unary_unary("/kernel.v1.Jobs/Get")(b"\xff\xff\xff", metadata=metadata, timeout=30)
+            channel.unary_unary("/kernel.v1.Jobs/Get")(b"\xff\xff\xff", metadata=metadata, timeout=SECONDS)
         assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         said = "3 bytes were sent to /kernel.v1.Jobs/Get, which are no kernel.v1.GetJobRequest"
         assert failure.value.details() == said and type(error_of(failure.value)) is ProtocolError
         with pytest.raises(grpc.RpcError) as failure:
-            channel.unary_unary("/kernel.v1.Jobs/Gt")(b"", metadata=metadata, timeout=30)
+            channel.unary_unary("/kernel.v1.Jobs/Gt")(b"", metadata=metadata, timeout=SECONDS)
         assert failure.value.code() is grpc.StatusCode.UNIMPLEMENTED
         assert "there is no method '/kernel.v1.Jobs/Gt' here; there are /kernel.v1." in failure.value.details()
         with pytest.raises(grpc.RpcError) as failure:
             huge = messages.PutValueRequest(key=b"k", value=bytes(17 << 20)).SerializeToString()
-            channel.unary_unary("/kernel.v1.KeyValue/Put")(huge, metadata=metadata, timeout=30)
+            channel.unary_unary("/kernel.v1.KeyValue/Put")(huge, metadata=metadata, timeout=SECONDS)
         assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
@@ -260,11 +262,9 @@ def test_lists_come_in_pages(cluster: ControlPlane) -> None:
 
 
 def test_a_deadline_ends_the_waiting_and_what_was_not_begun_is_not_done(place: Place, cluster: ControlPlane) -> None:
-    begun = time.monotonic()
-    with place.head.stuck():
+    with place.head.stuck():  # for as long as the call waits
         with pytest.raises(GetTimeoutError):
             cluster.key_value.put(namespace="n", key=b"late", value=b"", seconds=0.3)
-        assert time.monotonic() - begun < 20
     assert cluster.session.versions().protocols == ["v1"]
 
 
@@ -288,7 +288,9 @@ def test_messages_go_to_subscribers_and_a_large_one_is_refused(cluster: ControlP
     assert [message.data for _ in range(2) for message in next(other).messages] == [b"1", b"2"]
     one.cancel()
     assert list(one) == []
-    wait_until(lambda: cluster.pub_sub.publish(topic="t", data=b"3").subscribers == 1, 20, "the end of a subscription")
+    wait_until(
+        lambda: cluster.pub_sub.publish(topic="t", data=b"3").subscribers == 1, SECONDS, "the end of a subscription"
+    )
     other.cancel()
     with pytest.raises(OptionError, match=r"a message has at most 1,048,576 bytes, this one 1,048,577"):
         cluster.pub_sub.publish(topic="t", data=bytes((1 << 20) + 1))
@@ -324,19 +326,28 @@ def test_events_come_while_somebody_listens(place: Place, cluster: ControlPlane)
     assert (event.kind, event.state, event.id, event.time) == (ACTOR, ALIVE, "ab", 12.5)
     assert dict(event.detail) == {"name": "A", "pid": "3"}
     stream.cancel()
-    wait_until(lambda: not head.observation._observers, 20, "the end of the feed")
+    wait_until(lambda: not head.observation._observers, SECONDS, "the end of the feed")
 
 
-def test_who_listens_waits_until_the_nodes_have_heard_of_it(place: Place) -> None:
+def test_who_listens_waits_until_the_nodes_have_heard_of_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     head = place.head
+
+    class UntilItIsHeard(threading.Timer):
+        """Is over when the head has heard of the listener, however soon or late that is."""
+
+        def run(self) -> None:
+            wait_until(lambda: head.observation._observers, SECONDS, "the feed")
+            self.function(*self.args)
+
     head.barrier, heard = Later(), Later()
     heard.set(None)
-    with place.client(seconds=0.3) as client:
-        with pytest.raises(GetTimeoutError, match="did not begin to answer"):
-            client.events.watch()
-        assert head.observation._observers
+    with place.client() as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(client_module, "threading", SimpleNamespace(Timer=UntilItIsHeard))
+            with pytest.raises(GetTimeoutError, match="did not begin to answer"):
+                client.events.watch()
         head.do(lambda: head.barrier.set(None))
-        wait_until(lambda: not head.observation._observers, 20, "the end of the feed")
+        wait_until(lambda: not head.observation._observers, SECONDS, "the end of the feed")
         head.barrier = heard
         client.events.watch().cancel()
 
@@ -392,7 +403,7 @@ def test_a_subscriber_that_gives_up_while_the_head_is_stuck_leaves_nothing_behin
                 impatient.events.watch()
             impatient.close()
         client.session.versions()
-        wait_until(lambda: not head.observation._observers, 20, "the end of the feed")
+        wait_until(lambda: not head.observation._observers, SECONDS, "the end of the feed")
 
 
 def test_streams_end_with_the_session(tmp_path: Path) -> None:
@@ -422,7 +433,7 @@ def test_tls_ends_in_the_server_which_wants_a_certificate_and_takes_new_ones(tmp
             [("grpc.ssl_target_name_override", certificates.NODE_NAME)],
         ) as channel:
             with pytest.raises(grpc.RpcError) as failure:
-                channel.unary_unary("/kernel.v1.Session/Versions")(b"", timeout=20)
+                channel.unary_unary("/kernel.v1.Session/Versions")(b"", timeout=SECONDS)
             assert failure.value.code() is grpc.StatusCode.UNAVAILABLE, "no certificate, no call"
         with place.client(token=bytes(32)) as client, pytest.raises(NotAllowedError, match="a wrong token"):
             client.session.versions()
@@ -450,6 +461,6 @@ def test_every_method_can_be_called_by_its_python_name() -> None:
 
 
 def test_one_who_is_not_there_is_named(tmp_path: Path) -> None:
-    with ControlPlane(f"unix:{tmp_path}/nobody", TOKEN) as client:
+    with ControlPlane(f"unix:{tmp_path}/nobody", TOKEN, seconds=SECONDS) as client:
         with pytest.raises(SessionEndedError, match=r"No such file or directory.*; are its address, the token and TLS"):
             client.session.versions()

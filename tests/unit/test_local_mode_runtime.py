@@ -17,6 +17,9 @@ from kernel.local.helpers import Helpers
 from kernel.runtime.current import get_runtime
 from kernel.testing.faults import wait_until
 
+SECONDS = 120.0
+"""How long anything may take: the machine may be busy."""
+
 
 @pytest.fixture
 def local():
@@ -86,7 +89,7 @@ def stops():
 print("result", kernel.get(stops.remote()))
 """
     run = [sys.executable, "-c", program]
-    done = subprocess.run(run, input="p secret + 1\nc\n", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(run, input="p secret + 1\nc\n", capture_output=True, text=True, timeout=SECONDS)
     assert "(Pdb) 43" in done.stdout and "result 42" in done.stdout, done.stdout + done.stderr
 
 
@@ -161,7 +164,7 @@ def test_another_thread_of_the_program_may_end_a_wait(local):
     begun = threading.Event()
 
     def open_later():
-        begun.wait(20)
+        begun.wait(SECONDS)
         kernel.get(gate.open.remote())
 
     opener = threading.Thread(target=open_later)
@@ -234,7 +237,7 @@ def test_a_generator_put_aside_holds_no_cpu(local):
     for stream in streams:
         stream.close()
     # The generators end in threads of their own.
-    wait_until(lambda: kernel.available_resources()["CPU"] == 2, 30, "both CPUs to be free again")
+    wait_until(lambda: kernel.available_resources()["CPU"] == 2, SECONDS, "both CPUs to be free again")
 
 
 def test_many_queued_calls_do_not_nest(local):
@@ -255,7 +258,7 @@ def test_many_queued_calls_do_not_nest(local):
 
     refs = [counter.add.remote(one.remote(gate.passed.remote()))] + [counter.add.remote(1) for _ in range(500)]
     kernel.get(gate.open.remote())
-    assert kernel.get(refs, timeout=30) == list(range(1, 502))
+    assert kernel.get(refs, timeout=SECONDS) == list(range(1, 502))
 
 
 # -- the session ---------------------------------------------------------------------------------------------------
@@ -285,7 +288,7 @@ def test_shutdown_leaves_nothing(local, monkeypatch):
     assert loops
     kernel.shutdown()
     for each in loops:
-        each.join(timeout=10)
+        each.join(timeout=SECONDS)
     assert not [each for each in threading.enumerate() if each.name.startswith("kernel-local")]
     assert not os.path.exists(local["session_dir"])
     assert not kernel.is_initialized()
@@ -351,7 +354,8 @@ def test_what_fails_in_a_helper_leaves_the_turn_to_the_next(monkeypatch):
     for error in (KeyboardInterrupt, RuntimeError):
         helpers.submit(lambda error=error: fail(error))
     helpers.submit(ran.set)
-    assert ran.wait(10)
+    assert ran.wait(SECONDS)
+    wait_until(lambda: died, SECONDS, "the end of the thread that it failed in")
     assert died == [RuntimeError]
 
 

@@ -6,34 +6,63 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOST = "import os\ndef test_first(): pass\ndef test_lost(): os._exit(1)\ndef test_last(): pass\n"
-HANGS = "import threading\ndef test_hangs(): threading.Event().wait()\ndef test_last(): pass\n"
+HANGS = """
+import pytest, threading
+@pytest.mark.timeout(4)
+def test_hangs(): threading.Event().wait()
+def test_last(): pass
+"""
 OTHERS = "def test_first(): pass\ndef test_last(): pass\n"
+LONELY = "def test_lonely(): pass\n"
 
 
-def test_a_lost_process_fails_the_run_and_does_not_keep_it_from_its_end(tmp_path: Path) -> None:
-    # The first two are given to the two processes at once.
-    for name, text in {"a_lost": LOST, "b_hangs": HANGS, **dict.fromkeys("cdef", OTHERS)}.items():
-        (tmp_path / f"test_{name}.py").write_text(text)
-    options = [
-        "-c",
-        str(REPOSITORY / "pyproject.toml"),
-        "--rootdir",
-        str(tmp_path),
-        "-n",
-        "2",
-        "-p",
-        "no:cacheprovider",
-    ]
-    limits = ["--timeout", "2", "-o", "faulthandler_timeout=1"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *limits, str(tmp_path)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def run(place: Path, files: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    """Run tests with two processes, as the whole suite is run."""
+    for name, text in files.items():
+        (place / f"test_{name}.py").write_text(text)
+    with open(place / "conftest.py", "a") as file:
+        file.write('pytest_plugins = ["lost_workers", "rerun_alone"]\n')
+    command = [sys.executable, "-m", "pytest", "-c", str(REPOSITORY / "pyproject.toml"), "--rootdir", str(place)]
+    command += ["-n", "2", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=1", *options]
+    return subprocess.run([*command, str(place)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500)
+
+
+def test_a_lost_process_costs_one_test_and_all_others_run(tmp_path: Path) -> None:
+    # The first two are given to the two processes at once. The last is given to a process of its own, alone.
+    done = run(tmp_path, {"a_lost": LOST, "b_hangs": HANGS, **dict.fromkeys("cdef", OTHERS), "g": LONELY})
     assert done.returncode == 1, done.stdout + done.stderr
     assert "crashed while running 'test_a_lost.py::test_lost'" in done.stdout
     assert "crashed while running 'test_b_hangs.py::test_hangs'" in done.stdout
-    assert "2 failed" in done.stdout
-    assert 'test_b_hangs.py", line 2 in test_hangs' in done.stderr, "where it hung"
+    assert "2 failed, 12 passed" in done.stdout
+    assert 'test_b_hangs.py", line 4 in test_hangs' in done.stderr, "where it hung"
+
+
+def test_the_last_file_may_lose_its_process(tmp_path: Path) -> None:
+    done = run(tmp_path, {"a": LONELY, "b": LONELY, "c_lost": LOST})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed, 4 passed" in done.stdout
+
+
+def test_many_lost_processes_end_the_run(tmp_path: Path) -> None:
+    done = run(tmp_path, dict.fromkeys("abcdefghij", LOST), "--rerun-alone", "2")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "maximum crashed workers reached: 5" in done.stdout
+    assert "6 failed" in done.stdout
+    assert "none is run again alone" in done.stdout
+
+
+def test_a_run_whose_processes_never_get_to_a_test_does_not_pass(tmp_path: Path) -> None:
+    ends = "import os\ndef pytest_collection_modifyitems():\n    if os.environ['PYTEST_XDIST_WORKER'] != 'gw0':\n"
+    (tmp_path / "conftest.py").write_text(ends + "        os._exit(1)\n")
+    done = run(tmp_path, dict.fromkeys("abcd", OTHERS))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "8 of 8 tests did not run: processes were lost" in done.stdout, done.stderr
+
+
+def test_a_test_that_lost_its_process_once_is_flaky(tmp_path: Path) -> None:
+    once = "import os, pathlib\ndef test_lost():\n    mark = pathlib.Path('mark')\n    if not mark.exists():\n"
+    once += "        mark.touch()\n        os._exit(1)\n"
+    done = run(tmp_path, {"a": once.replace("'mark'", repr(str(tmp_path / "mark"))), "b": OTHERS}, "--rerun-alone", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "crashed while running 'test_a.py::test_lost'" in done.stdout
+    assert "2 passed, 1 flaky" in done.stdout

@@ -17,6 +17,8 @@ import pytest
 from kernel import mounts
 from kernel_spec.hooks import LIBRARY_GROUP
 
+SECONDS = 120.0
+"""How long anything may take: the machine may be busy."""
 FILES = {
     "__init__.py": "from kernel_toy.shapes import Circle\nVALUE = 7\n",
     "shapes.py": "class Circle:\n    pass\n",
@@ -69,7 +71,7 @@ def fresh(site: Path, code: str, *arguments: str) -> subprocess.CompletedProcess
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SECONDS,
     )
 
 
@@ -147,7 +149,7 @@ def test_many_threads_see_one_module(site: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=SECONDS)
     assert len(seen) == len(names) and len(set(map(id, seen))) == 1
     assert sys.modules["kernel_toy.deep.inner"].__spec__.name == "kernel_toy.deep.inner"  # type: ignore[union-attr]
 

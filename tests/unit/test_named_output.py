@@ -86,7 +86,7 @@ def test_much_goes_through_a_pipe_that_was_made_non_blocking(pipe: Pipe) -> None
     for _ in range(100):
         print("x" * 9_999, file=pipe.stream)
     print("the end", file=pipe.stream)
-    reader.join(timeout=10)
+    reader.join(timeout=120)
     assert by_name(b"".join(got).split(b"\n")[:-1]) == [("f", ["x" * 9_999] * 100 + ["the end"])]
 
 

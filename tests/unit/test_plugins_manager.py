@@ -368,7 +368,7 @@ def test_a_worker_discovers_nothing(discover: Discover) -> None:
         "print('done')"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=200)
     assert result.stdout == "done\n", result.stderr
 
 

@@ -31,7 +31,7 @@ def test_written_plugins_pass_their_tests(tmp_path: Path) -> None:
     path = os.pathsep.join([*(str(tmp_path / kind) for kind in TEMPLATES), *filter(None, sys.path)])
     command = [sys.executable, "-m", "pytest", "-q", "--import-mode=importlib", "-p", "no:cacheprovider", str(tmp_path)]
     result = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=100
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "skipped" not in result.stdout
@@ -42,7 +42,7 @@ def test_written_plugins_are_formatted(tmp_path: Path) -> None:
         write(kind, "my-thing", tmp_path / kind)
         for arguments in (["check", "--select", "E,F,I,UP,B,SIM,RUF"], ["format", "--diff"]):
             command = [sys.executable, "-m", "ruff", *arguments, "."]
-            result = subprocess.run(command, cwd=tmp_path / kind, capture_output=True, text=True, timeout=60)
+            result = subprocess.run(command, cwd=tmp_path / kind, capture_output=True, text=True, timeout=200)
             assert result.returncode == 0, f"{kind}: {result.stdout}"
 
 

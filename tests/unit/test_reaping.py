@@ -19,7 +19,7 @@ PROGRAM = textwrap.dedent("""
     if worker == 0:
         os.setsid()
         os._exit(6)
-    found, deadline = [], time.monotonic() + 30
+    found, deadline = [], time.monotonic() + 120
     while len(found) < 2 or is_alive(mine.pid) or is_alive(leader.pid):
         assert time.monotonic() < deadline, found
         found += reap_adopted({worker, 0})
@@ -32,5 +32,5 @@ PROGRAM = textwrap.dedent("""
 
 
 def test_orphans_and_known_ones_are_cleared_away_and_the_others_left() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr

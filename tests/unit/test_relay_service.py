@@ -13,7 +13,8 @@ import pytest
 from kernel.node.processes import is_alive
 from kernel.node.relay.link import RelayLink
 from kernel.node.relay.service import RelayService
-from kernel.transport import certificates
+from kernel.testing.clocks import UnhurriedClock
+from kernel.transport import certificates, tcp_connection
 from kernel.transport.addresses import parse_tcp, through
 from kernel.transport.connecting import connect, open_socket
 from kernel.transport.credentials import Credentials, TlsFiles
@@ -25,7 +26,8 @@ from kernel_spec.ids import NodeId
 
 TOKEN = b"t" * 32
 CLIENT = NodeId(b"\x01" * 8)
-SECONDS = 20.0
+SECONDS = 120.0
+"""How long anything may take: the machine may be busy."""
 
 
 class Gate:
@@ -50,13 +52,13 @@ class World:
     def __init__(self, directory, tls=None):
         (directory / "logs").mkdir()
         self.tls = Credentials(tls) if tls is not None else None
-        self.reactor = Reactor()
+        self.reactor = Reactor(UnhurriedClock())
         self.head, self.node = (Gate(self.reactor, directory, tls=self.tls) for _ in range(2))
         self.client = Gate(self.reactor, directory, host="", tls=self.tls)
         self.relay = RelayService(self.head.gateway, self.head.gateway.address, str(directory), self.reactor)
         self.relay.member(self.node.gateway.address, True)
         self.link = RelayLink(self.head.gateway.address, TOKEN, self.reactor, CLIENT, tls)
-        self.place = self.link.join()
+        self.place = self.link.join(SECONDS)
         self.link.begin(self.client.gateway.adopt)
 
     def connect(self, address, token=TOKEN):
@@ -146,7 +148,7 @@ def test_a_client_that_nobody_can_dial_is_reached(world):
 def test_much_goes_both_ways(world, whom):
     address = getattr(world, whom)("transfer")
     gate = world.node if whom == "to_node" else world.client
-    near = world.beside(lambda: open_socket(address, TOKEN, 10, world.tls))
+    near = world.beside(lambda: open_socket(address, TOKEN, SECONDS, world.tls))
     world.until(lambda: gate.served)
     (far,) = gate.served
     data = os.urandom(5_000_000)
@@ -164,7 +166,9 @@ def test_much_goes_both_ways(world, whom):
 
 
 @pytest.mark.parametrize("whom", ["to_node", "to_client"])
-def test_a_connection_goes_on_after_the_relays_process_has_died(world, whom):
+def test_a_connection_goes_on_after_the_relays_process_has_died(world, whom, monkeypatch):
+    monkeypatch.setattr(tcp_connection, "RELAYED_ENDED_SECONDS", SECONDS)  # another one may take long to start
+    monkeypatch.setattr(tcp_connection, "RELAYED_RESUME_SECONDS", SECONDS)
     connection = world.connect(getattr(world, whom)())
     heard = world.node.heard if whom == "to_node" else world.client.heard
     for number in range(3):
@@ -230,7 +234,7 @@ def test_a_wrong_token_is_not_relayed(world):
 def test_a_recorded_request_proves_nothing(world):
     """Who plays a request again comes as far as the node, which wants a proof of its own."""
     address = parse_tcp(world.to_node())
-    sock = socket.create_connection((address.host, address.port), 5)
+    sock = socket.create_connection((address.host, address.port), SECONDS)
     sock.sendall(opening(address, world.tls is not None, TOKEN) + b"\0" * 100)
     world.until(lambda: world.node.refused)
     assert world.node.heard == []
@@ -239,7 +243,7 @@ def test_a_recorded_request_proves_nothing(world):
 
 def test_a_made_up_ticket_is_refused(world):
     host, port = world.head.gateway.address.split(":")
-    sock = socket.create_connection((host, int(port)), 5)
+    sock = socket.create_connection((host, int(port)), SECONDS)
     sock.sendall(calling_back(b"x" * 32))
     world.until(lambda: world.head.refused)
     assert world.head.refused == ["a peer dialled back with a ticket that is not good, or not any more"]
@@ -263,7 +267,7 @@ def test_a_link_to_a_port_without_a_relay_is_refused(world):
         None if world.tls is None else world.tls.files,
     )
     with pytest.raises(SessionEndedError, match="does not serve this program: .* nobody of that name is there"):
-        link.join()
+        link.join(SECONDS)
 
 
 def test_a_client_whose_link_is_cut_is_reached_again(world):

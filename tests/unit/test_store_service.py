@@ -57,7 +57,7 @@ class SlowDisk:
         self.go = threading.Event()
 
     def write(self, object: bytes, data: memoryview) -> str:
-        assert self.go.wait(30)
+        assert self.go.wait(120)
         return "slow:1"
 
 
@@ -164,7 +164,7 @@ def test_a_spill_target_that_hangs_is_named() -> None:
         node.service.finish_disk_work()
         return "slow" not in node.service.explain(SPILLED)
 
-    wait_until(done, 20, "the end of the disk work")
+    wait_until(done, 120, "the end of the disk work")
 
 
 def limited(node: Node) -> None:

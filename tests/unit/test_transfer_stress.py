@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from kernel_store_plasma import PlasmaStore
 
+from kernel.node import store_service
 from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.sockets import shut
 from kernel.testing.faults import wait_until
@@ -29,7 +30,10 @@ LIMITS = TransferLimits(
     longest_retry_seconds=0.1,
     failures_per_source=10_000,
     idle_seconds=3.0,
+    patience_seconds=600.0,
 )
+SECONDS = 120.0
+"""How long anything may take: the machine may be busy."""
 NODES, OBJECTS, PULLS = 5, 24, 150
 
 
@@ -38,7 +42,8 @@ def name(index: int) -> ObjectId:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_byte_is_right_whatever_happens(tmp_path: Path, seed: int) -> None:
+def test_every_byte_is_right_whatever_happens(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_service, "PATIENCE_SECONDS", SECONDS)
     chance = random.Random(seed)
     with ExitStack() as stack:
         nodes = [stack.enter_context(TransferNode(PlasmaStore(), ROOM, str(tmp_path), LIMITS)) for _ in range(NODES)]
@@ -64,14 +69,14 @@ def test_every_byte_is_right_whatever_happens(tmp_path: Path, seed: int) -> None
                     other.say(Delete([name(index)]))
             threading.Event().wait(0.005)
         for node, _, pull in pulls:
-            pull.result(60)
+            pull.result(SECONDS)
             node.validate()
         for index in range(OBJECTS):
             for node in nodes:
                 if any(row.object == name(index) for row in node.call(node.server.objects)):
                     assert node.read(name(index)) == data[index], f"object {index} is wrong at {node.address}"
         for node in nodes:
-            wait_until(lambda node=node: idle(node), 30, "the end of all pulls and pins")  # type: ignore[misc]
+            wait_until(lambda node=node: idle(node), SECONDS, "the end of all pulls and pins")  # type: ignore[misc]
             node.validate()
 
 

@@ -13,6 +13,9 @@ from kernel.node.transfer.connections import Connections
 from kernel.node.transfer.work import Threads
 from kernel.transport.reactor import Reactor
 
+SECONDS = 120.0
+"""How long anything may take: the machine may be busy."""
+
 
 @pytest.fixture
 def reactor() -> Iterator[Reactor]:
@@ -22,7 +25,7 @@ def reactor() -> Iterator[Reactor]:
 
 
 def poll_until(reactor: Reactor, done: list[object], count: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + SECONDS
     while len(done) < count:
         assert time.monotonic() < deadline, f"{count} outcomes were expected, there are {done}"
         reactor.poll(0.1)
@@ -37,7 +40,7 @@ def test_what_is_urgent_is_done_first_and_outcomes_come_to_the_loop(reactor: Rea
         assert threading.current_thread() is here
         done.append(outcome)
 
-    threads.do(lambda: str(go.wait(20)), note)
+    threads.do(lambda: str(go.wait(SECONDS)), note)
     for name in ("a", "b"):
         threads.do(lambda name=name: name, note)  # type: ignore[misc]
     threads.do(lambda: "urgent", note, urgent=True)
@@ -53,7 +56,7 @@ def test_threads_are_few_and_started_when_needed(reactor: Reactor) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("few")]
     barrier = threading.Barrier(3)
     for _ in range(9):
-        threads.do(lambda: barrier.wait(20), done.append)
+        threads.do(lambda: barrier.wait(SECONDS), done.append)
     poll_until(reactor, done, 9)
     assert len([thread for thread in threading.enumerate() if thread.name.startswith("few")]) == 3
     threads.close()
@@ -63,9 +66,9 @@ def test_threads_are_few_and_started_when_needed(reactor: Reactor) -> None:
 def test_nothing_comes_back_after_the_end(reactor: Reactor) -> None:
     threads = Threads(reactor, 1, "test")
     begun, go, done = threading.Event(), threading.Event(), []
-    threads.do(lambda: (begun.set(), go.wait(20)), done.append)
+    threads.do(lambda: (begun.set(), go.wait(SECONDS)), done.append)
     threads.do(lambda: done.append("never"))
-    assert begun.wait(20)
+    assert begun.wait(SECONDS)
     threading.Timer(0.05, go.set).start()
     threads.close()
     threads.do(lambda: done.append("never"))

@@ -16,7 +16,7 @@ from kernel_spec.ids import ObjectId
 
 NAME = ObjectId(b"object-of-20-bytes--")
 CHUNK = 1 << 16
-LIMITS = TransferLimits(chunk_bytes=CHUNK, stall_seconds=5.0)
+LIMITS = TransferLimits(chunk_bytes=CHUNK, stall_seconds=600.0)
 CERTIFICATE = """\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgJ63daf7Tr3ZPtHjo
@@ -67,7 +67,7 @@ def test_an_object_comes_through_tls(tmp_path: Path) -> None:
         a.put(NAME, data)
         pulls = [b.pull(NAME, len(data), [a.address]), c.pull(NAME, len(data), [b.address, a.address])]
         for pull in pulls:
-            pull.result(20)
+            pull.result(120)
         assert b.read(NAME) == data == c.read(NAME)
 
 

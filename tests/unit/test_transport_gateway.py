@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from kernel.testing.clocks import UnhurriedClock
 from kernel.testing.leaks import count_descriptors
 from kernel.transport import connector, dialling, gateway
 from kernel.transport.acceptor import PAUSE_SECONDS
@@ -26,24 +27,15 @@ from kernel_spec.errors import ProtocolError
 
 TOKEN = b"t" * 32
 PROCESS = "0123456789abcdef"
-SECONDS = 20.0
-
-
-class Clock:
-    """Real time, and what a test adds to it."""
-
-    def __init__(self):
-        self.added = 0.0
-
-    def __call__(self):
-        return time.monotonic() + self.added
+SECONDS = 120.0
+"""How long anything may take: the machine may be busy."""
 
 
 class Node:
     """A gateway, a process behind it, and all that they heard and refused, in one loop."""
 
     def __init__(self, directory, **options):
-        self.clock = Clock()
+        self.clock = UnhurriedClock()
         self.reactor = Reactor(self.clock)
         self.directory = str(directory)
         self.tls = options.get("tls")
@@ -85,7 +77,7 @@ class Node:
         return connection
 
     def raw(self):
-        return socket.create_connection(("127.0.0.1", self.gateway.port), 5)
+        return socket.create_connection(("127.0.0.1", self.gateway.port), SECONDS)
 
     def until(self, condition):
         deadline = time.monotonic() + SECONDS
@@ -174,7 +166,7 @@ def test_large_messages_go_both_ways(node):
 
 
 def test_a_socket_is_opened_proved_and_handed_over(node):
-    mine = node.beside(lambda: open_socket(node.address("transfer"), TOKEN))
+    mine = node.beside(lambda: open_socket(node.address("transfer"), TOKEN, SECONDS))
     node.until(lambda: node.served)
     theirs = node.served[0]
     assert theirs.getblocking() and theirs.getpeername() == mine.getsockname()
@@ -188,7 +180,7 @@ def test_a_socket_is_opened_proved_and_handed_over(node):
 def test_sockets_are_opened_to_paths_too(node):
     node.start_process()
     path = os.path.join(node.directory, PROCESS)
-    node.beside(lambda: open_socket(path, TOKEN)).close()
+    node.beside(lambda: open_socket(path, TOKEN, SECONDS)).close()
 
 
 @pytest.mark.parametrize("target", ["nobody", "f" * 16, "f" * 32])
@@ -351,11 +343,11 @@ def test_a_target_that_never_proves_the_token_is_given_up(node):
 
 
 def test_names_are_looked_up_beside_the_loop(node, monkeypatch):
-    asked = threading.Event()
+    asked, waited = threading.Event(), []
     found = connector.look_up
 
     def slow(host, port):
-        asked.wait(SECONDS)
+        waited.append(asked.wait(SECONDS))
         return [(int(socket.AF_INET), ("127.0.0.1", 1)), *found("127.0.0.1", node.gateway.port)]
 
     monkeypatch.setattr(connector, "look_up", slow)
@@ -366,11 +358,10 @@ def test_names_are_looked_up_beside_the_loop(node, monkeypatch):
         lambda c, m: None,
         lambda c, r: node.refused.append(r),
     )
-    before = time.monotonic()
     node.reactor.poll(0)
-    assert time.monotonic() - before < SECONDS / 2
     asked.set()
     hear(node, connection, node.heard)  # at the second place: nobody is at the first
+    assert waited == [True], "the loop went on meanwhile"
     connection.close()
 
 
@@ -398,7 +389,7 @@ def test_a_connection_closed_before_it_stands_leaves_nothing(node):
 
 
 def test_opening_a_socket_to_nobody(node):
-    error = node.beside(lambda: open_socket(node.address("nobody"), TOKEN))
+    error = node.beside(lambda: open_socket(node.address("nobody"), TOKEN, SECONDS))
     assert isinstance(error, ProtocolError) and "nobody of that name is there" in str(error)
     silent, fillers = silent_place()
     with pytest.raises(OSError):
@@ -417,7 +408,7 @@ def test_a_wrong_token_is_refused_on_both_sides(node, target):
     node.until(lambda: connection.closed and (node.refused or node.process_refused))
     assert node.refused + node.process_refused == ["the peer has a wrong session token"]
     assert connection.info[1] == [f"no connection to {node.address(target)}: it has another session token"]
-    error = node.beside(lambda: open_socket(node.address(target), b"w" * 32))
+    error = node.beside(lambda: open_socket(node.address(target), b"w" * 32, SECONDS))
     assert isinstance(error, ProtocolError) and "another session token" in str(error)
     assert node.heard == node.served == node.process_heard == []
 
@@ -443,6 +434,7 @@ def test_a_server_with_a_wrong_token_learns_nothing_and_is_left(node):
 
 
 def test_who_says_nothing_is_dropped_in_time(node):
+    node.clock.stop()
     socks = [node.raw() for _ in range(3)]
     for _ in range(5):
         node.reactor.poll(0.01)
@@ -460,6 +452,7 @@ def test_who_says_nothing_is_dropped_in_time(node):
 
 
 def test_one_byte_at_a_time_is_not_enough(node):
+    node.clock.stop()
     sock = node.raw()
     data = preamble("agent", False)
     for number in range(20):
@@ -553,6 +546,7 @@ def test_a_gateway_without_descriptors_rests_says_so_once_and_goes_on(node):
             return real.fileno()
 
     starved = node.gateway._acceptor._socket = Starved()
+    node.clock.stop()
     connection = node.connect("agent")
     for attempts in (1, 2, 3):
         node.until(lambda attempts=attempts: starved.attempts == attempts)
@@ -596,7 +590,7 @@ def spliced(node, listening, first=b"PRI * HTTP/2.0\r\n"):
     outer.sendall(first)
     node.until(lambda: len(node.gateway._splices) > 0)
     inner, _ = listening.accept()
-    inner.settimeout(5)
+    inner.settimeout(SECONDS)
     return outer, inner
 
 

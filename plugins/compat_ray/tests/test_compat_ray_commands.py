@@ -112,7 +112,7 @@ def test_a_cluster_is_started_used_and_stopped_by_the_words_of_ray(tmp_path: Pat
             ordinary.write_text(ORDINARY)
             environment = {**line.environment, "KERNEL_ADDRESS": "auto"}
             done = subprocess.run(
-                [sys.executable, str(ordinary)], env=environment, capture_output=True, text=True, timeout=60
+                [sys.executable, str(ordinary)], env=environment, capture_output=True, text=True, timeout=200
             )
             assert done.stdout == "kernel_compat_ray.calls\n", done.stderr
         finally:
@@ -123,7 +123,7 @@ def test_a_cluster_is_started_used_and_stopped_by_the_words_of_ray(tmp_path: Pat
 def test_a_cluster_is_joined_from_outside(tmp_path: Path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    with Cluster(num_cpus=1) as cluster:
+    with Cluster(num_cpus=1, death_seconds=60.0) as cluster:
         line = CommandLine(cluster.root)
         address = cluster.address.replace("kernel://", "ray://")
         token = Path(cluster.token_file).read_text()
@@ -136,7 +136,7 @@ def test_the_module_runs_programs_too(tmp_path: Path):
     program.write_text("import ray, sys; print(ray.__name__, sys.argv[1:], 'kernel' in ray.get.__module__)")
     command = [sys.executable, "-m", "kernel_compat_ray", str(program), "-v", "--", "x"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
     assert done.stdout == "ray ['-v', '--', 'x'] True\n", done.stderr
 
 

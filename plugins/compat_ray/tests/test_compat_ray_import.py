@@ -19,7 +19,7 @@ def run(program: str, **more: str) -> subprocess.CompletedProcess[str]:
         env={**environment, "PYTHONPATH": path, **more},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
     )
 
 

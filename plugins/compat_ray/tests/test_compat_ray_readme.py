@@ -22,6 +22,6 @@ def test_the_first_screen_runs(tmp_path: Path) -> None:
     with temporary_root() as root:
         environment = environment_of({"PYTHONPATH": ":".join(filter(None, sys.path)), "KERNEL_TMPDIR": root}, False)
         done = subprocess.run(
-            [sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=60
+            [sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=200
         )
     assert done.stdout == shown, done.stderr

@@ -13,7 +13,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-START_SECONDS = 20.0
+START_SECONDS = 120.0
 
 
 class RedisServer:

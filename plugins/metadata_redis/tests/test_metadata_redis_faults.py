@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel_metadata_redis import plugin
+from kernel_metadata_redis import link, plugin
 
 from kernel.testing.faults import wait_until
 from kernel_spec.errors import MetadataError
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 Starter = Callable[..., Any]
+SECONDS = 120.0
+"""How long anything may take: the machine may be busy."""
 
 
 def test_what_returned_survives_kills_of_redis(start_redis: Starter) -> None:
     server = start_redis(*DURABLE)
-    store = plugin.open_store("/session", url=server.url)
+    store = plugin.open_store("/session", url=server.url, timeout_seconds=SECONDS, patience_seconds=SECONDS)
     store.claim(b"head")
     count, stop = 0, threading.Event()
     failed: list[BaseException] = []
@@ -44,7 +47,7 @@ def test_what_returned_survives_kills_of_redis(start_redis: Starter) -> None:
     writer.start()
     for _ in range(3):
         seen = count
-        wait_until(lambda seen=seen: count > seen + 50 or bool(failed), 30, "some puts")
+        wait_until(lambda seen=seen: count > seen + 50 or bool(failed), SECONDS, "some puts")
         server.kill()
         server.start()
     stop.set()
@@ -57,7 +60,7 @@ def test_what_returned_survives_kills_of_redis(start_redis: Starter) -> None:
 
 def test_half_of_a_put_many_is_nothing(start_redis: Starter) -> None:
     server = start_redis(*DURABLE)
-    store = plugin.open_store("/session", url=server.url)
+    store = plugin.open_store("/session", url=server.url, timeout_seconds=SECONDS, patience_seconds=SECONDS)
     store.put_many("pairs", {b"left": b"1", b"right": b"1"})
     store.put_many("pairs", {b"left": b"2" * 3000, b"right": b"2" * 3000})
     server.kill()
@@ -68,24 +71,25 @@ def test_half_of_a_put_many_is_nothing(start_redis: Starter) -> None:
     store.close()
 
 
-def test_a_redis_that_stays_away_fails_soon_and_then_at_once(start_redis: Starter) -> None:
+def test_a_redis_that_stays_away_fails_soon_and_then_at_once(
+    start_redis: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = start_redis(*DURABLE)
-    store = plugin.open_store("/session", url=server.url, patience_seconds=0.6)
+    store = plugin.open_store("/session", url=server.url, timeout_seconds=SECONDS, patience_seconds=0.6)
     store.put("table", b"key", b"value")
     server.kill()
     begun = time.monotonic()
     with pytest.raises(MetadataError) as caught:
         store.get("table", b"key")
-    assert 0.2 < time.monotonic() - begun < 10
-    assert str(caught.value).startswith(f"the Redis at {server.url} has not answered for 0.")
+    assert time.monotonic() - begun > 0.2
+    assert re.match(rf"the Redis at {re.escape(server.url)} has not answered for \d+\.\d", str(caught.value))
     assert "See whether it runs" in str(caught.value) and "the next call tries again" in str(caught.value)
-    times = []
-    for _ in range(3):
-        begun = time.monotonic()
-        with pytest.raises(MetadataError, match="has not answered for"):
-            store.put("table", b"key", b"other")
-        times.append(time.monotonic() - begun)
-    assert min(times) < 0.2, "patience is not spent again on every call"
+    wait_until(lambda: time.monotonic() - begun > 0.6, SECONDS, "the end of its patience")
+    for _ in range(3):  # patience is not spent again on every call
+        with monkeypatch.context() as patch:
+            patch.setattr(link.time, "sleep", lambda seconds: pytest.fail("it is waited for again"))
+            with pytest.raises(MetadataError, match="has not answered for"):
+                store.put("table", b"key", b"other")
     server.start()
     assert store.get("table", b"key") == b"value"
     store.close()
@@ -93,14 +97,19 @@ def test_a_redis_that_stays_away_fails_soon_and_then_at_once(start_redis: Starte
 
 def test_a_frozen_redis_does_not_hold_up_the_head(start_redis: Starter) -> None:
     server = start_redis(*DURABLE)
-    store = plugin.open_store("/session", url=server.url, timeout_seconds=0.2, patience_seconds=0.5)
+    store = plugin.open_store("/session", url=server.url, timeout_seconds=1.0, patience_seconds=1.0)
     server.process.send_signal(signal.SIGSTOP)
-    begun = time.monotonic()
     with pytest.raises(MetadataError, match="has not answered for"):
         store.put("table", b"key", b"value")
-    assert time.monotonic() - begun < 10
     server.process.send_signal(signal.SIGCONT)
-    store.put("table", b"key", b"value")
+
+    def works_again() -> bool:
+        with suppress(MetadataError):  # it is still slow
+            store.put("table", b"key", b"value")
+            return True
+        return False
+
+    wait_until(works_again, SECONDS, "an answer")
     store.close()
 
 
@@ -167,7 +176,7 @@ class Relay:
 @contextmanager
 def relayed(server: Any, tmp_path: Path) -> Iterator[tuple[Relay, Any]]:
     relay = Relay(tmp_path, server.socket)
-    store = plugin.open_store("/relayed", url=f"unix://{relay.path}")
+    store = plugin.open_store("/relayed", url=f"unix://{relay.path}", timeout_seconds=SECONDS, patience_seconds=SECONDS)
     try:
         yield relay, store
     finally:

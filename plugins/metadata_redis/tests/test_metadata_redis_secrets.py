@@ -14,6 +14,7 @@ import pytest
 from kernel_metadata_redis import plugin
 from kernel_metadata_redis.address import Address
 
+from kernel.testing.programs import need
 from kernel_spec.errors import MetadataError
 
 SECRET = "s3cr/t#p@ss:w?rd"
@@ -107,6 +108,7 @@ def test_only_the_place_is_shown() -> None:
 
 
 def test_over_tls(start_redis: Starter, tmp_path: Path) -> None:
+    need("openssl")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",

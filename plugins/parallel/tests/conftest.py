@@ -19,7 +19,7 @@ def session() -> Iterator[None]:
         yield
 
 
-def wait_until(predicate: Callable[[], Any], timeout: float = 30.0) -> Any:
+def wait_until(predicate: Callable[[], Any], timeout: float = 120.0) -> Any:
     """Return the first true value of `predicate`; fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not (value := predicate()):

@@ -61,12 +61,17 @@ def test_map_keeps_the_order_and_map_unordered_does_not(pool: ActorPool) -> None
 
 
 def test_results_are_taken_one_by_one_in_either_order(pool: ActorPool) -> None:
-    for x in range(5):
+    gate = Queue()
+    for x in range(2):
+        pool.submit(lambda actor, x: actor.after.remote(gate, x), 2 * x)
+    for x in range(2, 5):
         pool.submit(double, x)
     assert not pool.has_free() and pool.has_next()
+    gate.put_nowait_batch([None, None])
     assert pool.get_next() == 0
     rest = [pool.get_next_unordered(), pool.get_next(), pool.get_next_unordered(), pool.get_next()]
     assert sorted(rest) == [2, 4, 6, 8] and not pool.has_next() and pool.has_free()
+    gate.shutdown()
     for take in (pool.get_next, pool.get_next_unordered):
         with pytest.raises(StopIteration, match="No more results to get"):
             take()
@@ -85,11 +90,11 @@ def test_a_timeout_leaves_the_result_unless_it_is_given_up(pool: ActorPool) -> N
     pool.submit(double, 2)
     with pytest.raises(TimeoutError, match=r"no result of submission \d+ after 0\.05 s"):
         pool.get_next(timeout=0.05)
-    assert pool.get_next_unordered(timeout=30) == 4
+    assert pool.get_next_unordered(timeout=120) == 4
     with pytest.raises(TimeoutError, match="none of 1 results"):
         pool.get_next_unordered(timeout=0.05)
     gate.put(None)
-    assert pool.get_next(timeout=30) == 1
+    assert pool.get_next(timeout=120) == 1
     pool.submit(lambda actor, x: actor.after.remote(gate, x), 1)
     with pytest.raises(TimeoutError, match="given up"):
         pool.get_next(timeout=0.05, ignore_if_timedout=True)
@@ -127,7 +132,7 @@ def test_a_dead_actor_leaves_the_pool_and_the_others_go_on() -> None:
     with pytest.raises(ActorDiedError):
         next(results)
     pool.submit(double, 5)
-    assert pool.get_next(timeout=60) == 10
+    assert pool.get_next(timeout=120) == 10
     assert pool.pop_idle() == second and pool.pop_idle() is None
     pool.push(second)
     pool.submit(lambda actor, x: actor.die.remote(x), 0)
@@ -135,7 +140,7 @@ def test_a_dead_actor_leaves_the_pool_and_the_others_go_on() -> None:
     with pytest.raises(ActorDiedError):
         pool.get_next()
     with pytest.raises(WorkerDiedError, match=r"all actors of the pool are dead; give it others by push\(actor\)"):
-        pool.get_next(timeout=60)
+        pool.get_next(timeout=120)
     pool.push(Worker.remote())
     assert list(pool.map(double, [3])) == [6]
 
@@ -145,11 +150,14 @@ def test_idle_actors_come_and_go() -> None:
     pool = ActorPool([first])
     with pytest.raises(ValueError, match="belongs to the pool already"):
         pool.push(first)
-    pool.submit(double, 1)
+    gate = Queue()
+    pool.submit(lambda actor, x: actor.after.remote(gate, x), 2)
     pool.submit(double, 2)
     assert pool.pop_idle() is None
     pool.push(second)
+    gate.put(None)
     assert [pool.get_next(), pool.get_next()] == [2, 4]
+    gate.shutdown()
     assert {pool.pop_idle(), pool.pop_idle()} == {first, second} and not pool.has_free()
 
 

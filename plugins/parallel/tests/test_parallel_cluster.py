@@ -19,7 +19,7 @@ from kernel.testing import Cluster
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     kernel.shutdown()
-    with Cluster(num_cpus=1, resources={"a": 10}, death_seconds=2.0) as cluster:
+    with Cluster(num_cpus=1, resources={"a": 10}, death_seconds=60.0) as cluster:
         cluster.add_node(num_cpus=1, resources={"b": 10})
         cluster.connect()
         yield cluster
@@ -30,7 +30,7 @@ class Member:
         self.lock: Any = None
 
     def join(self, rank: int) -> str:
-        collective.init_collective_group(2, rank, group_name="nodes")
+        collective.init_collective_group(2, rank, group_name="nodes", timeout=600)
         return kernel.get_runtime_context().get_node_id()
 
     def allreduce(self, count: int) -> float:
@@ -58,7 +58,7 @@ def test_members_and_shards_are_on_several_nodes_until_one_dies(cluster: Cluster
     waiting = here.allreduce.remote(1_000_000)
     cluster.kill_node(node)
     with pytest.raises(RankDiedError, match="rank 1 of group 'nodes' has left or died"):
-        kernel.get(waiting, timeout=50)
+        kernel.get(waiting, timeout=120)
     with pytest.raises(ShardDiedError, match=r"nodes\.for_each\(\)\.shard\[1\] died after \d+ items"):
         list(items)
     with Lock("nodes"):

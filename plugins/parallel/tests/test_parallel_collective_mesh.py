@@ -19,13 +19,13 @@ SECRET = b"known to members"
 SMALL, LARGE = 7, 40_001
 
 
-def groups_of(size: int, timeout: float = 30.0) -> list[NumpyGroup]:
+def groups_of(size: int, timeout: float = 600.0) -> list[NumpyGroup]:
     """Return the members of a new group, connected to each other."""
     listeners = [listen("127.0.0.1", size) for _ in range(size)]
     addresses = [("127.0.0.1", listener.getsockname()[1]) for listener in listeners]
 
     def join(rank: int) -> NumpyGroup:
-        links = connect("test", rank, addresses, listeners[rank], SECRET, time.monotonic() + 30)
+        links = connect("test", rank, addresses, listeners[rank], SECRET, time.monotonic() + 120)
         return NumpyGroup("test", Mesh("test", rank, links, timeout, Alone()))
 
     try:
@@ -214,10 +214,8 @@ def test_a_member_that_is_gone_is_named_by_all(count: int) -> None:
     groups = groups_of(4)
     groups[2].close()
     calls = [lambda group=group: group.allreduce(np.zeros(count), ReduceOp.SUM) for group in groups if group.rank != 2]
-    begun = time.monotonic()
-    for error in at_once(calls):
+    for error in at_once(calls):  # without waiting for the timeout, which is longer than a test may take
         assert isinstance(error, RankDiedError) and 2 in error.ranks and "group 'test'" in str(error)
-    assert time.monotonic() - begun < 25  # and not the timeout of 30 s
 
 
 def test_a_member_that_is_late_is_named() -> None:
@@ -232,7 +230,7 @@ def test_strangers_are_turned_away() -> None:
     addresses = [("127.0.0.1", listener.getsockname()[1]) for listener in listeners]
     stranger = socket.create_connection(addresses[0])
     stranger.sendall((1).to_bytes(4, "big") + bytes(32))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     links = at_once([lambda r=r: connect("test", r, addresses, listeners[r], SECRET, deadline) for r in range(2)])
     assert [set(one) for one in links] == [{1}, {0}]
     assert stranger.recv(1) == b""

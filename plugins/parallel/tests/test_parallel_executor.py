@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ALL_COMPLETED, CancelledError, Executor, as_completed, wait
+from typing import Any
 
 import pytest
 from kernel_parallel import KernelExecutor, Queue
@@ -25,17 +26,17 @@ def power(base: int, exponent: int = 2) -> int:
     return base**exponent
 
 
-def test_submit_gives_futures(executor: KernelExecutor) -> None:
+def test_submit_gives_futures(executor: KernelExecutor, eventually: Callable[..., Any]) -> None:
     assert isinstance(executor, Executor)
     futures = [executor.submit(power, x, exponent=3) for x in range(20)]
-    assert sorted(future.result() for future in as_completed(futures, timeout=60)) == [x**3 for x in range(20)]
+    assert sorted(future.result() for future in as_completed(futures, timeout=120)) == [x**3 for x in range(20)]
     assert wait(futures, return_when=ALL_COMPLETED).not_done == set()
     seen: list[int] = []
     executor.submit(power, 5).add_done_callback(lambda future: seen.append(future.result()))
-    assert executor.submit(power, 1).result(timeout=60) == 1 and executor.submit(len, "ab").result() == 2
+    assert executor.submit(power, 1).result(timeout=120) == 1 and executor.submit(len, "ab").result() == 2
     failure = executor.submit(power, "a")
-    assert isinstance(failure.exception(timeout=60), TypeError) and "in power" in str(failure.exception().__cause__)
-    assert seen == [25]
+    assert isinstance(failure.exception(timeout=120), TypeError) and "in power" in str(failure.exception().__cause__)
+    eventually(lambda: seen == [25])
 
 
 @pytest.mark.parametrize("chunksize", [1, 4])
@@ -62,7 +63,7 @@ def test_what_was_not_sent_can_be_cancelled(session: None) -> None:
     with pytest.raises(RuntimeError, match="after shutdown"):
         executor.submit(power, 1)
     gate.put("done")
-    assert runs.result(timeout=60) == "done", "what runs is finished"
+    assert runs.result(timeout=120) == "done", "what runs is finished"
     executor.shutdown()
     gate.shutdown()
 
@@ -87,8 +88,8 @@ def test_workers_that_die_fail_only_their_own(session: None) -> None:
     with KernelExecutor(1, kernel_remote_args={"max_task_retries": 0}) as executor:
         dies, lives = executor.submit(os._exit, 1), executor.submit(power, 3)
         with pytest.raises(WorkerDiedError, match=r"_exit\(\) was tried 1 times"):
-            dies.result(timeout=60)
-        assert lives.result(timeout=60) == 9
+            dies.result(timeout=120)
+        assert lives.result(timeout=120) == 9
 
 
 def test_terminate_fails_what_runs(session: None) -> None:
@@ -96,7 +97,7 @@ def test_terminate_fails_what_runs(session: None) -> None:
     future = executor.submit(gate.get)
     executor.terminate()
     with pytest.raises(TaskCancelledError, match="the executor was terminated"):
-        future.result(timeout=60)
+        future.result(timeout=120)
     gate.shutdown()
 
 

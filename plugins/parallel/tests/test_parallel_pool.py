@@ -167,9 +167,9 @@ def test_a_task_that_always_kills_its_worker_fails_and_the_others_do_not() -> No
     with Pool(2, kernel_remote_args={"max_task_retries": 1}) as pool:
         results = [pool.apply_async(suicide, (x,)) for x in range(4)]
         with pytest.raises(WorkerDiedError, match=r"suicide\(\) was tried 2 times.* exit code 9") as caught:
-            results[1].get(timeout=60)
+            results[1].get(timeout=120)
         assert "max_task_retries" in str(caught.value)
-        assert [results[x].get(timeout=60) for x in (0, 2, 3)] == [0, 2, 3]
+        assert [results[x].get(timeout=120) for x in (0, 2, 3)] == [0, 2, 3]
 
 
 def test_a_task_that_exits_fails_at_once(pool: Pool) -> None:
@@ -227,9 +227,9 @@ def test_terminate_ends_what_waits_with_an_error() -> None:
     pool.join()
     for result in results:
         with pytest.raises(TaskCancelledError, match="the pool was terminated"):
-            result.get(timeout=30)
+            result.get(timeout=120)
     with pytest.raises(TaskCancelledError):
-        waiting.next(timeout=30)
+        waiting.next(timeout=120)
     with pytest.raises(ValueError, match="not running"):
         pool.map(square, [1])
 
@@ -250,14 +250,14 @@ def test_close_lets_everything_finish() -> None:
 
 def test_a_callback_that_raises_is_logged_and_stops_nothing(pool: Pool, caplog: pytest.LogCaptureFixture) -> None:
     result = pool.apply_async(square, (2,), callback=lambda value: 1 / 0)
-    assert result.get(timeout=30) == 4 and "a callback of a pool raised" in caplog.text
+    assert result.get(timeout=120) == 4 and "a callback of a pool raised" in caplog.text
 
 
 def test_a_callback_may_use_the_pool() -> None:
     with Pool(1) as pool:
         inner: list[Any] = []
         result = pool.apply_async(square, (2,), callback=lambda value: inner.extend(pool.map(square, [value] * 3)))
-        assert result.get(timeout=30) == 4 and inner == [16] * 3
+        assert result.get(timeout=120) == 4 and inner == [16] * 3
 
 
 def test_imap_reads_no_more_than_is_worked_on() -> None:
@@ -290,7 +290,7 @@ def test_imap_feeds_on_its_own_results(pool: Pool) -> None:
 
     def source() -> Iterator[int]:
         for _ in range(5):
-            assert arrived.acquire(timeout=30)
+            assert arrived.acquire(timeout=120)
             yield seen[-1]
 
     for value in pool.imap(lambda x: x * 2, source()):
@@ -305,9 +305,9 @@ def test_quick_calls_do_not_stand_in_the_way_of_those_they_wait_for(pool: Pool) 
     def work(x: int) -> int:
         if x == 500:
             questions.put("?")
-            return int(answers.get(timeout=60))
+            return int(answers.get(timeout=120))
         if x == 501:
-            questions.get(timeout=60)
+            questions.get(timeout=120)
             answers.put(41)
         return x
 
@@ -322,12 +322,12 @@ def test_one_of_many_quick_calls_fails_for_itself_alone(pool: Pool) -> None:
     pool.map(square, range(100), chunksize=1)
     results = [pool.apply_async(square, (lock if x == 70 else x,)) for x in range(100)]
     with pytest.raises(TypeError, match="lock"):
-        results[70].get(timeout=60)
-    assert [results[x].get(timeout=60) for x in (0, 69, 71, 99)] == [0, 69**2, 71**2, 99**2]
+        results[70].get(timeout=120)
+    assert [results[x].get(timeout=120) for x in (0, 69, 71, 99)] == [0, 69**2, 71**2, 99**2]
     locks = [pool.apply_async(maybe_lock, (x,)) for x in range(100)]
     with pytest.raises(MaybeEncodingError):
-        locks[70].get(timeout=60)
-    assert [locks[x].get(timeout=60) for x in (0, 69, 71, 99)] == [0, 69, 71, 99]
+        locks[70].get(timeout=120)
+    assert [locks[x].get(timeout=120) for x in (0, 69, 71, 99)] == [0, 69, 71, 99]
 
 
 def maybe_lock(x: int) -> Any:
@@ -346,19 +346,25 @@ def test_threads_share_a_pool(pool: Pool) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=120)
     assert found == {number: [x * x for x in range(number, number + 40)] for number in range(6)}
 
 
-def test_an_interrupted_caller_leaves_a_pool_that_works(pool: Pool) -> None:
+def test_an_interrupted_caller_leaves_a_pool_that_works(pool: Pool, eventually: Callable[..., Any]) -> None:
     gate = Queue()
     main = threading.get_ident()
-    timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
-    timer.start()
+
+    def strike() -> None:
+        eventually(lambda: kernel.get(gate.actor.waiting.remote()) == 2)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    striking = threading.Thread(target=strike)
+    striking.start()
     with pytest.raises(KeyboardInterrupt):
         pool.map(lambda queue: queue.get(), [gate] * 2, chunksize=1)
+    striking.join()
     gate.put_nowait_batch([None, None])
-    assert pool.map_async(square, range(4)).get(timeout=30) == [0, 1, 4, 9]
+    assert pool.map_async(square, range(4)).get(timeout=120) == [0, 1, 4, 9]
     gate.shutdown()
 
 
@@ -401,7 +407,7 @@ def test_a_session_that_ends_ends_the_pools_work(eventually: Callable[..., Any])
         result = pool.apply_async(time.sleep, (600,))
         kernel.shutdown()
         with pytest.raises(SessionEndedError, match="shut down|ended|gone"):
-            result.get(timeout=30)
+            result.get(timeout=120)
         pool.terminate()
     finally:
         kernel.shutdown()

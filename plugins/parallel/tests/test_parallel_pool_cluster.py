@@ -27,7 +27,7 @@ with Pool(2, kernel_address={address!r}) as pool:
 
 def test_workers_are_spread_by_cpus_and_programs_join_by_address_or_environment() -> None:
     kernel.shutdown()
-    with Cluster(num_cpus=1) as cluster:
+    with Cluster(num_cpus=1, death_seconds=60.0) as cluster:
         cluster.add_node(num_cpus=3)
         cluster.connect()
         with Pool() as pool:
@@ -42,7 +42,7 @@ def test_workers_are_spread_by_cpus_and_programs_join_by_address_or_environment(
                 environment["KERNEL_ADDRESS"] = variable
             program = PROGRAM.format(address=address)
             done = subprocess.run(
-                [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=100
+                [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300
             )
             assert done.stdout == "[1, 2] 2\n", done.stderr
     kernel.shutdown()

@@ -15,13 +15,16 @@ import pytest
 import kernel
 from kernel import serve
 
+PATIENT = {"header_timeout_s": 600.0, "stall_timeout_s": 600.0, "keep_alive_timeout_s": 600.0}
+"""Of a proxy that waits longer for its clients than tests wait for it: what ends has another reason to."""
+
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[tuple[str, int]]:
     """Serve in a session of its own for all tests of a module; where its proxy listens."""
     kernel.shutdown()
     with kernel.init(num_cpus=16, log_to_driver=False):
-        serve.start(http_options={"port": 0, "access_log": False})
+        serve.start(http_options={"port": 0, "access_log": False, **PATIENT})
         host, _, port = next(iter(serve.status()["proxies"].values()))["address"].rpartition(":")
         yield host, int(port)
         serve.shutdown()

@@ -18,7 +18,7 @@ from kernel import serve
 from kernel.testing.faults import wait_until
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ from kernel import serve
 from kernel.testing.faults import wait_until
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-SECONDS = 20.0
+SECONDS = 120.0
 ENDED = tempfile.mktemp(prefix="kernel-serve-lifespan-")
 """The file that the end of the application makes."""
 
@@ -113,7 +113,7 @@ class Shop:
     @app.get("/wait")
     async def wait(self) -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             self.done.append("wait ended")
 
@@ -219,7 +219,7 @@ def test_streams_and_waits_end_with_their_client(client: httpx.Client) -> None:
 
     def give_up() -> bool:
         with pytest.raises(httpx.ReadTimeout):
-            client.get("/wait", timeout=0.3)
+            client.get("/wait", timeout=httpx.Timeout(SECONDS, read=0.3))
         return "wait ended" in client.get("/done").json()
 
     wait_until(give_up, SECONDS, "the end of a request that was given up when it had begun")
@@ -287,42 +287,55 @@ def test_many_messages_both_ways_and_a_slow_reader(client: httpx.Client, address
             assert socket.recv(SECONDS).startswith(f"{n}:")  # type: ignore[union-attr]
 
 
-def test_a_route_passes_on_why_its_call_of_a_handle_failed(address: tuple[str, int]) -> None:
+def test_a_route_passes_on_why_its_call_of_a_handle_failed(address: tuple[str, int], tmp_path: Path) -> None:
     api = FastAPI()
 
     @serve.deployment(max_ongoing_requests=1, max_queued_requests=0)
     class Busy:
-        async def __call__(self) -> None:
-            await asyncio.sleep(SECONDS * 2)
+        async def __call__(self, begun: str = "") -> None:
+            if begun:
+                (tmp_path / begun).touch()
+            while not (tmp_path / "go").exists():
+                await asyncio.sleep(0.01)
+
+        async def look(self) -> None:
+            pass
 
     @serve.deployment
     @serve.ingress(api)
     class Ingress:
         def __init__(self, busy: Any) -> None:
             self.busy = busy
-            self.asked: list[Any] = []
 
         @api.get("/ask")
-        async def ask(self, timeout: float) -> None:
-            self.asked.append(self.busy.options(timeout_s=timeout).remote())
-            await self.asked[-1]
+        async def ask(self, timeout: float = 10 * SECONDS, begun: str = "") -> None:
+            await self.busy.options(timeout_s=timeout).remote(begun)
 
-        @api.get("/asked")
-        async def count(self) -> int:
-            return len(self.asked)
+        @api.get("/look")
+        async def look(self) -> None:
+            await self.busy.look.remote()
 
     serve.run(Ingress.bind(Busy.bind()), name="passing", route_prefix="/passing")
     with httpx.Client(base_url=f"http://{address[0]}:{address[1]}/passing", timeout=SECONDS) as client:
+
+        def is_free() -> bool:
+            return client.get("/look").status_code == 200
+
+        wait_until(is_free, SECONDS, "the way to the one that is called")
         late = client.get("/ask?timeout=0.5", headers={"x-request-id": "id-7"})
         assert late.status_code == 408
         assert late.text == "passing#Busy.__call__() did not return within 0.5 s (request id-7)"
+        wait_until(is_free, SECONDS, "the end of the late call")
         with ThreadPoolExecutor() as pool:
-            first = pool.submit(client.get, "/ask?timeout=5")
-            wait_until(lambda: client.get("/asked").json() == 2, SECONDS, "the first is asked")
-            refused = client.get("/ask?timeout=5")
+            first = pool.submit(client.get, "/ask?begun=first")
+            try:
+                wait_until((tmp_path / "first").exists, SECONDS, "the first is asked")
+                refused = client.get("/ask")
+            finally:
+                (tmp_path / "go").touch()
             assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
             assert "max_queued_requests=0" in refused.text
-            assert first.result().status_code == 408
+            assert first.result().status_code == 200
     serve.delete("passing")
 
 
@@ -386,7 +399,7 @@ def test_an_application_without_a_class(address: tuple[str, int]) -> None:
         return serve.get_replica_context().deployment
 
     serve.run(serve.deployment(serve.ingress(alone)()).bind(), name="alone", route_prefix="/alone")
-    assert httpx.get("http://{}:{}/alone/name".format(*address)).json() == "Ingress"
+    assert httpx.get("http://{}:{}/alone/name".format(*address), timeout=SECONDS).json() == "Ingress"
     serve.delete("alone")
 
 
@@ -409,7 +422,7 @@ def test_starlette_applications_made_by_a_function_of_the_object(address: tuple[
 
     serve.run(Named.bind(), name="named", route_prefix="/named")
     base = "http://{}:{}".format(*address)
-    assert httpx.get(f"{base}/named/in/name").text == f"Ann {base}/named/in/name"
+    assert httpx.get(f"{base}/named/in/name", timeout=SECONDS).text == f"Ann {base}/named/in/name"
     with socket_at(address, "/named/in/ws") as socket:
         socket.send(b"1")
         assert socket.recv(SECONDS) == b"1"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from kernel_serve.api.deployment import deployment
 import kernel
 from kernel.testing.faults import wait_until
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 @deployment(
@@ -32,10 +33,11 @@ SECONDS = 30.0
     },
 )
 class Sleeper:
-    """Takes a moment for each request."""
+    """Answers a request when there is the file that it names."""
 
     async def __call__(self, request: Any) -> str:
-        await asyncio.sleep(0.2)
+        while not Path(request.query_params["until"]).exists():
+            await asyncio.sleep(0.01)
         return "done"
 
 
@@ -55,38 +57,32 @@ def target() -> int:
 
 
 @pytest.mark.usefixtures("session")
-def test_it_wakes_grows_and_goes_to_sleep_again() -> None:
+def test_it_wakes_grows_and_goes_to_sleep_again(tmp_path: Path) -> None:
     api.run(Sleeper.bind(), name="sleepy")
     (proxy,) = api.status()["proxies"].values()
     url = f"http://{proxy['address']}/"
 
-    def ask() -> None:
-        with urllib.request.urlopen(url, timeout=20) as answer:
+    def ask(until: Path) -> None:
+        with urllib.request.urlopen(f"{url}?until={until}", timeout=SECONDS) as answer:
             assert answer.read() == b"done"
 
     def routes() -> str:
-        with urllib.request.urlopen(f"{url}-/routes", timeout=20) as answer:
+        with urllib.request.urlopen(f"{url}-/routes", timeout=SECONDS) as answer:
             return str(answer.read())
 
     wait_until(lambda: "sleepy" in routes(), SECONDS, "the route")
     assert target() == 0
-    ask()
-    assert target() == 1
-
-    over = threading.Event()
-
-    def load() -> None:
-        while not over.is_set():
-            ask()
-
-    threads = [threading.Thread(target=load) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    try:
-        wait_until(lambda: target() == 3, SECONDS, "growing to three")
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join()
+    first, others = tmp_path / "first", tmp_path / "others"
+    with ThreadPoolExecutor(9) as threads:
+        try:
+            asked = [threads.submit(ask, first)]
+            wait_until(lambda: target() == 1, SECONDS, "waking")
+            asked += [threads.submit(ask, others) for _ in range(8)]
+            wait_until(lambda: target() == 3, SECONDS, "growing to three")
+        finally:
+            first.touch()
+            others.touch()
+        for each in asked:
+            each.result(SECONDS)
     wait_until(lambda: target() == 0, SECONDS, "going to sleep")
-    ask()
+    ask(first)

@@ -45,7 +45,7 @@ def test_a_part_of_a_batch_goes_when_its_time_is_over() -> None:
         doubler.double.set_batch_wait_timeout_s(0.05)
         begun = time.monotonic()
         assert await asyncio.gather(doubler.double(1), doubler.double(2)) == [2, 4]
-        assert 0.05 <= time.monotonic() - begun < 10
+        assert time.monotonic() - begun >= 0.05
         assert doubler.batches == [[1, 2]]
 
     run(program)
@@ -207,9 +207,12 @@ def test_a_wrong_number_of_results_is_said() -> None:
 def test_who_is_cancelled_leaves_the_batch() -> None:
     async def program() -> None:
         doubler = Doubler()
+        doubler.double.set_batch_wait_timeout_s(1000)
         tasks = [asyncio.create_task(doubler.double(number)) for number in range(3)]
         await asyncio.sleep(0)
         tasks[1].cancel()
+        await asyncio.wait(tasks[1:2])
+        doubler.double.set_max_batch_size(2)
         assert await asyncio.gather(tasks[0], tasks[2]) == [0, 4]
         assert doubler.batches == [[0, 2]]
 

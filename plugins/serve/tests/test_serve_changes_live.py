@@ -12,6 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 from kernel_serve.errors import ServeError
+from kernel_serve.proxy import grpc_server
 from kernel_serve.proxy.grpc_server import GRPCServer
 from kernel_serve.proxy.holding_off import hold_off
 from kernel_serve.settings import GRPCOptions
@@ -21,7 +22,7 @@ import kernel
 from kernel import serve
 from kernel.testing.faults import wait_until
 
-SECONDS = 30.0
+SECONDS = 120.0
 SERVICE = "kernel_serve.examples.words_rpc:add_WordsServicer_to_server"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 """What begins a connection of HTTP/2: the server answers with its own settings."""
@@ -140,7 +141,9 @@ def test_who_begins_to_connect_is_held_off_and_comes_to_the_next_one() -> None:
             taken.close()
 
 
-def test_a_server_whose_port_others_share_holds_off_before_it_closes() -> None:
+def test_a_server_whose_port_others_share_holds_off_before_it_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_server, "SETTLE_SECONDS", 2.0)
+
     async def go() -> None:
         server = GRPCServer(OneReplica(object, ()), GRPCOptions(port=0, grpc_servicer_functions=(SERVICE,)))
         port = int((await server.start()).rpartition(":")[2])

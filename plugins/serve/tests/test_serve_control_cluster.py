@@ -18,7 +18,8 @@ from kernel.testing.faults import wait_until
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     kernel.shutdown()
-    with Cluster(num_cpus=1, head_apart=True, plugins={"metadata_store": "sqlite"}) as cluster:
+    options = {"head_apart": True, "plugins": {"metadata_store": "sqlite"}}
+    with Cluster(num_cpus=1, death_seconds=SECONDS, **options) as cluster:  # who is slow is not dead
         cluster.connect(log_to_driver=False)
         yield cluster
 
@@ -44,7 +45,7 @@ def test_all_goes_on_when_the_head_is_killed(cluster: Cluster) -> None:
 
 def test_a_drained_node_is_left_without_a_gap_and_a_lost_one_made_good(cluster: Cluster) -> None:
     first, second = cluster.add_node(num_cpus=4), cluster.add_node(num_cpus=4)
-    cluster.wait_for_nodes(3)
+    cluster.wait_for_nodes(3, SECONDS)
     controller = TestedController(StandInReplica, StandInProxy)
     controller.ask("configure_proxies", "EveryNode", HTTPOptions(), GRPCOptions())
     assert len(controller.ask("status")["proxies"]) == 3

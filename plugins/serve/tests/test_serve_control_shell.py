@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,17 +53,8 @@ class TestReplicas:
         assert [each["version"] for each in controller.numbers()] == ["2"]
         controller.ask("delete", ["app"])
         controller.wait("app", "NOT_STARTED")
-        assert controller.actors() == ["serve controller"]
+        wait_until(lambda: controller.actors() == ["serve controller"], SECONDS, "the end of the replicas")
         assert not controller.routes().exists
-
-    def test_it_is_quick(self, controller: TestedController) -> None:
-        controller.deploy(app())
-        times = []
-        for replicas in (2, 3, 4):
-            begun = time.monotonic()
-            controller.deploy(app(replicas=replicas))
-            times.append(time.monotonic() - begun)
-        assert min(times) < 2.0, times  # the best counts: this machine may be busy
 
     def test_one_that_is_killed_is_replaced_at_once(self, controller: TestedController) -> None:
         controller.deploy(app(replicas=2))
@@ -162,15 +152,11 @@ class TestRouters:
         assert (replica.socket, replica.node) == (f"socket of {replica.id}", kernel.nodes()[0]["NodeID"])
 
     def test_a_deployment_without_replicas_wakes_for_a_request(self, controller: TestedController) -> None:
-        config = AutoscalingConfig(min_replicas=0, max_replicas=2)
+        config = AutoscalingConfig(min_replicas=0, max_replicas=2, upscale_delay_s=10 * SECONDS)
         controller.deploy(application(main=settings(num_replicas=None, autoscaling=config)))
         assert controller.routes().replicas == ()
-        version = controller.ask("watch", {"app#main": None})["app#main"][0]
-        begun = time.monotonic()
         controller.ask("report", RouterReport("r", "n", {"app#main": 1}))
-        while not controller.ask("watch", {"app#main": version})["app#main"][1].replicas:
-            version = controller.ask("watch", {"app#main": None})["app#main"][0]
-        assert time.monotonic() - begun < 10
+        wait_until(lambda: controller.routes().replicas, SECONDS, "a replica, without the delay")
 
     def test_one_that_is_lost_is_looked_at(self, controller: TestedController) -> None:
         controller.deploy(app())
@@ -224,7 +210,7 @@ class TestLives:
         assert controller.numbers() == before
         assert controller.ask("watch", versions) != {}
         assert controller.ask("status")["proxies"] == proxies
-        assert controller.ask("wait_until", "app", ["RUNNING"], 10)["status"] == "RUNNING"
+        controller.wait("app", "RUNNING")
         controller.deploy(app("2", replicas=2))
         assert [each["version"] for each in controller.numbers()] == ["2", "2"]
 
@@ -247,18 +233,13 @@ class TestLives:
         assert log.read_text().count("start") == 2
 
     def test_the_number_of_replicas_stays_until_the_load_is_known_again(self, controller: TestedController) -> None:
-        config = AutoscalingConfig(
-            max_replicas=3, target_ongoing_requests=1, metrics_interval_s=0.1, look_back_period_s=1,
-            upscale_delay_s=0, downscale_delay_s=0,
-        )  # fmt: skip
-        controller.deploy(application(main=settings(num_replicas=None, autoscaling=config)))
         busy, idle = (RouterReport(name, "n", {"app#main": number}) for name, number in (("busy", 3), ("idle", 0)))
 
         def after_reports(of: RouterReport, condition: Callable[[dict[str, Any]], bool]) -> bool:
             controller.ask("report", of)
             return condition(controller.view())
 
-        wait_until(lambda: after_reports(busy, lambda view: view["target_num_replicas"] == 3), SECONDS, "growing")
+        self.grow_to_three(controller, busy, look_back=10 * SECONDS)  # so long it stays
         controller.kill()
         controller.ask("report", idle)  # of all routers it is one without requests that comes first
         heard = "0.0 requests wait and 0.0 are worked on: 1 would do"
@@ -271,7 +252,25 @@ class TestLives:
             SECONDS, "the load of before",
         )  # fmt: skip
         assert not [line for line in controller.ask("history", "app#main") if "is to have" in line]
+
+    def test_there_are_fewer_replicas_when_the_load_is_not_known_again(self, controller: TestedController) -> None:
+        self.grow_to_three(controller, RouterReport("busy", "n", {"app#main": 3}), look_back=1)
+        controller.kill()
         wait_until(lambda: controller.view()["target_num_replicas"] == 1, SECONDS, "shrinking without any report")
+
+    @staticmethod
+    def grow_to_three(controller: TestedController, busy: RouterReport, look_back: float) -> None:
+        config = AutoscalingConfig(
+            max_replicas=3, target_ongoing_requests=1, metrics_interval_s=0.1, look_back_period_s=look_back,
+            upscale_delay_s=0, downscale_delay_s=0,
+        )  # fmt: skip
+        controller.deploy(application(main=settings(num_replicas=None, autoscaling=config)))
+
+        def has_grown() -> bool:
+            controller.ask("report", busy)
+            return bool(controller.view()["target_num_replicas"] == 3)
+
+        wait_until(has_grown, SECONDS, "growing")
 
     def test_a_rollback_is_remembered(self, controller: TestedController) -> None:
         controller.deploy(app())

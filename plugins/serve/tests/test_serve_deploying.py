@@ -30,6 +30,7 @@ from kernel_serve.rest.token import session_token
 import kernel
 from kernel.testing.roots import temporary_root
 
+SECONDS = 120.0
 SHOP = """
 import os
 
@@ -112,13 +113,13 @@ def address() -> str:
 
 def get(path: str, where: str = "") -> Any:
     """Return what a path answers."""
-    with urllib.request.urlopen(f"http://{where or address()}{path}", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://{where or address()}{path}", timeout=SECONDS) as answer:
         return json.loads(answer.read())
 
 
-def eventually(question: Callable[[], Any], expected: Any, seconds: float = 30) -> None:
+def eventually(question: Callable[[], Any], expected: Any) -> None:
     """Wait until the answer is the expected one."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SECONDS
     while (answer := question()) != expected:
         assert time.monotonic() < deadline, answer
         time.sleep(0.02)
@@ -167,7 +168,7 @@ def ask(url: str, method: str = "GET", body: str = "", token: str | None = None)
     headers = {"Authorization": f"Bearer {session_token() if token is None else token}"}
     request = urllib.request.Request(url, body.encode() if body else None, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())
@@ -198,7 +199,7 @@ def test_the_rest_api_deploys_what_travels(folder: Path) -> None:
     given["applications"][0]["runtime_env"] = environment
     given["endpoints"] = [{"name": "side", "prefix": "/side", "targets": [{"application": "shop"}]}]
     assert ask(url, "PUT", json.dumps(given)) == (200, {"applications": ["shop"]})
-    api.wait_until_running("shop", 30)
+    api.wait_until_running("shop", SECONDS)
     eventually(lambda: get("/side")["mode"], "fast")
     _, shown = ask(url)
     assert shown["applications"]["shop"]["status"] == "RUNNING"
@@ -245,7 +246,7 @@ def test_sigterm_ends_run_when_requests_are_answered(folder: Path) -> None:
     (folder / "far_slow.py").write_text(SLOW)
     output = folder / "run.log"
     with running(folder, output, "far_slow:app") as process:
-        eventually(lambda: "Ctrl-C ends it" in output.read_text() or process.poll() is not None, True, 60)
+        eventually(lambda: "Ctrl-C ends it" in output.read_text() or process.poll() is not None, True)
         found = re.search(r"http://(\S+)", output.read_text())
         assert found, output.read_text()
         with socket.create_connection(found[1].split(":")) as connection:
@@ -256,14 +257,14 @@ def test_sigterm_ends_run_when_requests_are_answered(folder: Path) -> None:
             process.send_signal(signal.SIGTERM)
             answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
         assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"done")
-        assert process.wait(30) == 0, output.read_text()
+        assert process.wait(SECONDS) == 0, output.read_text()
 
 
 def test_changed_sources_are_deployed_and_broken_ones_are_not(folder: Path) -> None:
     output = folder / "run.log"
     with running(folder, output, "far_shop:build", "size=3", "--reload") as process:
         said = output.read_text
-        eventually(lambda: "changes of sources are deployed" in said() or process.poll() is not None, True, 60)
+        eventually(lambda: "changes of sources are deployed" in said() or process.poll() is not None, True)
         found = re.search(r"http://(\S+)", said())
         assert found, said()
         assert get("/", found[1])["colour"] == "red"
@@ -273,4 +274,4 @@ def test_changed_sources_are_deployed_and_broken_ones_are_not(folder: Path) -> N
         eventually(lambda: "SyntaxError" in said(), True)
         assert get("/", found[1])["colour"] == "green!"
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0, said()
+        assert process.wait(SECONDS) == 0, said()

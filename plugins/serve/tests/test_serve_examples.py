@@ -30,6 +30,7 @@ from kernel import serve
 from kernel.testing.ports import free_port
 
 GRPC_PORT = free_port()
+SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def client() -> Iterator[httpx.Client]:
     with kernel.init(num_cpus=4, log_to_driver=False):
         services = {"port": GRPC_PORT, "grpc_servicer_functions": [grpc_words.SERVICE]}
         serve.start(http_options={"port": 0}, grpc_options=services)
-        with httpx.Client(base_url=f"http://{proxy()['address']}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://{proxy()['address']}", timeout=SECONDS) as client:
             yield client
         serve.shutdown()
 
@@ -57,13 +58,13 @@ def test_text_is_streamed_and_streams_share_batches(client: httpx.Client) -> Non
     assert len(events) == 6 and events[-1] == "[DONE]" and all(len(json.loads(each)) == 1 for each in events[:-1])
 
     def ask(number: int) -> Any:
-        asked = {"prompt": f"Number {number}", "characters": 40, "stream": "no"}
+        asked = {"prompt": f"Number {number}", "characters": 1000, "stream": "no"}  # so long that they overlap
         return client.get("/write", params=asked).json()
 
     with ThreadPoolExecutor(4) as threads:
         answers = list(threads.map(ask, range(4)))
     assert all(each["text"].startswith(f"Number {number}") for number, each in enumerate(answers))
-    assert {len(each["text"]) for each in answers} == {48} and max(each["batch"] for each in answers) > 1
+    assert {len(each["text"]) for each in answers} == {1008} and max(each["batch"] for each in answers) > 1
     serve.delete("write")
 
 
@@ -111,21 +112,21 @@ def test_a_chat(client: httpx.Client) -> None:
     room = f"ws://{proxy()['address']}/chat/rooms/tea?name="
 
     async def talk() -> list[Any]:
-        async with websockets.connect(room + "Ada") as ada:
+        async with websockets.connect(room + "Ada", open_timeout=SECONDS) as ada:
             heard = [json.loads(await ada.recv())]
-            async with websockets.connect(room + "Bob") as bob:
+            async with websockets.connect(room + "Bob", open_timeout=SECONDS) as bob:
                 heard.append(json.loads(await ada.recv()))
                 await bob.send("hello")
                 heard.append(json.loads(await ada.recv()))
             return [*heard, json.loads(await ada.recv())]
 
-    heard = asyncio.run(asyncio.wait_for(talk(), 20))
+    heard = asyncio.run(asyncio.wait_for(talk(), SECONDS))
     assert [line["text"] for line in heard] == ["Ada is here", "Bob is here", "hello", "Bob is gone"]
     assert heard[2] == {"from": "Bob", "text": "hello", "people": ["Ada", "Bob"]} and heard[3]["people"] == ["Ada"]
 
     async def talk_and_vanish() -> list[str]:
-        async with websockets.connect(room + "Ada") as ada:
-            bob = await websockets.connect(room + "Bob")
+        async with websockets.connect(room + "Ada", open_timeout=SECONDS) as ada:
+            bob = await websockets.connect(room + "Bob", open_timeout=SECONDS)
             for number in range(100):
                 await bob.send(str(number))
             bob.transport.abort()  # while lines are on their way to him
@@ -134,7 +135,7 @@ def test_a_chat(client: httpx.Client) -> None:
                 texts.append(json.loads(await ada.recv())["text"])
             return texts
 
-    texts = asyncio.run(asyncio.wait_for(talk_and_vanish(), 20))
+    texts = asyncio.run(asyncio.wait_for(talk_and_vanish(), SECONDS))
     assert texts[:2] == ["Ada is here", "Bob is here"] and texts[-1] == "Bob is gone"
     serve.delete("chat")
 
@@ -165,6 +166,6 @@ def test_grpc(client: httpx.Client) -> None:
 
 
 def test_autoscaling(client: httpx.Client) -> None:
-    seen = autoscaling.main(say=lambda line: None)
+    seen = autoscaling.main(32, SECONDS, say=lambda line: None)
     assert seen[0] == seen[-1] == 0 and max(seen) == 4
     serve.delete("scaled")

@@ -17,18 +17,20 @@ from kernel import serve
 from kernel.testing.faults import wait_until
 
 Place = scenes.Site
+SECONDS = scenes.SECONDS
 
 
 @pytest.fixture(scope="class")
 def place() -> Iterator[Place]:
     """An application on one node, with a head apart and durable metadata."""
-    with scenes.site() as site:
+    with scenes.site(death_seconds=SECONDS) as site:
         yield site
 
 
 def traffic(place: Place, happens: Callable[[Place], None]) -> Load:
     """Return what came of traffic while something happened; whatever is failure to a user fails the test."""
-    with Load(place.addresses, 100.0, call=place.handle.remote, calls=25.0) as load:
+    options = {"patience": SECONDS, "at_once": 100}
+    with Load(place.addresses, 100.0, call=place.handle.remote, calls=25.0, **options) as load:
         load.await_more(30)
         happens(place)
         load.await_more(60)
@@ -61,7 +63,7 @@ class TestOneNode:
         place.deploy("1", num_replicas=2)
         load = traffic(place, happens)
         assert (load.http.broken, load.http.reconnected) == (0, 0)
-        assert load.http.unavailable <= 2 * scenes.KILLS
+        assert load.http.unavailable <= scenes.KILLS * max(2, load.most_posting)
 
     def test_a_killed_proxy_breaks_connections_and_comes_back_where_it_was(self, place: Place) -> None:
         before = place.addresses
@@ -72,18 +74,18 @@ class TestOneNode:
     def test_routers_forget_what_is_deleted_and_find_it_when_it_is_there_again(self, place: Place) -> None:
         for _ in range(2):
             handle = serve.run(scenes.echo(num_replicas=1), name="side", route_prefix="/side")
-            assert handle.value.remote("x").result(30) == "x"
+            assert handle.value.remote("x").result(SECONDS) == "x"
             assert "side#Echo" in dispatchers_of_process()
             serve.delete("side")
-            wait_until(lambda: "side#Echo" not in dispatchers_of_process(), 30, "forgetting")
+            wait_until(lambda: "side#Echo" not in dispatchers_of_process(), SECONDS, "forgetting")
         with pytest.raises(NotServingError, match="there is no deployment 'Echo' in an application 'side'"):
-            handle.value.remote("x").result(30)
+            handle.value.remote("x").result(SECONDS)
 
 
 @pytest.fixture(scope="class")
 def nodes() -> Iterator[Place]:
     """An application whose replicas are on three nodes besides the head's."""
-    with scenes.site(3) as site:
+    with scenes.site(3, death_seconds=SECONDS) as site:
         yield site
 
 
@@ -101,4 +103,5 @@ class TestNodes:
         load = traffic(nodes, scenes.kill_node)
         assert victim in before and {row["node_id"] for row in nodes.proxies()} == before - {victim}
         assert victim not in {row["node_id"] for row in nodes.replicas()}
-        assert load.http.broken + load.http.unavailable <= 10, "more POSTs than a second has"
+        lost = load.http.broken + load.http.unavailable
+        assert lost <= max(10, 2 * load.most_posting), "more POSTs than a second has, or were under way at both ends"

@@ -76,8 +76,14 @@ def stub(session: None) -> Iterator[Any]:
 
 def proxy() -> Any:
     """Return what is shown of the proxy that there is to be: one that goes may be there as well."""
-    (found,) = [each for each in serve.status().proxies.values() if each.status == "HEALTHY"]
-    return found
+    found: list[Any] = []
+
+    def is_one() -> bool:
+        found[:] = [each for each in serve.status().proxies.values() if each.status == "HEALTHY"]
+        return len(found) == 1
+
+    wait_until(is_one, SECONDS, "one healthy proxy")
+    return found[0]
 
 
 def name_length(stub: Any, application: str = "", text: str = "a b", **more: Any) -> int:

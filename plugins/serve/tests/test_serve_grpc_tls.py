@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from kernel_serve.errors import DeploymentError, ServeError
 from kernel_serve.proxy.tls import grpc_credentials, tls_context
 from kernel_serve.settings import GRPCOptions, HTTPOptions
-from kernel_serve.testing.grpc_world import OneReplica, serve_grpc
+from kernel_serve.testing.grpc_world import SECONDS, OneReplica, serve_grpc
 
 ADDER = "greeter_pb2_grpc:add_GreeterServicer_to_server"
 
@@ -46,14 +46,14 @@ def serve(program: Any, generated: Any, certificates: Path, client: str = "", **
 async def answers(stub: Any, replica: OneReplica, channel: Any) -> None:
     import greeter_pb2
 
-    assert (await stub.Greet(greeter_pb2.Word(text="secret"), timeout=20)).text == "secret"
+    assert (await stub.Greet(greeter_pb2.Word(text="secret"), timeout=SECONDS)).text == "secret"
 
 
 async def is_refused(stub: Any, replica: OneReplica, channel: Any) -> None:
     import greeter_pb2
 
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Greet(greeter_pb2.Word(text="secret"), timeout=20)
+        await stub.Greet(greeter_pb2.Word(text="secret"), timeout=SECONDS)
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE and replica.opened == []
 
 

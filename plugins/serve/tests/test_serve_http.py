@@ -16,6 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -35,7 +36,7 @@ from kernel import serve
 from kernel.testing.faults import wait_until
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 @dataclasses.dataclass
@@ -131,7 +132,7 @@ class Results:
 
     async def _quiet(self, request: Request) -> Any:
         async def events() -> Any:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
             yield "never"
 
         return StreamingResponse(events())
@@ -146,7 +147,7 @@ class Results:
     async def _sleep(self, request: Request) -> Any:
         self.seen.append("sleeping")
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             self.seen.append("sleep cancelled")
             raise
@@ -180,7 +181,8 @@ class Results:
         return os.getpid()
 
     async def _block(self, request: Request) -> Any:
-        time.sleep(2.3)  # the line that blocks
+        while not os.path.exists(request.query_params["until"]):
+            time.sleep(0.7)  # the line that blocks
         return "done"
 
 
@@ -312,12 +314,13 @@ def test_large_bodies_pass_both_ways(client: httpx.Client) -> None:
 
 
 def _memory(client: httpx.Client) -> dict[str, int]:
-    replica = client.get("/pid").json()
-    port = client.base_url.port
-    proxy = next(
-        each.pid for each in psutil.net_connections("tcp") if each.laddr.port == port and each.status == "LISTEN"
-    )
-    return {"proxy": psutil.Process(proxy).memory_info().rss, "replica": psutil.Process(replica).memory_info().rss}
+    pids = {"proxy": _pid_of_proxy(client), "replica": client.get("/pid").json()}
+    return {name: psutil.Process(pid).memory_info().rss for name, pid in pids.items()}
+
+
+def _pid_of_proxy(client: httpx.Client) -> int:
+    port, connections = client.base_url.port, psutil.net_connections("tcp")
+    return next(each.pid for each in connections if each.laddr.port == port and each.status == "LISTEN")
 
 
 def test_a_client_that_does_not_read_costs_little_memory(client: httpx.Client, raw: Callable[[], Raw]) -> None:
@@ -456,13 +459,15 @@ def test_a_stream_that_never_waits_ends_with_its_client(client: httpx.Client, ra
     assert client.get("/text").status_code == 200
 
 
-def test_a_blocked_loop_is_told_by_its_line(client: httpx.Client) -> None:
-    assert client.get("/block").text == "done"
-
-    def logged() -> bool:
-        return "time.sleep(2.3)  # the line that blocks" in _logs()
-
-    wait_until(logged, SECONDS, "a warning")
+def test_a_blocked_loop_is_told_by_its_line(client: httpx.Client, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(client.get, "/block", params={"until": str(told)})
+        try:
+            wait_until(lambda: "time.sleep(0.7)  # the line that blocks" in _logs(), SECONDS, "a warning")
+        finally:
+            told.touch()
+        assert asked.result().text == "done"
 
 
 def test_a_traceback_is_in_the_log_of_the_replica(client: httpx.Client) -> None:
@@ -512,30 +517,46 @@ def test_kinds_of_deployments(client: httpx.Client) -> None:
     assert "/Plain" not in client.get("/-/routes").json()
 
 
-def test_limits_of_time_and_of_queues(client: httpx.Client) -> None:
-    @serve.deployment(request_timeout_s=0.4, max_ongoing_requests=1, max_queued_requests=1)
+def test_limits_of_time(client: httpx.Client) -> None:
+    @serve.deployment(request_timeout_s=0.4, max_ongoing_requests=1)
     class Slow:
-        async def __call__(self, request: Request) -> str:
+        async def __call__(self, request: Request) -> None:
             if "body" in request.query_params:
                 await request.body()
-            await asyncio.sleep(30)
-            return "late"
+            await asyncio.Event().wait()
 
     serve.run(Slow.bind(), name="slow", route_prefix="/slow")
     began = time.monotonic()
     answer = client.get("/slow")
     assert answer.status_code == 408
-    assert 0.3 < time.monotonic() - began < 15
+    assert time.monotonic() - began > 0.3
     answer = client.post("/slow?body", content=bytes(2_000_000))
     assert answer.status_code == 408
-    answers: list[httpx.Response] = []
-    asking = [threading.Thread(target=lambda: answers.append(client.get("/slow"))) for _ in range(8)]
-    for each in asking:
-        each.start()
-    for each in asking:
-        each.join()
-    statuses = sorted(each.status_code for each in answers)
-    assert set(statuses) == {408, 503} and statuses.count(503) >= 4
+    with ThreadPoolExecutor(2) as threads:  # one is worked on, the other waits for that
+        assert {each.status_code for each in threads.map(client.get, ["/slow"] * 2)} == {408}
+    serve.delete("slow")
+
+
+def test_limits_of_queues(client: httpx.Client, tmp_path: Path) -> None:
+    @serve.deployment(max_ongoing_requests=1, max_queued_requests=1)
+    class Slow:
+        async def __call__(self, request: Request) -> str:
+            (tmp_path / "begun").touch()
+            while not (tmp_path / "go").exists():
+                await asyncio.sleep(0.01)
+            return "late"
+
+    serve.run(Slow.bind(), name="slow", route_prefix="/slow")
+    with ThreadPoolExecutor(8) as threads:
+        try:
+            asked = [threads.submit(client.get, "/slow")]
+            wait_until((tmp_path / "begun").exists, SECONDS, "the first request")
+            asked += [threads.submit(client.get, "/slow") for _ in range(7)]
+            wait_until(lambda: sum(each.done() for each in asked) >= 6, SECONDS, "those that are refused")
+        finally:
+            (tmp_path / "go").touch()
+    answers = [each.result() for each in asked]
+    assert sorted(each.status_code for each in answers) == [200] * 2 + [503] * 6
     refused = next(each for each in answers if each.status_code == 503)
     assert int(refused.headers["retry-after"]) >= 1
     assert "max_queued_requests=1" in refused.text
@@ -543,10 +564,11 @@ def test_limits_of_time_and_of_queues(client: httpx.Client) -> None:
     assert client.get("/slow").status_code == 500  # what serves "/" knows no such name
 
 
-def test_requests_of_a_deleted_application_end(client: httpx.Client) -> None:
+def test_requests_of_a_deleted_application_end(client: httpx.Client, tmp_path: Path) -> None:
     @serve.deployment(max_ongoing_requests=1, graceful_shutdown_timeout_s=0.5, graceful_shutdown_wait_loop_s=0.1)
     class Stuck:
         async def __call__(self, request: Request) -> None:
+            (tmp_path / "begun").touch()
             await asyncio.Event().wait()
 
     serve.run(Stuck.bind(), name="stuck", route_prefix="/stuck")
@@ -554,7 +576,7 @@ def test_requests_of_a_deleted_application_end(client: httpx.Client) -> None:
     asking = [threading.Thread(target=lambda: answers.append(client.get("/stuck").status_code)) for _ in range(3)]
     for each in asking:
         each.start()
-    time.sleep(0.3)
+    wait_until((tmp_path / "begun").exists, SECONDS, "a request under way")
     serve.delete("stuck")
     for each in asking:
         each.join(SECONDS)
@@ -671,7 +693,7 @@ def test_the_proxy_outlives_any_input(client: httpx.Client, address: tuple[str, 
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
     ]
-    before, began = len(_of_proxy()), time.monotonic()
+    before = len(_of_proxy())
     for _ in range(5000):
         data = bytearray(random.choice(good) if random.random() < 0.9 else random.randbytes(random.randrange(300)))
         for _ in range(random.randrange(6)):
@@ -679,12 +701,11 @@ def test_the_proxy_outlives_any_input(client: httpx.Client, address: tuple[str, 
             data[at : at + random.randrange(4)] = random.choice((b"", b"\r\n", b":", b"%", random.randbytes(3)))
         with socket.create_connection(address, SECONDS) as connection:
             connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
+            connection.shutdown(socket.SHUT_WR)  # by which it ends: the proxy itself has more patience than the client
             with contextlib.suppress(ConnectionResetError):
                 while connection.recv(1 << 16):
                     pass
     assert client.get("/text").text == "grüß"
-    assert time.monotonic() - began < 60
     assert not _of_proxy()[before:], "\n".join(_of_proxy()[before:])
 
 
@@ -699,10 +720,6 @@ def test_idle_connections_cost_others_nothing(client: httpx.Client, address: tup
     with contextlib.ExitStack() as idle:
         for _ in range(number):
             idle.enter_context(socket.create_connection(address, SECONDS))
-        times = []
         for _ in range(200):
-            began = time.perf_counter()
             assert client.get("/text").status_code == 200
-            times.append(time.perf_counter() - began)
-        assert sorted(times)[20] < 0.02  # the quicker ones count: this machine may be busy
         assert (_memory(client)["proxy"] - before) / number < 16 << 10

@@ -14,10 +14,11 @@ from kernel_serve.proxy.listening import bind
 from kernel_serve.proxy.server import HTTPServer
 from kernel_serve.proxy.service import ProxyService
 from kernel_serve.settings import HTTPOptions
+from kernel_serve.testing.programs import StoppedClock
 from kernel_serve.traffic.routes import Routes
 from kernel_serve.values import Endpoint, Target
 
-SECONDS = 10.0
+SECONDS = 120.0
 LARGE = 10 << 20
 ASKED: list[str] = []
 """The paths that the application was asked for."""
@@ -73,6 +74,11 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+def http1(server: HTTPServer) -> list[HTTP1Connection]:
+    """Return the server's connections that speak HTTP/1."""
+    return [each for each in server.connections if isinstance(each, HTTP1Connection)]
+
+
 def serving(work: Callable[[HTTPServer, Callable[[], Coroutine[Any, Any, Client]]], Any], **options: Any) -> None:
     """Run `work(server, connect)` beside a server with these options."""
 
@@ -90,6 +96,7 @@ def serving(work: Callable[[HTTPServer, Callable[[], Coroutine[Any, Any, Client]
         try:
             await work(server, connect)
         finally:
+            server.now = time.monotonic
             for each in made:
                 each.writer.close()
             await server.drain(2)
@@ -99,11 +106,14 @@ def serving(work: Callable[[HTTPServer, Callable[[], Coroutine[Any, Any, Client]
 
 def test_headers_must_come_in_time() -> None:
     async def work(server: HTTPServer, connect: Any) -> None:
+        clock = StoppedClock(server)
         silent, slow, fine, undecided = [await connect() for _ in range(4)]
         undecided.writer.write(b"PRI ")  # as HTTP/2 begins
         slow.writer.write(b"GET / HTTP/1.1\r\nHo")
         fine.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await fine.answer() == (200, b"0")
+        await until(lambda: len(server.connections) == 4 and any(each._reader.head_bytes for each in http1(server)))
+        clock.pass_by(1.1)
         assert (await slow.rest()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
         assert await silent.rest() == await undecided.rest() == b""
         fine.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -114,12 +124,19 @@ def test_headers_must_come_in_time() -> None:
 
 def test_bodies_must_come_in_time_and_may_take_long() -> None:
     async def work(server: HTTPServer, connect: Any) -> None:
+        def arrived() -> list[int]:
+            return sorted(each._reader.arriving.size for each in http1(server) if each._reader.arriving is not None)
+
+        clock = StoppedClock(server)
         stalled, steady = await connect(), await connect()
         for each in (stalled, steady):
             each.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\n\r\n")
-        for _ in range(12):
+        await until(lambda: arrived() == [0, 0])
+        for number in range(1, 12):
             steady.writer.write(b"x")
-            await asyncio.sleep(0.1)
+            await until(lambda number=number: arrived()[-1:] == [number])  # type: ignore[misc]
+            clock.pass_by(0.1)
+        steady.writer.write(b"x")
         assert await steady.answer() == (200, b"12")
         assert (await stalled.rest()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
@@ -271,11 +288,12 @@ def test_a_client_that_takes_its_time_is_not_cut_off() -> None:
         client = await connect()
         client.writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         await client.reader.readuntil(b"\r\n\r\n")
-        begun, size = time.monotonic(), 0
+        clock, size, passed = StoppedClock(server), 0, 0.0
         while piece := await client.reader.read(1 << 18):
             size += len(piece)
-            await asyncio.sleep(0.05)
-        assert size == LARGE and time.monotonic() - begun > 1.5
+            clock.pass_by(0.05)
+            passed += 0.05
+        assert size == LARGE and passed > 1.5
 
     serving(work, stall_timeout_s=0.8)
 

@@ -20,6 +20,7 @@ from kernel_serve.proxy.http2_frames import FrameLengths
 from kernel_serve.proxy.http2_limits import HTTP2Limits
 from kernel_serve.proxy.server import HTTPServer
 from kernel_serve.settings import HTTPOptions
+from kernel_serve.testing.programs import StoppedClock
 
 GET = [(":method", "GET"), (":path", "/"), (":scheme", "http"), (":authority", "there:80")]
 
@@ -114,8 +115,11 @@ class Client:
         self.writer.close()
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
+SECONDS = 120.0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, "never came true"
         await asyncio.sleep(0.001)
@@ -125,7 +129,7 @@ Program = Callable[[Client, int, HTTPServer], Coroutine[Any, Any, None]]
 
 
 def serve(app: Any, program: Program, limits: Any = None, passage: Any = None, **more: Any) -> None:
-    """Run an async test with a connected client, the port and the server; it may take ten seconds.
+    """Run an async test with a connected client, the port and the server; it may take two minutes.
 
     Requests go to the ASGI application `app`, or to what `passage` makes.
     """
@@ -147,10 +151,11 @@ def serve(app: Any, program: Program, limits: Any = None, passage: Any = None, *
         try:
             await program(client, port, server)
         finally:
+            server.now = time.monotonic
             await client.close()
             await server.drain(0)
 
-    asyncio.run(asyncio.wait_for(whole(), 10))
+    asyncio.run(asyncio.wait_for(whole(), SECONDS))
 
 
 async def answered(send: Any, body: bytes = b"", status: int = 200, headers: Any = ()) -> None:
@@ -593,37 +598,53 @@ def test_a_client_that_pings_without_reading_is_dropped() -> None:
 
 
 def test_a_connection_without_requests_ends_after_a_while() -> None:
-    go = asyncio.Event()
+    begun, go = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
+        begun.set()
         await go.wait()
         await answered(send, b"late")
 
     async def program(client: Client, port: int, server: HTTPServer) -> None:
+        clock = StoppedClock(server)
         busy = Client(*await asyncio.open_connection("127.0.0.1", port))
         await busy.begin()
         number = await busy.ask()
+        await begun.wait()
+        await until(lambda: len(server.connections) == 2)
+        clock.pass_by(60)
         await until(lambda: client.closed is not None)
         assert client.closed == ErrorCodes.NO_ERROR and not client.headers
         await until(lambda: len(server.connections) == 1)
         assert busy.closed is None  # its answer is still to come
         go.set()
         assert await busy.answer(number) == ("200", b"late")
+        clock.pass_by(60)
         await until(lambda: busy.closed is not None)
         assert busy.closed == ErrorCodes.NO_ERROR
         await busy.close()
 
-    serve(app, program, header_timeout_s=0.2, keep_alive_timeout_s=0.2)
+    serve(app, program, header_timeout_s=50.0, keep_alive_timeout_s=50.0)
 
 
 def test_bodies_must_come_in_time_and_may_take_long() -> None:
     async def program(client: Client, port: int, server: HTTPServer) -> None:
+        def arrived() -> dict[int, int]:
+            streams: dict[int, Any] = {}
+            for each in server.connections:
+                streams.update(getattr(each, "_streams", {}))
+            return {number: stream._size for number, stream in streams.items()}
+
+        clock = StoppedClock(server)
         stalled, steady = (client.h2.get_next_available_stream_id() + more for more in (0, 2))
         for number in (stalled, steady):
             client.h2.send_headers(number, GET)
-        for _ in range(14):
+        await client.flush()
+        await until(lambda: arrived() == {stalled: 0, steady: 0})
+        for size in range(1, 15):
             await client.upload(steady, b"x", end=False)
-            await asyncio.sleep(0.1)
+            await until(lambda size=size: arrived()[steady] == size)  # type: ignore[misc]
+            clock.pass_by(0.1)
         assert await client.answer(stalled) == ("408", b"the body did not come in time")
         await client.upload(steady, b"y")
         assert await client.answer(steady) == ("200", b"x" * 14 + b"y")
@@ -646,11 +667,15 @@ def test_answers_must_be_taken_in_time_and_may_take_long() -> None:
         client.acknowledge = False
         stalled, steady = [await client.ask([GET[0], (":path", path), *GET[2:]]) for path in ("/stalled", "/steady")]
         await until(lambda: sum(map(len, client.bodies.values())) == 65_535)
+        clock = StoppedClock(server)
         client.h2.increment_flow_control_window(1 << 20)  # of the connection, not of a stream
-        while steady not in client.ended:
+        for credit in range(125_535, 1_060_000, 60_000):
             client.h2.increment_flow_control_window(60_000, steady)
             await client.flush()
-            await asyncio.sleep(0.1)
+            size = min(credit, 1_000_000)
+            await until(lambda size=size: len(client.bodies.get(steady, b"")) == size)  # type: ignore[misc]
+            clock.pass_by(0.1)
+        await until(lambda: steady in client.ended)
         assert len(client.bodies[steady]) == 1_000_000
         await until(lambda: stalled in client.ended)
         assert client.ended == {steady: "end", stalled: ErrorCodes.CANCEL}

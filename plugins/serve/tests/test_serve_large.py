@@ -21,7 +21,7 @@ from kernel.testing.faults import kill, wait_until
 from kernel.testing.objects import stored_bytes
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-SECONDS = 30.0
+SECONDS = 120.0
 NUMBER = 4 * LARGE // 8
 """Of floats in an array that is large."""
 
@@ -203,7 +203,7 @@ def test_a_call_waits_for_its_references_before_it_takes_a_slot(arrays: Any) -> 
     for _ in range(10):
         assert arrays.remote(1).result(SECONDS) == 1
     numbers = kernel.get_actor(f"serve replica {replica_of(arrays)}", "kernel_serve").numbers
-    assert kernel.get(numbers.remote())["ongoing"] == 0
+    wait_until(lambda: kernel.get(numbers.remote())["ongoing"] == 0, SECONDS, "the end of those that wait for nothing")
     gate.put("open", b"yes")
     assert [each.result(SECONDS).sum() for each in late] == [NUMBER] * 3
     gate.delete("open")
@@ -249,14 +249,14 @@ def test_references_to_what_is_still_made(arrays: Any) -> None:
 
 
 def test_calls_that_are_cancelled_leave_nothing(arrays: Any) -> None:
-    response = arrays.wait.remote(np.ones(NUMBER), 60)
+    response = arrays.wait.remote(np.ones(NUMBER), 10 * SECONDS)
     response.cancel()
     with pytest.raises(serve.RequestCancelledError):
         response.result(SECONDS)
     for _ in range(20):  # some are cancelled before they are sent, some while their result is collected
         arrays.wait.remote(np.ones(NUMBER), 0.0).cancel()
     with pytest.raises(serve.RequestTimeoutError):
-        arrays.options(timeout_s=0.05).wait.remote(np.ones(NUMBER), 60).result(SECONDS)
+        arrays.options(timeout_s=0.05).wait.remote(np.ones(NUMBER), 10 * SECONDS).result(SECONDS)
 
 
 def test_failures_let_go_of_arguments(arrays: Any) -> None:
@@ -284,7 +284,7 @@ def test_results_outlive_their_replica(arrays: Any) -> None:
 def test_what_died_with_a_replica_is_said(arrays: Any) -> None:
     pid = arrays.pid.remote().result(SECONDS)
     found = arrays.make.remote(NUMBER).result(SECONDS)
-    waiting = arrays.wait.remote(np.ones(NUMBER), 60)
+    waiting = arrays.wait.remote(np.ones(NUMBER), 10 * SECONDS)
     wait_until(lambda: stored_bytes() > 8 * NUMBER, SECONDS, "the arguments are on their way")
     kill(pid)
     with pytest.raises(serve.DeploymentUnavailableError):
@@ -309,17 +309,17 @@ def test_no_large_result_is_lost_in_an_update(arrays: Any) -> None:
     over = threading.Event()
     handle = serve.run(Arrays.options(version="1").bind(), name="updated", route_prefix=None)
 
-    def call() -> int:
+    def call() -> None:
         done = 0
-        while not over.is_set():
+        while not over.is_set() or done < 2:
             assert handle.wait.remote(array, 0.01).result(SECONDS)[-1] == 2.0
             done += 1
-        return done
 
     with ThreadPoolExecutor(3) as threads:
         calling = [threads.submit(call) for _ in range(3)]
         for version in ("2", "3"):
             serve.run(Arrays.options(version=version).bind(), name="updated", route_prefix=None)
         over.set()
-        assert all(each.result(SECONDS) > 1 for each in calling)
+        for each in calling:
+            each.result(SECONDS)
     serve.delete("updated")

@@ -12,6 +12,7 @@ from kernel_serve.proxy.listening import Heirs, bind, listening_socket
 from kernel_serve.proxy.server import HTTPServer
 from kernel_serve.settings import HTTPOptions
 
+SECONDS = 120.0
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
@@ -26,8 +27,14 @@ async def serving(listening: socket.socket) -> HTTPServer:
     return server
 
 
+async def giving(heirs: Heirs) -> None:
+    """Return when they give the socket to whoever asks."""
+    while heirs._server is None:
+        await asyncio.sleep(0)
+
+
 async def answer(reader: asyncio.StreamReader) -> bytes:
-    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SECONDS)
     assert await reader.readexactly(5) == b"hello"
     return head.lower()
 
@@ -38,6 +45,7 @@ def test_the_next_proxy_gets_the_socket_and_no_connection_is_refused_between() -
         first.listen()
         port = first.getsockname()[1]
         heirs = Heirs(first, "node", 0)
+        await giving(heirs)
         second, follows = await listening_socket(HTTPOptions(port=port), "node", 0)
         third, also = await listening_socket(HTTPOptions(port=port), "node", 1)  # a second proxy of the node
         assert follows and also
@@ -49,8 +57,9 @@ def test_the_next_proxy_gets_the_socket_and_no_connection_is_refused_between() -
             server = await serving(second)
             waiting.setblocking(False)
             loop = asyncio.get_running_loop()
-            assert (await asyncio.wait_for(loop.sock_recv(waiting, 100), 5)).startswith(b"HTTP/1.1 200")
+            assert (await asyncio.wait_for(loop.sock_recv(waiting, 100), SECONDS)).startswith(b"HTTP/1.1 200")
             following = Heirs(second, "node", 0)
+            await giving(following)
             again, _ = await listening_socket(HTTPOptions(port=port), "node", 0)
             following.close()
         await server.drain()
@@ -81,8 +90,7 @@ def test_at_an_address_that_hides_the_one_before_both_listen_until_that_one_goes
         old = await serving(first)
         heirs = Heirs(first, "node", 0)
         options = HTTPOptions(host=after, port=port)
-        while heirs._server is None:
-            await asyncio.sleep(0)
+        await giving(heirs)
         with pytest.raises(ServeError, match="Address already in use, by process"):
             await listening_socket(options, "node", 0)
         second, follows = await listening_socket(options, "node", 0, (f"{before}:{port}",))
@@ -108,6 +116,7 @@ def test_a_host_is_found_by_its_name_as_by_its_address() -> None:
         first = bind(HTTPOptions(host="localhost", port=0))
         first.listen()
         heirs = Heirs(first, "node", 0)
+        await giving(heirs)
         second, follows = await listening_socket(HTTPOptions(host="localhost", port=first.getsockname()[1]), "node", 0)
         assert follows and second.getsockname() == first.getsockname()
         heirs.close()
@@ -135,12 +144,12 @@ def test_an_idle_connection_is_told_to_leave_and_its_last_request_is_answered() 
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(REQUEST)
         assert b"connection: close" not in await answer(reader)
-        draining = asyncio.ensure_future(server.drain(patience=30.0))
+        draining = asyncio.ensure_future(server.drain(SECONDS, patience=SECONDS))
         while not server.closing:
             await asyncio.sleep(0)
         writer.write(REQUEST)
         assert b"connection: close" in await answer(reader)
-        await asyncio.wait_for(draining, 5)
+        await asyncio.wait_for(draining, SECONDS)
         assert await reader.read() == b""
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
@@ -158,12 +167,12 @@ def test_a_request_that_is_half_there_is_answered_before_the_connection_ends() -
         writer.write(REQUEST[:20])
         while all(getattr(each, "is_idle", True) for each in server.connections):
             await asyncio.sleep(0)
-        draining = asyncio.ensure_future(server.drain())
+        draining = asyncio.ensure_future(server.drain(SECONDS))
         while not server.closing:
             await asyncio.sleep(0)
         writer.write(REQUEST[20:])
         assert b"connection: close" in await answer(reader)
-        await asyncio.wait_for(draining, 5)
+        await asyncio.wait_for(draining, SECONDS)
         writer.close()
 
     asyncio.run(go())

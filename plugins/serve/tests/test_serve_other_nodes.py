@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from kernel.testing.faults import wait_until
 from kernel.testing.objects import stored_bytes
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-SECONDS = 30.0
+SECONDS = 120.0
 app = FastAPI()
 
 
@@ -54,8 +55,9 @@ class Far:
 
     @app.get("/wait")
     async def wait(self) -> None:
+        self.seen.append("wait begun")
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             self.seen.append("wait ended")
 
@@ -90,10 +92,10 @@ class Far:
 def nodes() -> Iterator[tuple[Cluster, ClusterNode]]:
     kernel.shutdown()
     _start_threads()
-    with Cluster(num_cpus=4) as cluster:
+    with Cluster(num_cpus=4, death_seconds=SECONDS) as cluster:  # who is slow is not dead
         far = cluster.add_node(num_cpus=4, resources={"far": 4})
         cluster.connect(log_to_driver=False)
-        cluster.wait_for_nodes(2)
+        cluster.wait_for_nodes(2, SECONDS)
         serve.start("HeadOnly", http_options={"port": 0, "access_log": False})
         serve.run(Far.bind())
         yield cluster, far
@@ -126,15 +128,23 @@ def test_requests_go_to_the_other_node(nodes: tuple[Cluster, ClusterNode], addre
             assert client.get("/node").json() == nodes[1].id
         assert client.post("/size", content=(bytes(1 << 20) for _ in range(20))).json() == 20 << 20
         assert len(client.get("/large").content) == 20 << 20
-        with pytest.raises(httpx.ReadTimeout):
-            client.get("/wait", timeout=1.5)
+
+
+def test_a_request_ends_with_its_client(address: str, handle: Any) -> None:
+    def seen(what: str) -> bool:
+        return what in handle.list_seen.remote().result(SECONDS)
+
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: seen("wait begun"), SECONDS, "the request")
+    wait_until(lambda: seen("wait ended"), SECONDS, "the end of the request given up")
 
 
 def test_calls_in_order_and_many_at_once(handle: Any) -> None:
     assert handle.add.remote(1, 2).result(SECONDS) == 3
     responses = [handle.add.remote(n, 1) for n in range(3000)]
     assert [each.result(SECONDS) for each in responses] == list(range(1, 3001))
-    wait_until(lambda: "wait ended" in handle.list_seen.remote().result(SECONDS), SECONDS, "the request given up")
     with pytest.raises(KeyError, match="not there"):
         handle.fail.remote().result(SECONDS)
 
@@ -174,10 +184,10 @@ def test_streams_wait_for_their_reader(handle: Any) -> None:
 
 
 def test_websockets(address: str, handle: Any) -> None:
-    with connect(f"ws://{address}/echo", max_size=None) as socket:
+    with connect(f"ws://{address}/echo", open_timeout=SECONDS, max_size=None) as client:
         for text in ("a", "x" * 3_000_000, "b"):
-            socket.send(text)
-            assert socket.recv(SECONDS) == text
+            client.send(text)
+            assert client.recv(SECONDS) == text
 
 
 def test_a_replica_that_is_killed_is_replaced(address: str, handle: Any) -> None:
@@ -193,7 +203,7 @@ def test_a_replica_that_is_killed_is_replaced(address: str, handle: Any) -> None
 def test_a_node_that_is_lost_is_done_without(nodes: tuple[Cluster, ClusterNode], address: str, handle: Any) -> None:
     cluster, far = nodes
     other = cluster.add_node(num_cpus=4, resources={"far": 4})
-    cluster.wait_for_nodes(3)
+    cluster.wait_for_nodes(3, SECONDS)
     stream = handle.options(stream=True).count.remote(10_000, 1 << 20)
     next(stream)
     cluster.kill_node(far)

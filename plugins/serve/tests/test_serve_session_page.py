@@ -12,6 +12,7 @@ import pytest
 
 from kernel.testing.command_line import COMMAND
 from kernel.testing.ports import free_port
+from kernel.testing.programs import need
 from kernel.testing.session import temporary_root
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "serve-session.md"
@@ -47,6 +48,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
 
 
 def test_the_session_goes_as_the_page_shows(tmp_path: Path, shell: dict[str, str]) -> None:
+    need("curl")
     text = PAGE.read_text(encoding="utf-8")
     for port in ("8000", "9000"):
         text = re.sub(rf"\b{port}\b", str(free_port()), text)
@@ -64,10 +66,10 @@ def test_the_session_goes_as_the_page_shows(tmp_path: Path, shell: dict[str, str
         try:
             done = subprocess.run(
                 ["bash", "-O", "expand_aliases", "-s"], input=script, env=environment, cwd=place, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=500,
             )  # fmt: skip
         finally:
-            subprocess.run([*COMMAND, "stop"], env=environment, capture_output=True, timeout=30)
+            subprocess.run([*COMMAND, "stop"], env=environment, capture_output=True, timeout=120)
     printed = re.split(r"<<<command \d+>>>\n", done.stdout)[1:]
     assert len(printed) == len(typed) > 20, done.stdout
     wrong = [

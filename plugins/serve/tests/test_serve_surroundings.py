@@ -23,7 +23,7 @@ from kernel.testing.faults import kill, wait_until
 from kernel_spec.errors import RuntimeEnvError
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-SECONDS = 30.0
+SECONDS = 120.0
 
 PROGRAM = """
 import json, os, sys
@@ -86,7 +86,9 @@ def program(session: str, application: str, environment: dict[str, Any], **optio
 def run(*arguments: str) -> None:
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "PYTHONPATH": paths}
-    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=SECONDS
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -18,6 +18,8 @@ from pydantic import BaseModel
 
 import kernel
 
+SECONDS = 120.0
+
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[str]:
@@ -80,18 +82,18 @@ def test_a_fastapi_application_travels_with_its_state_and_its_annotations(sessio
     request = urllib.request.Request(
         f"{session}/shop/orders", b'{"title": "tea"}', {"content-type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
         assert json.load(answer) == {"title": "TEA", "number": 2} and answer.headers["x-mark"] == "seen"
-    with urllib.request.urlopen(f"{session}/shop/openapi.json", timeout=30) as answer:
+    with urllib.request.urlopen(f"{session}/shop/openapi.json", timeout=SECONDS) as answer:
         assert "Order" in json.load(answer)["components"]["schemas"]
 
 
 def test_a_replica_is_still_reachable_after_garbage_was_collected(session: str) -> None:
     handle = api.run(Collector.bind(), name="collector", route_prefix=None)
-    assert handle.remote().result(30) == 1
+    assert handle.remote().result(SECONDS) == 1
 
     @kernel.remote
     def elsewhere(handle: Any) -> int:
-        return int(handle.remote().result(30))
+        return int(handle.remote().result(120))
 
     assert kernel.get(elsewhere.remote(handle)) == 1  # by a new link, from another process

@@ -17,7 +17,7 @@ from kernel import serve
 from kernel.testing.faults import wait_until
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 async def deaf(scope: Any, receive: Any, send: Any) -> None:
@@ -74,5 +74,5 @@ def test_one_that_takes_nothing_is_cancelled_also_if_its_client_was_far_ahead(
         for _ in range(5):
             client.send(bytes(1 << 20))
         client.socket.shutdown(socket.SHUT_RDWR)
-    wait_until(lambda: (tmp_path / "first").exists(), 2 * SECONDS, "the slot is free")
+    wait_until(lambda: (tmp_path / "first").exists(), SECONDS, "the slot is free")
     serve.delete("flooded")

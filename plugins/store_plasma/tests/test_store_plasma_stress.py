@@ -172,6 +172,10 @@ class Agent:
             if not ready and not self.disk_work:
                 self.carry_out(self.server.give_up_waiting())
 
+    def has_done_much(self) -> bool:
+        """Say whether there was enough to do for something to go wrong: a busy machine needs more rounds for that."""
+        return self.replies > 200 and self.spills > 20 and self.restores > 5
+
     def do_disk_work(self) -> None:
         work = self.disk_work.pop(self.dice.randrange(len(self.disk_work)))
         if isinstance(work, WriteSpill):
@@ -189,7 +193,9 @@ def test_killed_clients_lose_only_what_they_were_writing() -> None:
     agent = Agent()
     for _ in range(CLIENTS):
         agent.start_client()
-    for _ in range(ROUNDS):
+    rounds = 0
+    while rounds < ROUNDS or not agent.has_done_much():
+        rounds += 1
         agent.run_until(time.monotonic() + agent.dice.uniform(0.02, 0.18))
         agent.server.validate()
         agent.kill(agent.dice.choice(sorted(agent.clients)))
@@ -229,6 +235,5 @@ def check_what_is_left(agent: Agent) -> None:
     usage = agent.server.usage()
     assert (usage.used, usage.reserved, usage.spilled, usage.objects) == (0, 0, 0, 0)
     assert agent.disk == {}
-    assert agent.replies > 200 and agent.spills > 20 and agent.restores > 5, "the test had too little to do"
     client.close()
     agent.server.close()

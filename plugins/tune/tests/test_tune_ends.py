@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from kernel_tune.execution.budget import TimeBudget
 
 from kernel import tune
 
@@ -30,10 +31,28 @@ class Hangs(tune.Trainable):
 def test_trials_that_hang_are_ended(
     trainable: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    results: set[str] = set()
+    over_at: list[float] = []
+    events = TimeBudget.events
+
+    class Notes(tune.Callback):
+        def on_trial_result(self, iteration: int, trials: Any, trial: tune.Trial, *rest: Any, **info: Any) -> None:
+            results.add(trial.trial_id)
+
+    def over_when_two_have_results(self: TimeBudget, used_seconds: float, *loop: Any) -> Any:
+        if len(results) < 2:
+            return []
+        over_at.append(used_seconds)
+        return events(self, used_seconds - over_at[0], *loop)
+
+    monkeypatch.setattr(TimeBudget, "events", over_when_two_have_results)
     monkeypatch.setattr("kernel_tune.execution.budget._GRACE_SECONDS", 0.2)
     monkeypatch.setattr("kernel_tune.execution.runner._END_SECONDS", 0.2)
     with caplog.at_level(logging.WARNING, "kernel.tune"):
-        analysis = tune.run(trainable, name="mine", num_samples=3, time_budget_s=2, export_formats=["model"], verbose=0)
+        analysis = tune.run(
+            trainable, name="mine", num_samples=3, time_budget_s=0.1, export_formats=["model"], verbose=0,
+            callbacks=[Notes()],
+        )  # fmt: skip
     assert [str(trial.status) for trial in analysis.trials] == ["TERMINATED"] * len(analysis.trials)
     assert {trial.last_result["loss"] for trial in analysis.trials if trial.results} == {1}
     texts = [record.getMessage() for record in caplog.records if "after the time was over" in record.getMessage()]

@@ -28,7 +28,7 @@ class Machines:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.cluster = Cluster(num_cpus=0, death_seconds=2.0)
+        self.cluster = Cluster(num_cpus=0, death_seconds=60.0)
         self.nodes = [self.add(name) for name in ("a", "b")]
         self.cluster.connect(log_to_driver=False)
 
@@ -110,11 +110,8 @@ def test_files_come_while_the_trial_runs(machines: Machines, results: Path, monk
 
     def waits(config: dict[str, Any]) -> None:
         Path("early.txt").write_text("here")
-        for _ in range(2000):
+        while not list(Path(config["home"]).glob("*/early.txt")):
             tune.report({"score": 1})
-            if list(Path(config["home"]).glob("*/early.txt")):
-                return
-        raise TimeoutError
 
     (trial,) = run(waits, config={"home": str(results / "away")}, **on("a"), deterministic=True)
     assert trial.results >= 1 and Path(trial.logdir, "early.txt").read_text() == "here"
@@ -205,7 +202,7 @@ class KillsItsNode(tune.Callback):
             self.machines.add("d", "old or new")
 
     def stop(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return result["count"] > 5000 or (bool(self.killed_at) and result["count"] >= self.killed_at + 3)
+        return bool(self.killed_at) and result["count"] >= self.killed_at + 3
 
 
 def test_a_node_that_is_killed_costs_what_was_not_fetched(
@@ -269,12 +266,12 @@ def test_a_driver_that_is_killed_goes_on_with_trials_elsewhere(
 
     first = subprocess.Popen(command)
     try:
-        wait_until(lambda: reported() == [3, 3], 60, "three results of each trial")
+        wait_until(lambda: reported() == [3, 3], 120, "three results of each trial")
     finally:
         first.kill()
         first.wait()
     go.touch()
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=400)
     for path in results.glob("killed/*/result.json"):
         assert [json.loads(line)["count"] for line in path.read_text().splitlines()] == [1, 2, 3, 4, 5, 6]
         log = (path.parent / "log.txt").read_text().split()

@@ -7,14 +7,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernel.testing.faults import wait_until
+
+SECONDS = 200.0
+"""How long anything may take: the machine may be busy."""
 PROGRAM = """
-import sys, kernel
+import signal, sys, time
+from pathlib import Path
+import kernel
 from kernel import tune
 from kernel.tune import schedulers
 
@@ -36,36 +41,47 @@ SCHEDULERS = {
         time_attr="training_iteration", perturbation_interval=3, hyperparam_mutations={"x": tune.uniform(0, 1)}, seed=4
     ),
 }
+class Holds(tune.Callback):
+    def on_trial_result(self, *arguments, **info):
+        log, held = Path(folder, "walk", "experiment.log"), Path(folder, "held")
+        if size and not held.exists() and log.exists() and log.stat().st_size > float(size[0]):
+            held.touch()
+            if how == ["interrupted"]:
+                signal.raise_signal(signal.SIGINT)
+            while how == ["waits"] and not Path(folder, "go").exists():
+                time.sleep(0.01)
+
 if __name__ == "__main__":
-    folder, scheduler = sys.argv[1:]
+    folder, scheduler, size, *how = sys.argv[1:]
     kernel.init(num_cpus=3, log_to_driver=False)
     tune.run(
         Walk, name="walk", local_dir=folder, config={"x": tune.uniform(0, 1)}, metric="score", mode="max",
         num_samples=8, stop={"training_iteration": 12}, scheduler=SCHEDULERS[scheduler](), checkpoint_freq=4,
         resume="AUTO", seed=7, deterministic=True, reuse_actors=True, verbose=0, global_checkpoint_period=0.2,
-        return_trials=True,
+        return_trials=True, callbacks=[Holds()],
     )
 """
 
 
-def start(program: Path, folder: Path, scheduler: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(program), str(folder), scheduler], stderr=subprocess.PIPE)
+def start(program: Path, folder: Path, scheduler: str, size: str = "", *how: str) -> subprocess.Popen[bytes]:
+    """Start the program. When the log has so many bytes, it `waits` until it may `go`, or is `interrupted`."""
+    command = [sys.executable, str(program), str(folder), scheduler, size, *how]
+    return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 
 def start_until(size: float, program: Path, folder: Path, scheduler: str) -> subprocess.Popen[bytes]:
-    """Start the program, and wait until the experiment's log has so many bytes."""
-    process = start(program, folder, scheduler)
-    log = folder / "walk" / "experiment.log"
-    deadline = time.monotonic() + 60
-    while not (log.exists() and log.stat().st_size > size):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.001)
+    """Start the program, and wait until it waits."""
+    for name in ("held", "go"):
+        (folder / name).unlink(missing_ok=True)
+    process = start(program, folder, scheduler, str(size), "waits")
+    wait_until(lambda: (folder / "held").exists() or process.poll() is not None, SECONDS, "so much of an experiment")
+    assert process.poll() is None
     return process
 
 
 def finish(program: Path, folder: Path, scheduler: str) -> list[Any]:
     process = start(program, folder, scheduler)
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, errors.decode()
     return outcome(folder)
 
@@ -97,6 +113,7 @@ def test_killed_again_and_again(program: Path, tmp_path: Path) -> None:
     size = (tmp_path / "whole" / "walk" / "experiment.log").stat().st_size
     for part in (0.3, 0.7):
         process = start_until(size * part, program, tmp_path / "killed", "pbt")
+        (tmp_path / "killed" / "go").touch()  # it may be killed at any moment, not just there
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
     assert finish(program, tmp_path / "killed", "pbt") == whole
@@ -105,9 +122,8 @@ def test_killed_again_and_again(program: Path, tmp_path: Path) -> None:
 def test_interrupted_once_it_saves_and_returns(program: Path, tmp_path: Path) -> None:
     whole = finish(program, tmp_path / "whole", "asha")
     size = (tmp_path / "whole" / "walk" / "experiment.log").stat().st_size
-    process = start_until(size * 0.5, program, tmp_path / "stopped", "asha")
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    process = start(program, tmp_path / "stopped", "asha", str(size * 0.5), "interrupted")
+    _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, errors.decode()
     assert "interrupted: the experiment is being saved; press Ctrl-C again to stop at once" in errors.decode()
     state = json.loads((tmp_path / "stopped" / "walk" / "experiment_state.json").read_text())

@@ -47,7 +47,7 @@ def test_what_never_finds_room_is_an_error_that_says_so(resources: Any, said: st
 
 def test_trials_that_are_to_wait_for_machines_say_so(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "kernel.tune"):
-        results = fit({"cpu": 64}, queue_trials=True, time_budget_s=1)
+        results = fit({"cpu": 64}, queue_trials=True, time_budget_s=3)
     assert len(results) == 1
     (text,) = [record.getMessage() for record in caplog.records]
     assert "nothing runs until there is another machine: trial objective_" in text and "needs 64 CPU" in text

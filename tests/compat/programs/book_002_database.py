@@ -66,7 +66,7 @@ def tracked(index, tracker):
 
 tracker = Tracker.remote()
 ray.get([tracked.remote(index, tracker) for index in range(8)])
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 120
 while ray.get(tracker.counts.remote()) < 8 and time.monotonic() < deadline:
     time.sleep(0.01)
 print(ray.get(tracker.counts.remote()))

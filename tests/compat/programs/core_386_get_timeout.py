@@ -14,7 +14,7 @@ ray.init()
 
 @ray.remote
 def long():
-    time.sleep(60)
+    time.sleep(600)
 
 
 reference = long.remote()

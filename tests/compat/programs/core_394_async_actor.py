@@ -1,7 +1,6 @@
 """CORE-394 to CORE-397: coroutines in an actor, references awaited, and a bound on how many run."""
 
 import asyncio
-import time
 
 import ray
 
@@ -26,13 +25,11 @@ class Sleeper:
 
 sleeper = Sleeper.remote()
 ray.get(sleeper.nap.remote(0))
-begun = time.monotonic()
 assert ray.get([sleeper.nap.remote(0.5) for _ in range(50)]) == ["rested"] * 50
-assert time.monotonic() - begun < 15  # one after another it would be 25 s
 print(ray.get(sleeper.most_at_once.remote()) > 10)
 
 bounded = Sleeper.options(max_concurrency=10).remote()
-ray.get([bounded.nap.remote(0.05) for _ in range(50)])
+ray.get([bounded.nap.remote(0.2) for _ in range(50)])
 print(ray.get(bounded.most_at_once.remote()))
 
 
@@ -46,7 +43,7 @@ async def main():
     done, pending = await asyncio.wait([asyncio.ensure_future(_value(one.remote()))])
     print([task.result() for task in done], pending)
     print(await asyncio.gather(*[sleeper.nap.remote(0.01) for _ in range(4)]))
-    await asyncio.wait_for(one.remote().as_future(), timeout=30)
+    await asyncio.wait_for(one.remote().as_future(), timeout=120)
 
 
 async def _value(reference):

@@ -19,7 +19,7 @@ def work():
 
 ray.get(work.remote())
 names = set()
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 120
 while not {"work", "inner step"} <= names and time.monotonic() < deadline:
     names = {event["name"] for event in ray.timeline()}
     time.sleep(0.05)

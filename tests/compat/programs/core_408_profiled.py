@@ -12,7 +12,7 @@ ray.init()
 
 @ray.remote
 def nap():
-    time.sleep(0.5)
+    time.sleep(1)
 
 
 def one_by_one():
@@ -44,7 +44,7 @@ def seconds(function):
 
 ray.get([nap.remote() for _ in range(5)])  # workers are there
 slow, better, best = seconds(one_by_one), seconds(get_in_the_loop), seconds(all_at_once)
-assert slow >= 2.5
+assert slow >= 5
 print(best < slow, better < slow)
 
 # prints:

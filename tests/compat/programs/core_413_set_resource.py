@@ -10,15 +10,15 @@ ray.init()
 name = "licences"
 
 
-def capacity():
+def capacity(name):
     return ray.cluster_resources().get(name)
 
 
-def wait_until(value):
-    deadline = time.monotonic() + 20
-    while capacity() != value and time.monotonic() < deadline:
+def wait_until(value, name=name):
+    deadline = time.monotonic() + 120
+    while capacity(name) != value and time.monotonic() < deadline:
         time.sleep(0.01)
-    return capacity() == value
+    return capacity(name) == value
 
 
 ray.experimental.set_resource(name, 10)
@@ -31,7 +31,7 @@ def licensed():
     return True
 
 
-print(ray.get(licensed.remote()), ray.cluster_resources()["from a task"])
+print(ray.get(licensed.remote()), wait_until(3, "from a task"))
 ray.experimental.set_resource(name, 0)
 print(wait_until(None))
 try:
@@ -41,6 +41,6 @@ except ValueError as error:
 
 # prints:
 # True 10.0
-# True 3.0
+# True True
 # True
 # OptionError

@@ -20,7 +20,7 @@ def address():
 
 places = set(ray.get([address.remote() for _ in range(20)]))
 print(len(places), places == {node["NodeManagerAddress"]})
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 120
 while ray.available_resources().get("CPU") != 4.0 and time.monotonic() < deadline:
     time.sleep(0.01)
 print(ray.cluster_resources()["CPU"], ray.available_resources()["CPU"])

@@ -36,7 +36,7 @@ class Large:
 plain = [Plain.remote() for _ in range(2)]
 ray.get([actor.alive.remote() for actor in plain])
 larges, wishful = [Large.remote() for _ in range(2)], Wishful.remote()
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 120
 while len(list_actors()) < 5 and time.monotonic() < deadline:
     time.sleep(0.01)
 for state in ("ALIVE", "PENDING_CREATION"):

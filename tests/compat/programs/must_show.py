@@ -40,7 +40,7 @@ def fill(queue):
 
 
 fill.remote(queue)
-print("queue", [queue.get(timeout=30) for _ in range(3)])
+print("queue", [queue.get(timeout=120) for _ in range(3)])
 group = placement_group([{"CPU": 1}, {"CPU": 1}], strategy="PACK")
 ray.get(group.ready())
 inside = PlacementGroupSchedulingStrategy(placement_group=group)

@@ -16,7 +16,7 @@ def add(left, right):
 with Pool(2) as pool:
     results = pool.map(square, range(100))
     print(results == [number**2 for number in range(100)], ray.is_initialized())
-    print(pool.apply(add, (1, 2)), pool.apply_async(add, (3, 4)).get(30), pool.starmap(add, [(1, 1), (2, 2)]))
+    print(pool.apply(add, (1, 2)), pool.apply_async(add, (3, 4)).get(120), pool.starmap(add, [(1, 1), (2, 2)]))
     print(list(pool.imap(square, range(5), chunksize=2)), sorted(pool.imap_unordered(square, range(5))))
 print(SamePool is Pool)
 

@@ -27,7 +27,7 @@ ray.init(num_cpus=3, resources={"seat": 2})
 with Pool(2, initializer=begin, initargs=("begun",), ray_remote_args={"resources": {"seat": 1}}) as pool:
     print(pool.map(double, [1, 2, 3]), set(pool.map(read, range(4))))
     result = pool.map_async(double, [4])
-    result.wait(30)
+    result.wait(120)
     print(result.ready(), result.successful(), result.get())
     try:
         pool.apply(int, ("not a number",))

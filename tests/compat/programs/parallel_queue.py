@@ -15,7 +15,7 @@ def produce(queue, count):
 
 
 made = produce.remote(queue, 5)
-print([queue.get(timeout=30) for _ in range(5)], ray.get(made))
+print([queue.get(timeout=120) for _ in range(5)], ray.get(made))
 queue.put("a")
 queue.put("b", block=False)
 try:

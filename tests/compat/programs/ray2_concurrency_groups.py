@@ -14,7 +14,7 @@ class Store:
 
     @ray.method(concurrency_group="io")
     def meet(self):
-        return self.barrier.wait(30) in (0, 1)
+        return self.barrier.wait(120) in (0, 1)
 
     def plain(self):
         return "plain"
@@ -30,7 +30,7 @@ class Threads:
         self.barrier = threading.Barrier(3)
 
     def meet(self):
-        self.barrier.wait(30)
+        self.barrier.wait(120)
         return True
 
 
@@ -44,7 +44,7 @@ class Patient:
         self.event = threading.Event()
 
     def wait(self):
-        self.event.wait(1)
+        self.event.wait(10)
 
 
 patient = Patient.remote()

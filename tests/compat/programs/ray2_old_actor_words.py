@@ -47,7 +47,7 @@ try:
 except AttributeError as error:
     print(error)
 states = ray.state.actors()
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 120
 while not any(row["State"] == "DEAD" for row in states.values()) and time.monotonic() < deadline:
     time.sleep(0.02)
     states = ray.state.actors()

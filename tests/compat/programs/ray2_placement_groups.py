@@ -10,7 +10,7 @@ warnings.simplefilter("ignore")
 ray.init()
 group = placement_group([{"CPU": 1}, {"CPU": 1}], strategy="PACK", name="pair")
 ray.get(group.ready())
-print(group.wait(timeout_seconds=10), group.bundle_count, group.bundle_specs)
+print(group.wait(timeout_seconds=120), group.bundle_count, group.bundle_specs)
 
 
 @ray.remote(num_cpus=1)

@@ -25,7 +25,7 @@ def work(number):
 
 print(sorted(as_completed([work.remote(number) for number in range(3)])))
 print(sorted(map_unordered(work, range(10), backpressure_size=2)))
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 120
 while len(list_tasks(limit=1000)) < 13 and time.monotonic() < deadline:
     time.sleep(0.02)
 print(summarize_tasks()["cluster"]["summary"], list_tasks(filters=[("state", "=", "FAILED")]))

@@ -14,7 +14,7 @@ def waits(signal):
 
 
 waiting = waits.remote(signal)
-wait_for_condition(lambda: ray.get(signal.cur_num_waiters.remote()) == 1, timeout=30)
+wait_for_condition(lambda: ray.get(signal.cur_num_waiters.remote()) == 1, timeout=120)
 ray.get(signal.send.remote())
 print(ray.get(waiting))
 semaphore = Semaphore.remote(value=1)

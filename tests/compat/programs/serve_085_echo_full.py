@@ -23,8 +23,8 @@ serve.create_backend("echo:v1", echo_v1)
 serve.set_traffic("my_endpoint", {"echo:v1": 1.0})
 
 for _ in range(3):
-    print(requests.get("http://127.0.0.1:8000/echo", timeout=10).json())
-print(requests.get("http://127.0.0.1:8000/echo?response=hi", timeout=10).json())
+    print(requests.get("http://127.0.0.1:8000/echo", timeout=120).json())
+print(requests.get("http://127.0.0.1:8000/echo?response=hi", timeout=120).json())
 
 
 def echo_v2(flask_request):
@@ -45,12 +45,12 @@ serve.delete_backend("echo:v1")
 # Python programs call the endpoint by a handle.
 handle = serve.get_handle("my_endpoint")
 print(ray.get(handle.remote(response="hello")))
-print(ray.get([handle.remote() for _ in range(2)], timeout=10))
+print(ray.get([handle.remote() for _ in range(2)], timeout=120))
 
 print(serve.get_backend_config("echo:v2").num_replicas)
 serve.update_backend_config("echo:v2", {"num_replicas": 1})
 print(sorted(serve.list_backends()), sorted(serve.list_endpoints()))
-deadline = time.time() + 10
+deadline = time.time() + 120
 while serve.stat()["backends"]["echo:v2"]["replicas"] != {"RUNNING": 1} and time.time() < deadline:
     time.sleep(0.05)
 print(serve.stat()["backends"]["echo:v2"]["replicas"])

@@ -35,7 +35,7 @@ except Exception as error:
 serve.create_endpoint("simple_endpoint", "/simple")
 serve.set_traffic("simple_endpoint", {"simple_backend": 1.0})
 
-print(requests.get("http://127.0.0.1:8000/-/routes", timeout=10).text)
+print(requests.get("http://127.0.0.1:8000/-/routes", timeout=120).text)
 print(requests.get("http://127.0.0.1:8000/simple").text)
 
 try:

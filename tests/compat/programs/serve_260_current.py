@@ -57,7 +57,7 @@ print(config.applications[0].route_prefix, ServeDeploySchema(**config.dict(exclu
 
 direct = serve.get_deployment_handle("Multiplier", app_name="math")
 response: DeploymentResponse = direct.remote(5)
-print(response.result(timeout_s=10), ray.get(response._to_object_ref_sync()), ray.get(direct.remote(6)))
+print(response.result(timeout_s=120), ray.get(response._to_object_ref_sync()), ray.get(direct.remote(6)))
 
 
 policy = AutoscalingPolicy(policy_function="ray.serve.autoscaling_policy:default_autoscaling_policy")

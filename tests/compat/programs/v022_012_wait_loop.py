@@ -14,9 +14,9 @@ def nap(number):
 
 
 calls = [nap.remote(number) for number in range(5)]
-ready, rest = ray.wait(calls, num_returns=2, timeout=30.0)
+ready, rest = ray.wait(calls, num_returns=2, timeout=120.0)
 print(len(ready), len(rest), sorted(ready + rest, key=calls.index) == calls)
-ready, rest = ray.wait(calls, num_returns=5, timeout=30.0)
+ready, rest = ray.wait(calls, num_returns=5, timeout=120.0)
 print(len(ready), len(rest))
 
 

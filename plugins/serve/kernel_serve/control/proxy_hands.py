@@ -13,7 +13,8 @@ from kernel_serve.control.instructions import CheckProxy, DrainProxy, Instructio
 from kernel_spec.errors import ActorDiedError, KernelError
 
 START_SECONDS = 60.0
-SPREAD_SECONDS = 2.0
+SPREAD_SECONDS = 10.0
+"""How long news are waited for to reach a proxy: no longer than a check of its health may take."""
 
 
 class ProxyHands(Hands):

@@ -50,7 +50,7 @@ class Price:
 def ask(url: str, user: str) -> str:
     """Return which version a user gets, "" where the request failed."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers={"x-user": user}), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers={"x-user": user}), timeout=60) as answer:
             return str(json.load(answer)["version"])
     except urllib.error.HTTPError:
         return ""

@@ -59,7 +59,7 @@ def load(handle: Any, clients: int) -> Iterator[None]:
 
     def ask() -> None:
         while not over.is_set():
-            handle.remote().result(30)
+            handle.remote().result(60)
 
     threads = [threading.Thread(target=ask) for _ in range(clients)]
     for thread in threads:

@@ -64,13 +64,13 @@ def ask(address: str) -> list[str]:
     words = [words_rpc.Text(text=word) for word in SENTENCE.split()]
     with grpc.insecure_channel(address) as channel:
         stub = words_rpc.WordsStub(channel)
-        counts = stub.Count(words_rpc.Text(text=SENTENCE), timeout=10)
+        counts = stub.Count(words_rpc.Text(text=SENTENCE), timeout=60)
         said = [f"Count: {counts.words} words, {counts.letters} letters"]
-        said.append("Split: " + ", ".join(each.text for each in stub.Split(words_rpc.Text(text=SENTENCE), timeout=10)))
-        said.append("Join: " + stub.Join(iter(words), timeout=10).text)
-        said.append("Shout: " + ", ".join(each.text for each in stub.Shout(iter(words), timeout=10)))
+        said.append("Split: " + ", ".join(each.text for each in stub.Split(words_rpc.Text(text=SENTENCE), timeout=60)))
+        said.append("Join: " + stub.Join(iter(words), timeout=60).text)
+        said.append("Shout: " + ", ".join(each.text for each in stub.Shout(iter(words), timeout=60)))
         try:
-            stub.Count(words_rpc.Text(), timeout=10)
+            stub.Count(words_rpc.Text(), timeout=60)
         except grpc.RpcError as error:
             status: Any = error
             said.append(f"no text: {status.code().name}, {status.details()}")

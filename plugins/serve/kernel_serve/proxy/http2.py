@@ -59,7 +59,6 @@ class HTTP2Connection(asyncio.Protocol):
         self.options = server.options
         self.passage = server.passage
         self.request_ids = server.request_ids
-        self.now = server.now
         self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
         self._lengths = FrameLengths(self._h2.max_inbound_frame_size, len(PREFACE))
         self._streams: dict[int, Stream] = {}
@@ -79,6 +78,10 @@ class HTTP2Connection(asyncio.Protocol):
     def deadline(self) -> float:
         """When this connection, or a stream, is ended if it still waits for the client; the server looks."""
         return min((stream.deadline for stream in self._streams.values()), default=self._deadline)
+
+    def now(self) -> float:
+        """Return the server's time."""
+        return self._server.now()
 
     # -- the connection --------------------------------------------------------------------------------------------
 

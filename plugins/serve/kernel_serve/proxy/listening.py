@@ -23,7 +23,8 @@ _CREDENTIALS = struct.Struct("3i")
 _PATIENCE_SECONDS = 0.5
 """How long a port that is taken may be one that is just being handed over."""
 _LOOK_SECONDS = 0.05
-_ANSWER_SECONDS = 2.0
+_ANSWER_SECONDS = 10.0
+"""How long the proxy that has a socket may take to give it: it may be busy, and binding the port would be an error."""
 
 
 def bind(options: HTTPOptions) -> socket.socket:

@@ -72,7 +72,7 @@ class ProxyService:
         self.metrics.keep({target.deployment for endpoint in endpoints for target in endpoint.targets})
         self._heard.set()
 
-    async def ready(self, timeout: float = 5.0) -> None:
+    async def ready(self, timeout: float = 30.0) -> None:
         """Wait until the controller has told where requests go. Raises ServeError after `timeout` seconds."""
         try:
             await asyncio.wait_for(self._heard.wait(), timeout)

@@ -38,7 +38,8 @@ from kernel_spec.errors import KernelError, NotInitializedError, SessionEndedErr
 _log = logger()
 REPORT_SECONDS = 1.0
 _LONGEST_PAUSE = 1.0
-_HEAR_SECONDS = 2.0
+_HEAR_SECONDS = 10.0
+"""How long the router of this process is waited for to hear of news: as long as a proxy is."""
 _GONE_SECONDS = 1.0
 """How long nobody may know a controller until Serve has ended: a head that has just begun does not know it either."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -12,7 +13,7 @@ import kernel
 from kernel_serve.control.controller import Controller
 from kernel_serve.values import CONTROLLER_NAME, NAMESPACE, ApplicationSpec, DeploymentRoutes
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 class TestedController:
@@ -60,15 +61,16 @@ class TestedController:
     def await_pids(self, count: int, without: int = 0, key: str = "app#main") -> set[int]:
         """Wait until so many replicas answer, and the process `without` is none of them; return their processes."""
 
-        def answer() -> set[int]:
-            try:
-                found = {each["pid"] for each in self.numbers(key)}
-            except kernel.exceptions.ActorDiedError:
-                return set()
-            return found if len(found) == count and without not in found else set()
+        found: set[int] = set()
+
+        def answer() -> bool:
+            found.clear()
+            with contextlib.suppress(kernel.exceptions.ActorDiedError):
+                found.update(each["pid"] for each in self.numbers(key))
+            return len(found) == count and without not in found
 
         wait_until(answer, SECONDS, f"{count} replicas")
-        return answer()
+        return found
 
     def pid(self) -> int:
         """Return the process id of the controller."""

@@ -21,8 +21,8 @@ from kernel_serve.settings import GRPCOptions
 from kernel_serve.values import DeploymentRoutes, Endpoint, Replica, Target
 from kernel_serve.wire.link import Link
 
-SECONDS = 10.0
-"""How long a program may take."""
+SECONDS = 120.0
+"""How long a program may take, and what it waits for: the machine may be busy."""
 
 Program = Callable[[Any, "OneReplica", Any], Coroutine[Any, Any, Any]]
 
@@ -104,7 +104,7 @@ def serve_grpc(
     channel: Callable[[str], Any] = grpc.aio.insecure_channel,
     request_timeout_s: float | None = None,
 ) -> Any:
-    """Run `program(stub, replica, channel)` against a deployment that is of class `target`; it may take ten seconds."""
+    """Run `program(stub, replica, channel)` against a deployment that is of class `target`; it may take two minutes."""
 
     async def whole() -> Any:
         replica = OneReplica(target, endpoints, request_timeout_s)
@@ -118,6 +118,25 @@ def serve_grpc(
             await server.drain(0)
 
     return asyncio.run(asyncio.wait_for(whole(), SECONDS))
+
+
+def with_enough_time(test: Callable[[float], bool], seconds: float) -> None:
+    """Run `test(seconds)`, with ever more seconds until it returns True: that it came to what it shows.
+
+    So it is with limits of time that are to be over after something has begun. Raises AssertionError if it never does.
+    """
+    while not test(seconds):
+        assert seconds < SECONDS, f"it did not come to what it shows within {seconds:g} s"
+        seconds *= 4
+
+
+async def in_time(answers: Coroutine[Any, Any, Any]) -> bool:
+    """Return whether calls had these answers before their time was over."""
+    try:
+        await answers
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the latter is said of messages that are written then
+        return False
+    return True
 
 
 class NeverEnding:

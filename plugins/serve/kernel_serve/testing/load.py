@@ -18,7 +18,7 @@ from typing import Any
 from kernel_spec.dataclass import dataclass
 
 PATIENCE_SECONDS = 20.0
-"""A request that was not answered after so long has failed."""
+"""A request that was not answered after so long has failed, unless a load is told otherwise."""
 _REPEAT_SECONDS = 0.02
 _EXAMPLES = 5
 
@@ -125,7 +125,9 @@ class Load:
 
     `rate` requests a second go to `path`, every `posts`th of them a POST (0: none). The application answers with the
     text of the query, so that each answer is known to be that of its request. `call(text)` returns something to await,
-    as a handle's `remote` does, and is called `calls` times a second. A context manager: leaving it ends the traffic.
+    as a handle's `remote` does, and is called `calls` times a second. What was not answered after `patience` seconds
+    has failed. No more than `at_once` requests, and calls, are under way at a time (0: any number): those that could
+    not begin for that never do. A context manager: leaving it ends the traffic.
     """
 
     def __init__(
@@ -137,11 +139,17 @@ class Load:
         posts: int = 10,
         call: Callable[[str], Any] | None = None,
         calls: float = 0.0,
+        patience: float = PATIENCE_SECONDS,
+        at_once: int = 0,
     ) -> None:
         self.http, self.handle = Outcome(), Outcome()
         self._addresses = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in addresses)]
         self._path, self._rate, self._posts = path, rate, posts
         self._call, self._calls = call, calls
+        self._patience, self._at_once = patience, at_once
+        self._posting = 0
+        self.most_posting = 0
+        """How many POSTs were under way at a time, at most."""
         self._idle: deque[_Connection] = deque()
         self._turn = 0
         self._ending = threading.Event()
@@ -164,7 +172,7 @@ class Load:
         """How many requests and calls were answered so far. From any thread."""
         return self.http.answered + self.handle.answered
 
-    def await_more(self, count: int, seconds: float = 60.0) -> None:
+    def await_more(self, count: int, seconds: float = 120.0) -> None:
         """Wait until so many more are answered. Raises AssertionError after `seconds`."""
         wanted, deadline = self.answered + count, time.monotonic() + seconds
         while self.answered < wanted:
@@ -187,6 +195,9 @@ class Load:
         begun = time.monotonic()
         while rate and not self._ending.is_set():
             due = int((time.monotonic() - begun) * rate) + 1
+            if self._at_once and outcome.sent + self._at_once - len(tasks) < due:
+                due = outcome.sent + self._at_once - len(tasks)
+                begun = time.monotonic() - due / rate
             while outcome.sent < due:
                 outcome.sent += 1
                 task = asyncio.ensure_future(send(outcome.sent))
@@ -200,7 +211,7 @@ class Load:
         assert self._call is not None
         begun, text = time.monotonic(), f"call-{number}"
         try:
-            found = await asyncio.wait_for(_awaited(self._call(text)), PATIENCE_SECONDS)
+            found = await asyncio.wait_for(_awaited(self._call(text)), self._patience)
         except Exception as error:
             self.handle.fail(type(error).__name__, str(error)[:300])
             return
@@ -212,12 +223,15 @@ class Load:
     async def _request(self, number: int) -> None:
         repeatable = not self._posts or number % self._posts != 0
         method, text, begun = "GET" if repeatable else "POST", f"request-{number}", time.monotonic()
+        if not repeatable:
+            self._posting += 1
+            self.most_posting = max(self.most_posting, self._posting)
         request = (
             f"{method} {self._path}?{text} HTTP/1.1\r\nhost: x\r\nx-request-id: {text}\r\ncontent-length: 0\r\n\r\n"
         )
         try:
             status, head, body = await asyncio.wait_for(
-                self._answer(request.encode(), repeatable), PATIENCE_SECONDS - (time.monotonic() - begun)
+                self._answer(request.encode(), repeatable), self._patience - (time.monotonic() - begun)
             )
         except BrokenConnectionError:
             self.http.broken += 1
@@ -230,6 +244,8 @@ class Load:
                 self.http.unavailable += 1
             else:
                 self.http.fail(f"{method}: {status}", body.decode(errors="replace")[:300])
+        finally:
+            self._posting -= not repeatable
 
     async def _answer(self, request: bytes, repeatable: bool) -> tuple[int, bytes, bytes]:
         while True:

@@ -269,7 +269,7 @@ def test_a_request_that_waits_too_long_says_for_what() -> None:
     async def go() -> None:
         bench = Bench({})
         bench.send(timeout=0.01)
-        deadline = asyncio.get_running_loop().time() + 5
+        deadline = asyncio.get_running_loop().time() + 120
         while not bench.failures and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.005)
         assert isinstance(bench.failures[0], RequestTimeoutError)

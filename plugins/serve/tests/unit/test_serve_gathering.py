@@ -68,11 +68,14 @@ def silent(pictures: list[Picture]) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who answers does so in time, however busy this machine is."""
+    monkeypatch.setattr(gathering, "DEADLINE_SECONDS", 100.0)
+
+
+def test_those_that_answer_are_there_and_the_others_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "DEADLINE_SECONDS", 0.3)
-
-
-def test_those_that_answer_are_there_and_the_others_are_named() -> None:
+    monkeypatch.setattr(gathering, "_SOURCES_SHARE", 100)  # the controller, who is not asked for long, answers
     own = picture("own")
     sources = {
         "proxy p": Actor(own),  # the same process as that which asks
@@ -86,10 +89,7 @@ def test_those_that_answer_are_there_and_the_others_are_named() -> None:
         async def find() -> Controller:
             return controller
 
-        begun = asyncio.get_running_loop().time()
-        found = await Gatherer(find, lambda: own).gather()
-        assert asyncio.get_running_loop().time() - begun < 10
-        return found
+        return await Gatherer(find, lambda: own).gather()
 
     pictures = asyncio.run(run())
     assert names(pictures) == {"own", "c", "r1"}
@@ -98,7 +98,9 @@ def test_those_that_answer_are_there_and_the_others_are_named() -> None:
 
 
 @pytest.mark.parametrize("trouble", [..., ActorDiedError("it died")])
-def test_while_the_controller_is_away_those_are_asked_that_it_named_before(trouble: Any) -> None:
+def test_while_the_controller_is_away_those_are_asked_that_it_named_before(
+    trouble: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     controller = Controller(picture("c"), {"replica r1": Actor(picture("r1"))})
 
     async def run() -> None:
@@ -108,6 +110,7 @@ def test_while_the_controller_is_away_those_are_asked_that_it_named_before(troub
         gatherer = Gatherer(find, lambda: picture("own"))
         assert names(await gatherer.gather()) == {"own", "c", "r1"}
         controller.metrics_sources.value = trouble
+        monkeypatch.setattr(gathering, "DEADLINE_SECONDS", 0.3)
         pictures = await gatherer.gather()
         assert names(pictures) == {"own", "r1"} and silent(pictures) == ["controller"]
 

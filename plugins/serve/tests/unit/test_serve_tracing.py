@@ -124,7 +124,7 @@ def carry_out(meta: dict[str, Any], method: str, called: list[dict[str, Any]]) -
         dispatcher.submit(Request(meta, b"", True, answered.set_result, answered.set_exception))
         dispatcher.update(routes)
         dispatcher.linked("r7", router)
-        await asyncio.wait_for(answered, 10)
+        await asyncio.wait_for(answered, 120)
         while entrance._tasks:
             await asyncio.sleep(0)
 

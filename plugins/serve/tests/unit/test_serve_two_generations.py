@@ -251,7 +251,7 @@ def test_a_router_waits_for_news_of_what_it_follows() -> None:
         await asyncio.sleep(0)
         assert not waiting.done()
         router._learn({ENDPOINTS: ("life:4", (endpoint("e", "/e"),))})
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 120)
         assert router.knows_endpoints and router.routes.named("e") is not None
 
     asyncio.run(follow())

@@ -70,7 +70,7 @@ def test_an_application_hears_that_its_client_is_gone_though_it_still_sends(clos
         assert sent == ["websocket.accept", "websocket.send"], "nothing is sent to a client that is gone"
         return status
 
-    assert asyncio.run(asyncio.wait_for(play(), 10)) == (101, "")
+    assert asyncio.run(asyncio.wait_for(play(), 120)) == (101, "")
 
 
 def test_what_is_sent_to_a_client_that_is_known_to_be_gone_is_an_error() -> None:
@@ -84,7 +84,7 @@ def test_what_is_sent_to_a_client_that_is_known_to_be_gone_is_an_error() -> None
             await socket.send({"type": "websocket.send", "text": "too late"})
         await socket.send({"type": "websocket.close"})
 
-    asyncio.run(asyncio.wait_for(play(), 10))
+    asyncio.run(asyncio.wait_for(play(), 120))
 
 
 def test_an_application_that_takes_nothing_and_sends_on_ends_with_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_an_application_that_takes_nothing_and_sends_on_ends_with_its_client(mon
             await asyncio.sleep(0.01)
         return await passing
 
-    assert asyncio.run(asyncio.wait_for(play(), 10)) == (403, "")
+    assert asyncio.run(asyncio.wait_for(play(), 120)) == (403, "")
 
 
 @pytest.mark.parametrize("refused", [True, False])
@@ -136,7 +136,7 @@ def test_a_client_that_nothing_can_answer_is_told_when_to_try_again(refused: boo
     async def no_room(meta: Any, body: bytes, end: bool) -> Exchange:
         raise BackPressureError("too many wait")
 
-    status, sent = asyncio.run(asyncio.wait_for(play(), 10))
+    status, sent = asyncio.run(asyncio.wait_for(play(), 120))
     assert status == (503, "")
     assert [each["type"] for each in sent] == ["websocket.http.response.start", "websocket.http.response.body"]
     assert sent[0]["headers"] == [(b"retry-after", b"1" if refused else b"2"), (b"x-request-id", b"7")]
@@ -188,7 +188,7 @@ def test_an_application_that_neither_takes_nor_sends_ends_with_its_client(
         assert (await passing)[0] == 403
         here.close()
 
-    asyncio.run(asyncio.wait_for(play(), 10))
+    asyncio.run(asyncio.wait_for(play(), 120))
 
 
 def test_who_is_gone_is_seen_though_not_read() -> None:
