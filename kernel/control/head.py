@@ -71,6 +71,7 @@ class Head:
         self.jobs = JobTable()
         self.observation = Observation(manager.all("observer"), reactor.clock)
         self.observation.on_active = self._observe_nodes
+        manager.choose("node_provider")  # what asks for machines makes it; a name that there is not is refused here
         self.metadata = manager.choose("metadata_store")(config.metadata_directory or config.directory)
         if isinstance(self.metadata, LastingMetadataStore):
             me = f"the head of {config.address}, process {os.getpid()} on {socket.gethostname()}"
