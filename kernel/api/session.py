@@ -215,8 +215,10 @@ def _start_remote(given: InitOptions) -> Runtime:
 
 
 def _fall_back(given: InitOptions, why: str) -> Runtime:
+    from kernel.installing import install_command
+
     Logger("kernel").warning(
-        'everything runs in this process (local mode); pip install "kernel[plugins]" for all cores', reason=why
+        f"everything runs in this process (local mode); for all cores: {install_command('plugins')}", reason=why
     )
     return _start_local(given)
 
