@@ -191,7 +191,7 @@ def make_local_runtime(given: InitOptions) -> Runtime:
     selected = select(KINDS["serializer"], argument=chosen.get("serializer"), environment=os.environ, config=config)
     serializers: list[Any] = []
     if selected.names:  # to look for plugins takes longer than all the rest
-        manager = PluginManager.discover(chosen, config=config)
+        manager = PluginManager.discover(chosen, config=config, options=given.plugin_options)
         serializers = [factory() for factory in manager.choose_many("serializer")]
     return LocalRuntime(
         ValueSerializer(serializers),

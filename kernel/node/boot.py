@@ -71,6 +71,7 @@ def main() -> int:
             uplink = RemoteUplink(config.head, config.token, reactor, NodeId(config.node), config.tls)
             uplink.join(program=bool(config.relay))
             config.plugins = {**config.plugins, **uplink.settings["plugins"]}
+            config.plugin_options = {**config.plugin_options, **uplink.settings["plugin_options"]}
         if config.relay:
             link = RelayLink(config.relay, config.token, reactor, NodeId(config.node), config.tls)
             config.advertised = link.join()

@@ -68,6 +68,7 @@ class HeadProcess:
         self._head = Head(told, reactor, manager, lambda reason: None)
         shared = {
             "plugins": manager.selected_names(),
+            "plugin_options": manager.shared_options(),
             "observed": self._head.observation.active,
             "durable": self._head.journal.durable,
             "head_away_seconds": config.head_away_seconds,

@@ -285,7 +285,7 @@ class ValueSerializer:
         the payload is missing here or can't undo it; what rebuilding the value itself raises, as it is.
         """
         if not head or head[0] != _PICKLE_OPCODE:
-            head, buffers = self._decoded(head, buffers)
+            return self._loads_encoded(head, buffers, context)
         if context is None:
             return _loads(head, buffers=buffers)
         before = in_progress.context
@@ -295,8 +295,22 @@ class ValueSerializer:
         finally:
             in_progress.context = before
 
-    def _decoded(self, head: Buffer, buffers: Sequence[Buffer]) -> tuple[Buffer, Sequence[Buffer]]:
+    def _loads_encoded(self, head: Buffer, buffers: Sequence[Buffer], context: Any) -> Any:
         names, inner = _unmark(head)
+        inner, buffers = self._decoded(names, inner, buffers)
+        try:
+            if not inner or inner[0] != _PICKLE_OPCODE:
+                raise pickle.UnpicklingError("it does not begin like one")
+            return self.loads(inner, buffers, context)
+        except pickle.UnpicklingError as error:
+            raise SerializationError(
+                f"what the serializer {' after '.join(map(repr, names))} decoded is no value ({error}): the bytes are "
+                "damaged, or it was told something else, such as another key, when the value was sent"
+            ) from error
+
+    def _decoded(
+        self, names: Sequence[str], inner: Buffer, buffers: Sequence[Buffer]
+    ) -> tuple[Buffer, Sequence[Buffer]]:
         for name in reversed(names):
             plugin = self._by_name.get(name)
             if plugin is None:
@@ -307,10 +321,10 @@ class ValueSerializer:
                 )
             try:
                 payload = plugin.decode(inner, buffers)
+                inner, buffers = payload.head, payload.buffers
             except Exception as error:
                 text = f"the serializer plugin {name!r} can't undo its encoding: {type(error).__name__}: {error}"
                 raise SerializationError(text) from error
-            inner, buffers = payload.head, payload.buffers
         return inner, buffers
 
     # -- classes that the user takes care of --
