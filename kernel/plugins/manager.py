@@ -146,8 +146,8 @@ class PluginManager:
         """Return the factory of the selected implementation of a driver kind; `name` overrides what was selected.
 
         Its options are filled in (of kinds that are not shared: in the process that discovered). Raises
-        PluginNotFoundError when nobody offers it, PluginError from the original error when its plugin is broken, ContractError when two plugins offer it,
-        OptionError when it was given options that it does not take.
+        PluginNotFoundError when nobody offers it, PluginError from the original error when its plugin is broken,
+        ContractError when two plugins offer it, OptionError when it was given options that it does not take.
         """
         selection = self.selection(kind, name)
         known = _kind(kind, "driver")

@@ -7,8 +7,8 @@ the same name are refused with both named. Factories are called without argument
 
 Keyword-only arguments of a factory, each with a default, are its options: `plugin_options={"redis": {"url": ...}}`,
 the environment (KERNEL_OPTION_REDIS_URL, turned into the type of the default) and the configuration file
-(`[options.redis]`) fill them. Object stores and serializers get those of the head's node in every process of the session. Head services get
-theirs with `start`.
+(`[options.redis]`) fill them. Object stores and serializers get those of the head's node in every process of the
+session. Head services get theirs with `start`.
 
 "On the head" is in the process of the head: the agent of its node, or one of its own (`kernel start --head`).
 
