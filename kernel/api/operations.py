@@ -17,7 +17,7 @@ from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.task_error import hide_internal_frames
-from kernel_spec.errors import ActorNotFoundError, KernelError, OptionError, UsageError
+from kernel_spec.errors import ActorNotFoundError, ArgumentError, KernelError, OptionError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,17 +43,17 @@ def remote(target: Any = None, **options: Any) -> Any:
 
 def _make_remote(target: Any, options: dict[str, Any]) -> Any:
     if isinstance(target, (RemoteFunction, ActorClass)):
-        raise UsageError(f"{target!r} is remote already; use .options(...) to change it")
+        raise ArgumentError(f"{target!r} is remote already; use .options(...) to change it")
     if inspect.isclass(target):
         return ActorClass(target, options)
     if callable(target):
         if inspect.iscoroutinefunction(target):
-            raise UsageError(
+            raise ArgumentError(
                 f"{target.__name__}() is an async function, which only actors run; make it a method of an actor, "
                 "or call asyncio.run() in an ordinary function"
             )
         return RemoteFunction(target, options)
-    raise UsageError(f"kernel.remote takes a function or a class, not a {type(target).__name__}")
+    raise ArgumentError(f"kernel.remote takes a function or a class, not a {type(target).__name__}")
 
 
 def get(refs: Any, *, timeout: float | None = None) -> Any:
@@ -71,7 +71,7 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
         if type(refs) is ObjectRef:
             return runtime.get_one(refs, timeout)
         if not _are_refs(refs):
-            raise UsageError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
+            raise ArgumentError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
         return runtime.get(refs, timeout)
     except KernelError as error:
         raise hide_internal_frames(error)  # noqa: B904  (the same error, with the causes that it has)
@@ -91,7 +91,7 @@ def wait(
     """
     runtime = ensure_session()
     if not _are_refs(refs):
-        raise UsageError(f"wait() takes a list of ObjectRefs, not {_describe(refs)}")
+        raise ArgumentError(f"wait() takes a list of ObjectRefs, not {_describe(refs)}")
     if len({ref._entry.id for ref in refs}) != len(refs):
         raise OptionError("wait() takes each reference once; the list repeats some")
     if num_returns < 1 or num_returns > len(refs):
@@ -110,14 +110,14 @@ def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> No
     `recursive` cancels what it submitted, too. A finished task is left alone.
     """
     if type(ref) is not ObjectRef:
-        raise UsageError(f"cancel() takes an ObjectRef, not {_describe(ref)}")
+        raise ArgumentError(f"cancel() takes an ObjectRef, not {_describe(ref)}")
     get_runtime().cancel(ref, force, recursive)
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """End an actor's process at once; calls that wait fail. Without `no_restart` it may restart."""
     if not isinstance(actor, ActorHandle):
-        raise UsageError(f"kill() takes an actor handle, not {_describe(actor)}; use cancel() for tasks")
+        raise ArgumentError(f"kill() takes an actor handle, not {_describe(actor)}; use cancel() for tasks")
     get_runtime().kill_actor(actor._actor_id, no_restart)
 
 

@@ -13,7 +13,7 @@ from kernel.api.session import ensure_session
 from kernel.runtime.current import get_runtime
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.worker_info import current_worker
-from kernel_spec.errors import GetTimeoutError, KernelError, OptionError, PlacementGroupNotFoundError, UsageError
+from kernel_spec.errors import ArgumentError, GetTimeoutError, KernelError, OptionError, PlacementGroupNotFoundError
 from kernel_spec.ids import SHORT_ID_BYTES
 from kernel_spec.resources import Amounts, amounts
 from kernel_spec.scheduling import GROUP_STRATEGIES
@@ -178,7 +178,7 @@ def _check_bundle(index: int, bundle: Any) -> Amounts:
 
 def _check_group(group: Any) -> PlacementGroup:
     if not isinstance(group, PlacementGroup):
-        raise UsageError(f"this takes a PlacementGroup, not a {type(group).__name__}")
+        raise ArgumentError(f"this takes a PlacementGroup, not a {type(group).__name__}")
     return group
 
 

@@ -41,10 +41,10 @@ from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import (
+    ArgumentError,
     KernelError,
     PendingCallsLimitError,
     SessionEndedError,
-    UsageError,
 )
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId, TaskId, object_id
 
@@ -190,7 +190,7 @@ class CoreRuntime:
             return
         if isinstance(task.place, Channel):
             if force:
-                raise UsageError(
+                raise ArgumentError(
                     f"cancel(force=True) can't end the actor call {task.name}(): it would end the actor. "
                     "Use cancel(ref), or kernel.kill(actor)"
                 )

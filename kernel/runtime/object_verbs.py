@@ -21,7 +21,7 @@ from kernel.runtime.task_error import rebuild
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.value_forms import inline_or_stored
 from kernel.runtime.waiting import Waiter
-from kernel_spec.errors import GetTimeoutError, UsageError
+from kernel_spec.errors import ArgumentError, GetTimeoutError
 from kernel_spec.ids import object_id
 
 
@@ -56,7 +56,7 @@ class ObjectVerbs(ABC):
     def put(self, value: Any, weak: bool = False, depth: int = 2) -> ObjectRef:
         """See `Runtime.put`. `depth` is how many calls below the user's line this is."""
         if type(value) is ObjectRef:
-            raise UsageError(
+            raise ArgumentError(
                 "put(ObjectRef) would store a reference to a reference; pass the reference itself, "
                 "or put it into a list if that is what you want"
             )
