@@ -45,10 +45,17 @@ class TuneConfig:
 
 @dataclass
 class FailureConfig:
-    """What happens when trials fail: each is tried again `max_failures` times (-1: always); `fail_fast` ends all."""
+    """What happens when trials fail: each is tried again `max_failures` times (-1: always); `fail_fast` ends all.
+
+    With `fail_fast="raise"` what the trial has raised is raised from the run at once, and nothing is waited for.
+    """
 
     max_failures: int = 0
-    fail_fast: bool = False
+    fail_fast: bool | str = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.fail_fast, bool) and self.fail_fast != "raise":
+            raise ValueError(f"fail_fast is {self.fail_fast!r}: it is True, False or 'raise'")
 
 
 @dataclass

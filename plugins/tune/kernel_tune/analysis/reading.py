@@ -17,7 +17,7 @@ PROGRESS_FILE = "progress.csv"
 PARAMETERS_FILES = ("params.json", "param.json")
 ERROR_FILE = "error.txt"
 STATE_FILE = "experiment_state.json"
-_NAME = re.compile(r"^(?P<trainable>.+)_(?P<id>[0-9a-f]{8})(_.*)?$")
+_NAME = re.compile(r"^(?P<trainable>.+?)_(?P<id>[0-9a-f]{8})(_.*)?$")
 
 
 def read_results(directory: str) -> list[Result]:

@@ -71,7 +71,7 @@ class TrialLives:
                 progress.pause_asked = True
         self._tell_results(trial)
         if answer.error:
-            self._fail(trial, progress, answer.error)
+            self._fail(trial, progress, answer.error, answer.raised)
         elif answer.refused:
             self._fail(trial, progress, answer.refused)
         elif asked == "pause" and not progress.stop_asked:
@@ -245,9 +245,9 @@ class TrialLives:
         self.algorithm.on_trial_complete(trial.trial_id, result=result or None, error=False)
         self.scheduler.on_trial_complete(self, trial, result)
 
-    def _fail(self, trial: Trial, progress: Progress, message: str) -> None:
+    def _fail(self, trial: Trial, progress: Progress, message: str, raised: bytes = b"") -> None:
         trial.failures += 1
-        trial.error_message = message
+        trial.error_message, trial.raised = message, raised
         limit = progress.spec.max_failures
         self._give_copies(progress)
         may_run_again = limit < 0 or trial.failures <= limit

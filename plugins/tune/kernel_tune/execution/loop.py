@@ -96,7 +96,7 @@ class TrialLoop(TrialLives):
         trial, progress = self._by_id[trial_id], self._progress[trial_id]
         if trial.status is not Status.ERROR:
             return self._turn()
-        trial.status, trial.failures, trial.error_message = Status.PENDING, 0, ""
+        trial.status, trial.failures, trial.error_message, trial.raised = Status.PENDING, 0, "", b""
         self._live[trial_id] = trial
         self._pending += 1
         self._may_start = True

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.result import Result, look_up
+from kernel_tune.result import Result, look_up, metric_in
 from kernel_tune.search_space.flat import FlatSpace, Point
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.searchers.history import History
@@ -125,7 +125,8 @@ class SpaceSearcher(Searcher):
     def _losses(self, result: Result | None, error: bool) -> NDArray[np.float64] | None:
         if error:
             return np.full(len(self._metrics), np.inf)
-        values = [look_up(result or {}, metric) for metric, _ in self._metrics]
+        found = result or {}
+        values = [look_up(found, metric_in(found, metric)) for metric, _ in self._metrics]
         return None if any(value is None for value in values) else self._as_losses(values)
 
     def _as_losses(self, values: Sequence[Any]) -> NDArray[np.float64]:

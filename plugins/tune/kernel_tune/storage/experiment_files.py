@@ -46,6 +46,16 @@ def unused_name(root: str, name: str) -> str:
     return name
 
 
+def check_name(root: str, name: str) -> None:
+    """Raise TuneError for a name whose directory would not be below `root`."""
+    directory = os.path.normpath(os.path.join(root, name))
+    if os.path.isabs(name) or os.path.commonpath([root, directory]) != root or directory == root:
+        raise TuneError(
+            f"an experiment can't be called {name!r}: its directory would be {directory}, which is not below {root}. "
+            "Give a name without '..', and another place as storage_path"
+        )
+
+
 def newest_of(root: str, trainable_name: str) -> str:
     """Return the name of the newest experiment below `root` that has its name from this trainable, "" without one."""
     named = re.compile(rf"{re.escape(trainable_name)}(_\d{{4}}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+)?)?")

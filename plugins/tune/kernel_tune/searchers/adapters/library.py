@@ -10,7 +10,7 @@ import cloudpickle
 import numpy as np
 
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.result import Result, look_up
+from kernel_tune.result import Result, look_up, metric_in
 from kernel_tune.search_space.flat import FlatSpace, Parameter
 from kernel_tune.search_space.paths import has_choices
 from kernel_tune.searchers.base import Searcher
@@ -82,7 +82,8 @@ class LibrarySearcher(Searcher):
         handle = self._live.pop(trial_id, None)
         if handle is None:
             return
-        score = None if error else finite_number(look_up(result or {}, self.metric))
+        found = result or {}
+        score = None if error else finite_number(look_up(found, metric_in(found, self.metric)))
         self._tell(handle, math.inf if score is None else self._loss(score))
 
     def add_evaluated_point(
