@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,14 @@ def test_a_class_that_raises_is_not_saved_and_cleans_up(tmp_path: Path) -> None:
     tune.run(Told, config={"file": str(file), "fails": 0}, checkpoint_at_end=True, verbose=0,
              raise_on_failed_trial=False)  # fmt: skip
     assert file.read_text().split() == ["setup", "step", "cleanup"]
+
+
+def test_counts_that_begin_with_none_are_columns_from_the_first_result_on() -> None:
+    class Plays(tune.Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"episodes_this_iter": self.iteration, "timesteps_this_iter": 0, "done": self.iteration == 2}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        [trial] = tune.run(Plays, verbose=0).trials
+    assert (trial.last_result["episodes_total"], trial.last_result["timesteps_total"]) == (3, 0)

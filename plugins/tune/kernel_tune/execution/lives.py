@@ -165,6 +165,7 @@ class TrialLives:
         progress.pause_asked = False
         if state is not None:
             self._keep(trial, progress, state)
+        self._give_copies(progress)
         self._leave(trial, progress, Status.PAUSED)
         self._instructions.append(Stop(trial))
         if trial.extra.pop("resumes", False):
@@ -182,6 +183,8 @@ class TrialLives:
     def _give_copies(self, progress: Progress) -> None:
         copies, progress.copies = progress.copies, []
         for copy in copies:
+            self._progress[copy.trial_id].donors -= 1
+            self._may_start = True
             self._give_copy(progress, copy)
 
     def _give_copy(self, giver: Progress, copy: Copy) -> None:

@@ -126,8 +126,7 @@ def execute(plan: RunPlan) -> Outcome:
     if len({spec.name for spec in specs}) < len(specs):
         raise TuneError("two experiments of a run have the same name: give each one of its own")
     begin_session()
-    seed = plan.seed if plan.seed is not None else random.SystemRandom().getrandbits(32)
-    loop = _loop(plan, specs, seed)
+    loop = _loop(plan, specs)
     files = ExperimentFiles(specs[0].local_dir)
     copies = _copies(plan, resume, specs)
     callbacks = [*plan.callbacks, *copies]
@@ -228,16 +227,20 @@ def _served(plan: RunPlan, runner: Runner) -> Iterator[None]:
         yield
         return
     from kernel_tune.execution.additions import Served  # here: few experiments are served
-    from kernel_tune.server.service import TuneServer, make_token
+    from kernel_tune.server.service import TuneServer, make_token, token_file, write_token
 
-    path = runner.files.path("server.token")
-    server = TuneServer(Served(runner), make_token(path), plan.server_port)
+    token = make_token()
+    server = TuneServer(Served(runner), token, plan.server_port)
+    paths = [runner.files.path("server.token"), token_file(server.port)]
+    for path in paths:
+        write_token(path, token)
     server.start()
     try:
         yield
     finally:
         server.stop()
-        os.remove(path)
+        for path in paths:
+            os.remove(path)
 
 
 def _asks(question: str) -> bool:
@@ -320,19 +323,42 @@ def _is_same(one: Any, other: Any) -> bool:
     return one is other
 
 
-def _loop(plan: RunPlan, specs: list[ExperimentSpec], seed: int) -> TrialLoop:
-    maker = TrialMaker(seed)
-    algorithm = _algorithm(plan, specs, maker, seed)
-    scheduler = _scheduler(plan, seed)
+@dataclass(frozen=True)
+class Seeds:
+    """What decides what is random in a run: the ids of trials, configurations, what the scheduler chooses.
+
+    `functions` is for what functions of a search space draw from the module `random`; None: as all configurations.
+    """
+
+    ids: int
+    configurations: int
+    functions: int | None
+    scheduler: int
+
+    @classmethod
+    def of(cls, seed: int | None) -> Seeds:
+        """Return those of a seed; without one they follow `numpy.random.seed` and `random.seed`, but for the ids."""
+        if seed is not None:
+            return cls(seed, seed, None, seed)
+        from kernel_tune.search_space.randomness import drawn_seed  # here: numpy, for who searches by it
+
+        ids = random.SystemRandom().getrandbits(32)
+        return cls(ids, drawn_seed(), random.getrandbits(32), random.getrandbits(32))
+
+
+def _loop(plan: RunPlan, specs: list[ExperimentSpec]) -> TrialLoop:
+    seeds = Seeds.of(plan.seed)
+    algorithm = _algorithm(plan, specs, TrialMaker(seeds.ids), seeds)
+    scheduler = _scheduler(plan, seeds.scheduler)
     return TrialLoop(specs, algorithm, scheduler, plan.max_concurrent)
 
 
-def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, seed: int) -> SearchAlgorithm:
+def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, seeds: Seeds) -> SearchAlgorithm:
     given = plan.search_alg
     if isinstance(given, str):
-        from kernel_tune.searchers import create_searcher  # here: numpy, for who searches by it
+        from kernel_tune.searchers import create_searcher  # see above
 
-        given = create_searcher(given, seed=seed)
+        given = create_searcher(given, seed=seeds.configurations)
     if isinstance(given, SearchAlgorithm):
         given.set_search_properties(plan.metric, plan.mode, specs[0].space)
         return GivenAlgorithm(given, specs, maker)
@@ -340,7 +366,14 @@ def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, se
         from kernel_tune.searchers.basic_variant import BasicVariantGenerator  # see above
 
         parts = [
-            SearchGenerator(BasicVariantGenerator(random_state=seed + number), spec, maker)
+            SearchGenerator(
+                BasicVariantGenerator(
+                    random_state=seeds.configurations + number,
+                    functions_seed=None if seeds.functions is None else seeds.functions + number,
+                ),
+                spec,
+                maker,
+            )
             for number, spec in enumerate(specs)
         ]
         return parts[0] if len(parts) == 1 else Several(parts, plan.concurrent)

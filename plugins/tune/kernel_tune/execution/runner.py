@@ -171,7 +171,8 @@ class Runner:
         self._tell_others()
         self._look_around()
         self._listeners.tell("on_step_end", step, self.loop.trials)
-        self._report(self.loop, self.used_seconds, False)
+        if not self.loop.is_finished:  # the end is shown once, when all is written down
+            self._report(self.loop, self.used_seconds, False)
 
     def _arrivals(self, interrupts: Interrupts) -> Iterator[Arrival]:
         """Wait for answers; yield those that are there, or those whose turn it is."""
