@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from enum import Enum
+from typing import Any, ClassVar
 
 from kernel_tune.trial import Trial
 
@@ -41,6 +42,44 @@ class TuneConfig:
             raise ValueError(f"mode is {self.mode!r}: it is 'min' or 'max'")
         if isinstance(self.num_samples, bool) or not isinstance(self.num_samples, int) or self.num_samples < -1:
             raise ValueError(f"num_samples is {self.num_samples!r}: it is a number of trials, or -1 for no end")
+
+
+class ResumeType(Enum):
+    """What becomes of a trial when its experiment goes on: so does it, or it begins anew, or it is left as it is."""
+
+    RESUME = "resume"
+    RESTART = "restart"
+    SKIP = "skip"
+
+
+@dataclass
+class ResumeConfig:
+    """Which trials of an experiment that goes on run again, by what had become of them; each is a `ResumeType`.
+
+    Trials that had ended are left as they are, those that had not go on where they were: these can be left (`SKIP`),
+    too. Those that failed are left, go on from their last checkpoint, or begin anew.
+    """
+
+    finished: ResumeType | str = ResumeType.SKIP
+    unfinished: ResumeType | str = ResumeType.RESUME
+    errored: ResumeType | str = ResumeType.SKIP
+
+    ResumeType: ClassVar[type[Enum]] = ResumeType
+
+    def __post_init__(self) -> None:
+        for name in ("finished", "unfinished", "errored"):
+            setattr(self, name, ResumeType(getattr(self, name)))
+        if self.finished is not ResumeType.SKIP:
+            raise ValueError(f"finished is {self.finished!s}: a trial that has ended well is not run again, but SKIP")
+        if self.unfinished is ResumeType.RESTART:
+            raise ValueError("unfinished is ResumeType.RESTART: such trials go on where they were (RESUME), or SKIP")
+
+    @property
+    def words(self) -> str:
+        """The same as what `resume` of a run is set to."""
+        again = {ResumeType.SKIP: "", ResumeType.RESUME: "ERRORED", ResumeType.RESTART: "RESTART_ERRORED"}
+        only = "ONLY" if self.unfinished is ResumeType.SKIP else ""
+        return "_".join(filter(None, (again[ResumeType(self.errored)], only)))
 
 
 @dataclass

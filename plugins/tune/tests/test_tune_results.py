@@ -142,3 +142,23 @@ def test_a_metric_that_is_reported_now_and_then_is_none() -> None:
         tune.report({"loss": 2})
 
     assert tune.run(seldom, metric="accuracy", mode="max", verbose=0).trials[0].results == 3
+
+
+def test_which_trials_run_again_may_be_said_by_what_had_become_of_them() -> None:
+    def run(**more: Any) -> list[int]:
+        analysis = tune.run(
+            raises, config={"kind": "key"}, name="again", raise_on_failed_trial=False, verbose=0, **more
+        )
+        return [trial.results for trial in analysis.trials]
+
+    kinds = tune.ResumeConfig.ResumeType
+    assert run() == [1]
+    assert run(resume=True, resume_config=tune.ResumeConfig()) == [1]
+    assert run(resume=True, resume_config=tune.ResumeConfig(errored=kinds.RESUME)) == [1]
+    assert run(resume="AUTO", resume_config=tune.ResumeConfig(errored="restart", unfinished="skip")) == [1]
+    failures = Path(os.environ["TUNE_RESULT_DIR"], "again")
+    [text] = [path.read_text() for path in failures.glob("*/error.txt")]
+    assert text.count("Failure number 1") == 3
+    assert tune.ResumeConfig(errored="restart", unfinished="skip").words == "RESTART_ERRORED_ONLY"
+    with pytest.raises(ValueError, match="finished is ResumeType.RESTART: a trial that has ended well"):
+        tune.ResumeConfig(finished=kinds.RESTART)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.resuming import Resume, parse_resume
 from kernel_tune.execution.runner import Runner
+from kernel_tune.execution.seeds import Seeds
 from kernel_tune.execution.spec import CheckpointPolicy, ExperimentSpec
 from kernel_tune.execution.transfers import make_transfer
 from kernel_tune.result import flatten
@@ -323,29 +323,6 @@ def _is_same(one: Any, other: Any) -> bool:
     return one is other
 
 
-@dataclass(frozen=True)
-class Seeds:
-    """What decides what is random in a run: the ids of trials, configurations, what the scheduler chooses.
-
-    `functions` is for what functions of a search space draw from the module `random`; None: as all configurations.
-    """
-
-    ids: int
-    configurations: int
-    functions: int | None
-    scheduler: int
-
-    @classmethod
-    def of(cls, seed: int | None) -> Seeds:
-        """Return those of a seed; without one they follow `numpy.random.seed` and `random.seed`, but for the ids."""
-        if seed is not None:
-            return cls(seed, seed, None, seed)
-        from kernel_tune.search_space.randomness import drawn_seed  # here: numpy, for who searches by it
-
-        ids = random.SystemRandom().getrandbits(32)
-        return cls(ids, drawn_seed(), random.getrandbits(32), random.getrandbits(32))
-
-
 def _loop(plan: RunPlan, specs: list[ExperimentSpec]) -> TrialLoop:
     seeds = Seeds.of(plan.seed)
     algorithm = _algorithm(plan, specs, TrialMaker(seeds.ids), seeds)
@@ -356,7 +333,7 @@ def _loop(plan: RunPlan, specs: list[ExperimentSpec]) -> TrialLoop:
 def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, seeds: Seeds) -> SearchAlgorithm:
     given = plan.search_alg
     if isinstance(given, str):
-        from kernel_tune.searchers import create_searcher  # see above
+        from kernel_tune.searchers import create_searcher  # here: numpy, for who searches by it
 
         given = create_searcher(given, seed=seeds.configurations)
     if isinstance(given, SearchAlgorithm):

@@ -17,9 +17,10 @@ from kernel_tune.execution.experiment import Experiment, convert_to_experiments
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import analysis_of, listeners
 from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute, placed, seconds_of
+from kernel_tune.execution.resuming import parse_resume
 from kernel_tune.execution.spec import CheckpointPolicy, policy_of
 from kernel_tune.searchers.base import Searcher
-from kernel_tune.settings import CheckpointConfig, SyncConfig, made
+from kernel_tune.settings import CheckpointConfig, ResumeConfig, SyncConfig, made
 from kernel_tune.trainable.printed import names_of
 from kernel_tune.trial import Status, Trial
 
@@ -45,7 +46,7 @@ def run(
     checkpoint_config: Any = None, log_to_file: Any = False, callbacks: Sequence[Callback] | None = None,
     max_concurrent_trials: int | None = None, time_budget_s: float | timedelta | None = None,
     storage_path: str | None = None, chdir_to_trial_dir: bool = True, seed: int | None = None,
-    deterministic: bool = False, **older: Any,
+    deterministic: bool = False, resume_config: ResumeConfig | None = None, **older: Any,
 ) -> Any:  # fmt: skip
     """Run an experiment until every trial has ended, and return an `ExperimentAnalysis` of it.
 
@@ -57,7 +58,8 @@ def run(
     that is given. `checkpoint_freq` is in iterations, `global_checkpoint_period` and `time_budget_s` in seconds.
     `verbose` is 0 (silent) to 3. `log_to_file` has what trials print in files of their directories as well: True for
     `stdout` and `stderr`, a name, or two. `resume=True` without a `name` goes on with the newest experiment of that
-    trainable. `older` are `algo` and `progress_runner`, for `search_alg` and `progress_reporter`.
+    trainable, and `resume_config` says which of its trials run again. `older` are `algo` and
+    `progress_runner`, for `search_alg` and `progress_reporter`.
 
     Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without
     an experiment to resume; ArgumentError for an argument that there is not.
@@ -65,6 +67,8 @@ def run(
     given = older_names("tune.run()", older, _OLDER_NAMES, inspect.signature(run).parameters, depth=3)
     search_alg = given.get("search_alg", search_alg)
     progress_reporter = given.get("progress_reporter", progress_reporter)
+    if resume and resume_config is not None and resume_config.words:
+        resume = f"{parse_resume(resume).source}+{resume_config.words}"
     _must_have_session(ray_auto_init)
     if isinstance(run_or_experiment, (Experiment, Mapping, list, tuple)):
         experiments = [each.plan() for each in convert_to_experiments(run_or_experiment)]
