@@ -125,7 +125,8 @@ STORE_DELETE_AT = 70
 STORE_KEEP_AT = 72
 """owner -> agent: place, object id: its copy there is the one that counts now, and not to be dropped."""
 LOST_AT = 37
-"""borrower -> owner: object id, places that could not give it. What it asks next is answered when it is there again."""
+"""borrower -> owner: object id, places that could not give it, why. What it asks next is answered when it is there
+again."""
 COPIED = 36
 """agent -> owner: object id, place that has it now as well."""
 
