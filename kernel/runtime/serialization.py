@@ -21,6 +21,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.array_heads import offers_buffer, pickle_inside, pickle_outside
+from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.in_progress import current_load, in_progress, note_reference
 from kernel_spec.errors import ContractError, KernelError, OptionError, SerializationError
 from kernel_spec.serialization import Buffer, Payload, Reducer, Serializer, SerializerBase
@@ -229,6 +230,8 @@ class ValueSerializer:
         except (KernelError, MemoryError):
             raise
         except Exception as error:
+            if is_from_outside(error):
+                raise
             raise self._explained(value, error, describe) from None
         finally:
             in_progress.captured = before
@@ -267,6 +270,8 @@ class ValueSerializer:
             try:
                 changed = plugin.encode(payload)
             except Exception as error:
+                if is_from_outside(error):
+                    raise
                 text = f"the serializer plugin {plugin.name!r} failed in encode(): {type(error).__name__}: {error}"
                 raise SerializationError(text) from error
             if changed is not payload:
@@ -323,6 +328,8 @@ class ValueSerializer:
                 payload = plugin.decode(inner, buffers)
                 inner, buffers = payload.head, payload.buffers
             except Exception as error:
+                if is_from_outside(error):
+                    raise
                 text = f"the serializer plugin {name!r} can't undo its encoding: {type(error).__name__}: {error}"
                 raise SerializationError(text) from error
         return inner, buffers

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
 from kernel.runtime import operations as op
+from kernel.runtime.critical_sections import critical
 from kernel.runtime.layout import pack, packed_size
 from kernel.runtime.process import Process
 from kernel.runtime.requests import Request
@@ -105,7 +106,7 @@ class StoreAccess:
             if request is not None:
                 process.withdraw(request, unpin)
             raise
-        return client.readable(location, size, unpin)
+        return _map(client, location, size, unpin)
 
     def drain_released(self) -> None:
         """Tell the store about views that are gone. Under the lock."""
@@ -196,3 +197,9 @@ class StoreAccess:
     def _release_idle(self, connection: Connection, message: Message) -> None:
         self.drop_idle_views()
         self.drain_released()
+
+
+@critical
+def _map(client: StoreClient, location: Any, size: int, unpin: Callable[[], None]) -> memoryview:
+    """Return a view of a pinned object, which has the pin from then on."""
+    return client.readable(location, size, unpin)

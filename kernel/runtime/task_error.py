@@ -17,6 +17,7 @@ from types import new_class
 from typing import Any
 
 from kernel.runtime.carried_exception import is_group, pack, put_together, take_apart, unpack
+from kernel.runtime.critical_sections import critical
 from kernel.runtime.remote_traceback import frames_of, hide_internal_frames, traceback_of
 from kernel_spec.errors import ActorDiedError, TaskError
 
@@ -36,6 +37,7 @@ Record = dict[str, Any]
 # -- in the worker -------------------------------------------------------------------------------------------------
 
 
+@critical
 def capture(
     error: BaseException,
     *,
@@ -149,6 +151,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 # -- where the result is asked for ---------------------------------------------------------------------------------
 
 
+@critical
 def rebuild(data: bytes) -> BaseException:
     """Return a fresh exception to raise.
 
