@@ -238,7 +238,7 @@ def _start_local(given: InitOptions) -> Runtime:
 
 
 def _find_session(address: str) -> Session:
-    from kernel.node.sessions import running_sessions, session_at, session_of_cluster
+    from kernel.node.sessions import running_sessions, session_at, session_of_cluster, sessions_elsewhere
     from kernel.transport.addresses import is_place
 
     if os.path.isabs(address) and (session := session_at(address)):
@@ -260,6 +260,8 @@ def _find_session(address: str) -> Session:
             f"no node of the cluster at {address} runs on this machine, for this user; start one with "
             f'`kernel start --address {address}`, or join from outside with init(address="{REMOTE}{address}")'
         )
+    if where := sessions_elsewhere().get(address):
+        raise SessionEndedError(f"session {address} can't be joined from here: it is {where}")
     known = ", ".join(session.name for session in sessions) or "none"
     raise SessionEndedError(f"no session answers at {address!r}; running sessions of this user: {known}")
 
