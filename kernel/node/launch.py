@@ -16,6 +16,7 @@ from kernel.node.children import let_go, start_child
 from kernel.node.config import AgentConfig
 from kernel.node.last_words import end_of_agent_errors
 from kernel.node.sessions import Session, make_session, remove
+from kernel.node.standard_descriptors import occupy_standard_descriptors
 from kernel.transport.authentication import TOKEN_VARIABLE, make_token
 from kernel_spec.errors import SessionEndedError
 
@@ -30,6 +31,7 @@ def launched(
 
     `configure(directory, token, ephemeral)` returns what the agent is told. Without a `token` a new one is made.
     """
+    occupy_standard_descriptors()
     token = token or make_token()
     directory = make_session(token, stays, given)
     agent = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from kernel.plugins.working_directory import working_directory
 from kernel_spec.errors import UsageError
 
 
@@ -37,4 +38,6 @@ def root_path(given: str | None = None) -> str:
         import tempfile  # not in agents, which are told their directory
 
         base = tempfile.gettempdir()
-    return os.path.join(os.path.abspath(base), f"kernel-{os.getuid()}")
+    if not os.path.isabs(base):
+        base = os.path.join(working_directory(), base)
+    return os.path.join(os.path.normpath(base), f"kernel-{os.getuid()}")
