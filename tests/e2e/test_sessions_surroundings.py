@@ -85,3 +85,33 @@ def test_a_deleted_working_directory_is_named_by_commands(deleted: str, root: st
     assert line.refused("start", "--head", "--port", "0") == f"kernel: {deleted}"
     assert line.refused("status", KERNEL_TMPDIR="relative") == f"kernel: {deleted}"
     assert os.listdir(os.path.join(root, f"kernel-{os.getuid()}")) == []
+
+
+LITTLE_ADDRESS_SPACE = """
+import resource
+import sys
+import numpy
+import kernel
+
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+given = {"object_store_memory": int(sys.argv[1])} if sys.argv[1:] else {}
+with kernel.init(num_cpus=1, **given):
+    for use in (lambda: kernel.put(numpy.ones(1 << 20)), kernel.remote(lambda: numpy.ones(1 << 20)).remote):
+        try:
+            print(kernel.get(use(), timeout=100).sum())
+        except kernel.exceptions.KernelError as error:
+            print(error)
+"""
+
+
+def test_the_default_store_can_be_mapped_where_address_space_is_limited(root: str) -> None:
+    said, errors = CommandLine(root).program(LITTLE_ADDRESS_SPACE).communicate(timeout=SECONDS)
+    assert said == "1048576.0\n" * 2, errors
+
+
+def test_a_store_that_can_not_be_mapped_says_what_is_too_large(root: str) -> None:
+    program = CommandLine(root).program(LITTLE_ADDRESS_SPACE, str(3 << 30))
+    said, errors = program.communicate(timeout=SECONDS)
+    assert said.count(f"can't map the {3 << 30} bytes of the object store, which each process maps twice") == 2, errors
+    assert said.count(f": `ulimit -v` gives it {2 << 30} bytes of address space; start the session with a smaller") == 2
+    assert said.count("object_store_memory") == 2
