@@ -92,9 +92,14 @@ def stop(
         click.echo(_nothing(running))
     if not as_json and session is None:
         for name, where in elsewhere.items():
-            click.echo(f"Left alone: {name}, which is {where}.")
+            click.echo(f"Left alone: {name}, which is {where}{_remedy(root, name)}.")
     if failures:
         raise Failure("; ".join(failures))
+
+
+def _remedy(root: str, name: str) -> str:
+    """Return what to do about a session elsewhere, if it may be over."""
+    return "" if is_held(os.path.join(root, name)) else f"; if it is over for sure: kernel stop --force {name}"
 
 
 def _remove_left(root: str, name: str, where: str, force: bool, as_json: bool) -> None:

@@ -147,7 +147,8 @@ def test_a_session_whose_namespace_died_is_swept_in_no_other_and_removed_by_its_
         name = CommandLine(root, another).start("--port", "0")["session"]
     for line in (outside, CommandLine(root, prefix)):
         assert line.run("stop").stdout == (
-            f"Nothing to stop: no session of yours is running.\nLeft alone: {name}, which is {ELSEWHERE}.\n"
+            "Nothing to stop: no session of yours is running.\n"
+            f"Left alone: {name}, which is {ELSEWHERE}; if it is over for sure: kernel stop --force {name}.\n"
         )
     assert f"If it is over for sure, remove what it left: kernel stop --force {name}" in outside.refused("stop", name)
     assert outside.run("stop", "--force", name).stdout == f"Removed what was left of {name}.\n"

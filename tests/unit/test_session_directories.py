@@ -167,6 +167,13 @@ def test_a_session_that_is_being_made_is_left_alone(base: Path) -> None:
     assert sessions_elsewhere(str(base)) == {"session_new": "on a host that nothing names"}
 
 
+def test_what_points_to_a_place_that_only_others_can_see_is_left_alone(base: Path) -> None:
+    root = Path(root_directory(str(base)))
+    (root / "session_there").symlink_to(base / "only-in-a-container" / "session_there")
+    assert sweep(str(root)) == []
+    assert sessions_elsewhere(str(base)) == {"session_there": "on a host that nothing names"}
+
+
 def test_two_namespaces_make_a_session_of_one_name_and_get_two(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter([1_000_000, 1_000_000, 2_000_000])
     monkeypatch.setattr("time.time_ns", lambda: next(moments))
