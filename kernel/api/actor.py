@@ -19,6 +19,7 @@ from kernel.api.options import (
 from kernel.api.parameters import UNKNOWN, Parameters, parameters_of
 from kernel.api.runtime_env import prepare_environment
 from kernel.api.session import ensure_session
+from kernel.runtime import current
 from kernel.runtime.current import get_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
@@ -127,7 +128,7 @@ class ActorClass:
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Start an actor and return a handle at once. Raises NameTakenError when its name is taken."""
-        runtime = ensure_session()
+        runtime = current._runtime or ensure_session(*args, *kwargs.values())
         if self._session is not runtime or self._definition is None:
             self._definition = define_class(self._cls)
             self._session = runtime

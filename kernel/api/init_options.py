@@ -184,10 +184,11 @@ def make_local_runtime(given: InitOptions) -> Runtime:
 
     from kernel.local.runtime import LocalRuntime
     from kernel.plugins import KINDS, PluginManager, find_config, select
+    from kernel.plugins.working_directory import working_directory
     from kernel.runtime.serialization import ValueSerializer
 
     chosen = {kind: name for kind, name in given.chosen_plugins().items() if kind == "serializer"}
-    config = find_config(os.environ, Path.cwd(), Path.home())
+    config = find_config(os.environ, working_directory(), Path.home())
     selected = select(KINDS["serializer"], argument=chosen.get("serializer"), environment=os.environ, config=config)
     serializers: list[Any] = []
     if selected.names:  # to look for plugins takes longer than all the rest

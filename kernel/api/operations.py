@@ -62,24 +62,31 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
     `timeout` is in seconds. Raises what a task raised (an error that is also a `TaskError`), GetTimeoutError when
     time runs out, and faults (`FaultError`) when a value can't be had.
     """
-    runtime = current._runtime or ensure_session()
     if timeout is not None and timeout < 0:
         raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
+    runtime = current._runtime or ensure_session(*_checked(refs))
     if "asyncio" in sys.modules:
         _warn_in_coroutine("get")
     try:
         if type(refs) is ObjectRef:
             return runtime.get_one(refs, timeout)
-        if not _are_refs(refs):
-            raise ArgumentError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
-        return runtime.get(refs, timeout)
+        return runtime.get(_checked(refs), timeout)
     except KernelError as error:
         raise hide_internal_frames(error)  # noqa: B904  (the same error, with the causes that it has)
 
 
+def _checked(refs: Any) -> Sequence[ObjectRef]:
+    """Return what `get` takes as a sequence. Raises ArgumentError for anything else."""
+    if type(refs) is ObjectRef:
+        return [refs]
+    if not _are_refs(refs):
+        raise ArgumentError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
+    return refs  # type: ignore[no-any-return]
+
+
 def put(value: Any, *, weak: bool = False) -> ObjectRef:
     """Store a value and return a reference to it. A `weak` one may be dropped when space is short."""
-    return ensure_session().put(value, weak)
+    return (current._runtime or ensure_session(value)).put(value, weak)
 
 
 def wait(
@@ -89,9 +96,9 @@ def wait(
 
     Both lists keep the order of `refs`, which must not repeat one; others may hold more that are ready.
     """
-    runtime = ensure_session()
     if not _are_refs(refs):
         raise ArgumentError(f"wait() takes a list of ObjectRefs, not {_describe(refs)}")
+    runtime = current._runtime or ensure_session(*refs)
     if len({ref._entry.id for ref in refs}) != len(refs):
         raise OptionError("wait() takes each reference once; the list repeats some")
     if num_returns < 1 or num_returns > len(refs):

@@ -61,7 +61,7 @@ class RemoteFunction(Generic[P, R]):
         """
         runtime = current._runtime
         if runtime is not self._session or runtime is None:
-            runtime = ensure_session()
+            runtime = ensure_session(*args, *kwargs.values())
             self._definition = self._define()
             self._session = runtime
             self._parameters = parameters_of(self._function)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel.api.init_options import REMOTE, InitOptions, check_init, make_local_runtime
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
-from kernel.runtime.current import check_may_start, find_runtime, get_runtime, set_runtime
+from kernel.runtime.current import check_may_start, find_runtime, get_runtime, leave_at_exit, set_runtime
+from kernel.runtime.object_ref import ObjectRef
 from kernel_spec.errors import AlreadyInitializedError, NotInitializedError, PluginNotFoundError, SessionEndedError
 
 if TYPE_CHECKING:
@@ -87,6 +89,8 @@ def init(
     Raises AlreadyInitializedError for a second init (unless `ignore_reinit_error`), OptionError for values that
     can't be, PluginError for a plugin that was chosen and can't be used, SessionEndedError when nothing answers.
     """
+    if sys.is_finalizing():
+        check_may_start()
     with _lock:
         if find_runtime() is not None:
             if ignore_reinit_error:
@@ -119,9 +123,14 @@ def init(
             runtime = join(given, _find_session(given.address))
         else:
             runtime = _start(given)
-        atexit.unregister(shutdown)
-        atexit.register(shutdown)
+        atexit.unregister(_shut_down_at_exit)
+        atexit.register(_shut_down_at_exit)
         return _info(runtime)
+
+
+def _shut_down_at_exit() -> None:
+    leave_at_exit()
+    shutdown()
 
 
 def shutdown() -> None:
@@ -168,11 +177,17 @@ def is_initialized() -> bool:
     return find_runtime() is not None
 
 
-def ensure_session() -> Runtime:
-    """Return the runtime, starting a session with default options if there is none."""
+def ensure_session(*given: object) -> Runtime:
+    """Return the runtime, starting a session with default options if there is none.
+
+    Raises SessionEndedError instead when a reference is among what the caller was `given`: it was of another session.
+    """
     runtime = find_runtime()
     if runtime is None:
         check_may_start()
+        for one in given:
+            if type(one) is ObjectRef:
+                raise SessionEndedError(f"{one!r} is gone with its session, which has ended; call what made it again")
         if threading.current_thread() is not threading.main_thread():
             raise NotInitializedError("kernel is not initialized in this process; call kernel.init() first")
         init()
@@ -240,7 +255,7 @@ def _start_local(given: InitOptions) -> Runtime:
 
 
 def _find_session(address: str) -> Session:
-    from kernel.node.sessions import running_sessions, session_at, session_of_cluster
+    from kernel.node.sessions import running_sessions, session_at, session_of_cluster, sessions_elsewhere
     from kernel.transport.addresses import is_place
 
     if os.path.isabs(address) and (session := session_at(address)):
@@ -262,6 +277,8 @@ def _find_session(address: str) -> Session:
             f"no node of the cluster at {address} runs on this machine, for this user; start one with "
             f'`kernel start --address {address}`, or join from outside with init(address="{REMOTE}{address}")'
         )
+    if where := sessions_elsewhere().get(address):
+        raise SessionEndedError(f"session {address} can't be joined from here: it is {where}")
     known = ", ".join(session.name for session in sessions) or "none"
     raise SessionEndedError(f"no session answers at {address!r}; running sessions of this user: {known}")
 

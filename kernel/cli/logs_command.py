@@ -17,7 +17,6 @@ from kernel.cli.client import SessionClient, address_option, find_session
 from kernel.cli.log_files import Line
 from kernel.cli.values import id_of
 from kernel.commands import Refusal, nearest
-from kernel.node.processes import is_alive
 from kernel.node.sessions import Session
 
 
@@ -150,7 +149,7 @@ class _Wanted:
 def _followed(follower: log_files.Follower, session: Session) -> Iterator[Line]:
     """Yield new lines until the session is over."""
     while True:
-        alive = is_alive(session.pid)
+        alive = session.is_running()
         yield from follower.new_lines()
         if not alive:
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 from kernel.node import sessions
@@ -38,7 +37,7 @@ def shut_down(agent: Agent) -> None:
     if agent.gateway is not None:
         agent.gateway.close()
     if agent.config.ephemeral:
-        shutil.rmtree(agent.config.directory, ignore_errors=True)
+        sessions.remove(agent.config.directory)
     else:
         sessions.end(agent.config.directory, agent.ending or "")
 

@@ -30,7 +30,7 @@ from kernel.runtime import operations as op
 from kernel.runtime.process import Peer
 from kernel.transport import inlet
 from kernel.transport.connection import Message
-from kernel_spec.errors import KernelError, RuntimeEnvError, WorkerDiedError
+from kernel_spec.errors import KernelError, RuntimeEnvError, SessionEndedError, WorkerDiedError
 from kernel_spec.ids import JobId, LeaseId, ProcessId
 
 if TYPE_CHECKING:
@@ -79,6 +79,11 @@ class WorkerService:
         self._agent.package_fetcher.fetch(step.key[1], ready)
 
     def _fork(self, step: StartWorker) -> None:
+        if missing := self._agent.check_directory():
+            self._fail_leases(
+                self.pool.could_not_start(step.worker), SessionEndedError(f"the session ended: {missing}")
+            )
+            return
         job = self._agent.jobs.get(JobId(step.key[0]), _NO_SURROUNDINGS)
         variables, cwd, paths = self._agent.packages.worker_settings(step.key[1])
         try:
@@ -209,7 +214,7 @@ class WorkerService:
             return
         self._exit_statuses[pid] = status
         if worker.peer is None:
-            self._gone(worker.id, self._cause(worker, status))
+            self._gone(worker.id, self._agent.check_directory() or self._cause(worker, status))
 
     def on_template_lost(self) -> None:
         """The template died: its workers go on as our children, and another template takes its place."""

@@ -20,6 +20,7 @@ from kernel.plugins.kinds import KIND_OF_HOOK, KINDS, Kind
 from kernel.plugins.options import PluginOptions
 from kernel.plugins.reporting import TRACE_VARIABLE, trace, warn_skipped
 from kernel.plugins.selection import Config, Selection, check_kinds, find_config, select
+from kernel.plugins.working_directory import working_directory
 from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
 from kernel_spec.hooks import PLUGIN_GROUP
 
@@ -80,7 +81,7 @@ class PluginManager:
         """
         environment = os.environ if environment is None else environment
         if config is None:
-            config = find_config(environment, os.getcwd(), os.path.expanduser("~"))
+            config = find_config(environment, working_directory(), os.path.expanduser("~"))
         manager = cls(selected or {}, environment, config)
         manager._options = PluginOptions(options, environment, config)
         found = list(entry_points(PLUGIN_GROUP) if installed is None else installed)

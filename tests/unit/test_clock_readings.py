@@ -23,7 +23,7 @@ ALLOWED = {
     "kernel/node/log_service.py": "when a line was written, for people",
     "kernel/node/memory_watch.py": "when a worker was ended, for people",
     "kernel/node/node_events.py": "when something happened, for people and observers",
-    "kernel/node/sessions.py": "the name of a session, and the age of a directory, which the file system has so",
+    "kernel/node/sessions.py": "the name of a session",
     "kernel/runtime/async_executor.py": "spans on the timeline",
     "kernel/runtime/executor.py": "spans on the timeline",
     "kernel/transport/certificates.py": "certificates are valid by the wall clock",
