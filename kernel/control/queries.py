@@ -11,6 +11,7 @@ from kernel.control import words
 from kernel.control.later import Later
 from kernel.control.node_rows import node_rows
 from kernel.control.nodes import Caller
+from kernel.control.replies import outcome_of
 from kernel.runtime import operations as op
 from kernel.runtime.answers import Pickled
 from kernel.transport.connection import Message
@@ -257,13 +258,14 @@ class Answers:
         """Return the keys that begin with `prefix`."""
         return [key for key, _ in self._head.metadata.scan(f"kv:{namespace}", prefix)]
 
-    def has_package(self, caller: Caller, digest: str) -> bool:
+    def has_package(self, caller: Caller, digest: str) -> Later:
         """Return whether the head has a package."""
-        return self._head.archives.has(digest)
+        return self._beside("has_package", lambda: self._head.archives.has(digest))
 
-    def add_package(self, caller: Caller, digest: str, offset: int, total: int, piece: bytes) -> None:
+    def add_package(self, caller: Caller, digest: str, offset: int, total: int, piece: bytes) -> Later:
         """Take a piece of a package."""
-        self._head.archives.add(caller.id.hex(), digest, offset, total, piece)
+        sender, archives = caller.id.hex(), self._head.archives
+        return self._beside("add_package", lambda: archives.add(sender, digest, offset, total, piece))
 
     def add_environment(self, caller: Caller, description: bytes) -> str:
         """Make an environment the job's own; return its key."""
@@ -282,6 +284,21 @@ class Answers:
         self._head.observation.note_calls(caller.id, message[2])
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _beside(self, method: str, work: Callable[[], Any]) -> Later:
+        """Have `work`, which is about files, done beside the loop; what it returns or raises is the answer."""
+        later = Later()
+
+        def done(outcome: Any) -> None:
+            def again() -> Any:
+                if isinstance(outcome, Exception):
+                    raise outcome
+                return outcome
+
+            later.set(outcome_of(method, again, (), "the head", self._head.log))
+
+        self._head.background.do(work, done)
+        return later
 
     def _processes(self) -> list[Caller]:
         """Return every process that runs user code; tools, which only ask, are none."""
