@@ -12,6 +12,7 @@ from kernel.control.later import Later
 from kernel.control.node_rows import node_rows
 from kernel.control.nodes import Caller
 from kernel.control.replies import outcome_of
+from kernel.control.value_limit import check_size
 from kernel.runtime import operations as op
 from kernel.runtime.answers import Pickled
 from kernel.transport.connection import Message
@@ -244,6 +245,7 @@ class Answers:
 
     def kv_put(self, caller: Caller, namespace: str, key: bytes, value: bytes, overwrite: bool) -> bool:
         """Store a value."""
+        check_size(key, len(value))
         return self._head.metadata.put(f"kv:{namespace}", key, value, overwrite=overwrite)  # type: ignore[no-any-return]
 
     def kv_get(self, caller: Caller, namespace: str, key: bytes) -> bytes | None:

@@ -67,9 +67,9 @@ def use_everything(directory: str, options: dict[str, Any], eventually: Callable
     assert kernel.get(actor.pid.remote(), timeout=SECONDS)
     os.kill(pids[0], signal.SIGKILL)
     shared = kernel.KeyValue("loops")
-    shared.put("large", bytes(1 << 20))
+    shared.put("large", bytes(4 << 20))
     assert shared.keys() == ["large"]
-    assert shared.get("large") == bytes(1 << 20)
+    assert shared.get("large") == bytes(4 << 20)
     for question in ("status", "memory", "workers", "timeline", "nodes", "jobs"):
         assert get_runtime().query(question)
     group = kernel.placement_group([{"CPU": 0.1}])
