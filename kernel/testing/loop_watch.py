@@ -26,7 +26,6 @@ from kernel_spec.dataclass import dataclass
 
 TURN_SECONDS = 0.1
 """How much processor time one turn of a loop may take."""
-_REPORT = "KERNEL_LOOP_WATCH"
 _LOOPS = {"kernel.node.boot": "agent", "kernel.node.head_main": "head"}
 """Modules that are run as processes, and the loop that each has."""
 _WAITS = {"open", "time.sleep", "socket.getaddrinfo", "socket.gethostbyname", "glob.glob", "os.listdir", "os.scandir"}
@@ -70,22 +69,20 @@ class LoopWatch:
 def watched_loops() -> Iterator[LoopWatch]:
     """Watch the loops of agents and heads that start inside the block."""
     with tempfile.TemporaryDirectory() as directory:
-        Path(directory, "sitecustomize.py").write_text("import kernel.testing.loop_watch as w; w.begin()\n")
+        lines = ["from kernel.testing.loop_watch import begin", f"begin({directory!r})", ""]
+        Path(directory, "sitecustomize.py").write_text("\n".join(lines), encoding="utf-8")
         sys.path.insert(0, directory)  # which agents inherit, and heads from them
-        os.environ[_REPORT] = directory
         try:
             yield LoopWatch(directory)
         finally:
-            del os.environ[_REPORT]
             sys.path.remove(directory)
 
 
-def begin() -> None:
-    """Watch this process if it is to be an agent or a head. Called while its interpreter starts."""
-    directory = os.environ.get(_REPORT)
+def begin(directory: str) -> None:
+    """Watch this process, if it is to be an agent or a head, and report into `directory`. Called when Python starts."""
     command = " ".join(sys.orig_argv)
     loop = next((name for module, name in _LOOPS.items() if f"from {module} import" in command), "")
-    if directory and loop:
+    if loop:
         _Watcher(os.path.join(directory, f"{loop}-{os.getpid()}.watch"), loop).install()
 
 
