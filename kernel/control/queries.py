@@ -105,6 +105,7 @@ class Answers:
                     ],
                     "waiting_count": len(snapshot.waiting),
                     "nodes": node_rows(head),
+                    "silent_nodes": self._silent_nodes(reports),
                     "workers": [row for report in known for row in report["workers"]],
                     "actors": head.actors.list(),
                     "placement_groups": head.groups.list(),
@@ -211,6 +212,7 @@ class Answers:
                 usage = _add([report["store"] for report in self._of_nodes(reports).values()])
                 stored = [row for report in known for row in report["stored"]]
                 found = {"usage": usage, "stored": stored, "processes": processes, "silent": silent}
+                found["silent_nodes"] = self._silent_nodes(reports)
                 later.set(Pickled.of({**found, "memory": _memory(self._of_nodes(reports))}))
 
             asked = {process.id: process for process in self._processes()}
@@ -351,6 +353,10 @@ class Answers:
         """Return the reports of nodes that answered; what a remote driver has is its own."""
         working = {node.id for node in self._head.working_nodes()}
         return {id: report for id, report in reports.items() if report is not None and id in working}
+
+    def _silent_nodes(self, reports: Mapping[NodeId, Any]) -> list[str]:
+        """Return the ids of nodes that were asked, are there still, and did not answer in time."""
+        return [node.id.hex() for node in self._head.working_nodes() if node.id in reports and reports[node.id] is None]
 
     def _jobs(self) -> list[dict[str, Any]]:
         callers = self._head.callers
