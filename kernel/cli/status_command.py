@@ -12,6 +12,7 @@ import click
 from kernel.cli import display
 from kernel.cli.client import address_option, ask_session, json_option
 from kernel.cli.node_table import show_nodes
+from kernel.control.queries import PATIENCE_SECONDS
 from kernel.node.sessions import Session, running_sessions, sessions_elsewhere
 
 _BYTES = ("memory", "object_store_memory")
@@ -60,6 +61,7 @@ def status(address: str | None, as_json: bool) -> None:
     _show_problems(found["problems"])
     _show_sessions(session.name, sessions)
     _show_elsewhere(elsewhere)
+    show_silent_nodes(found["silent_nodes"], "its workers, its store and its memory are")
 
 
 def _show_head(name: str, found: Mapping[str, Any]) -> None:
@@ -97,6 +99,12 @@ def show_memory(nodes: Mapping[str, Mapping[str, Any]]) -> None:
         of_node = f"  node {node}" if len(nodes) > 1 else ""
         click.echo(f"\n{display.heading('MEMORY')}{of_node}")
         _show_memory_of_node(memory)
+
+
+def show_silent_nodes(nodes: Iterable[str], what: str) -> None:
+    """Say of each node that did not answer in time `what` is missing in what was shown."""
+    for node in nodes:
+        click.echo(f"node {node} did not answer within {PATIENCE_SECONDS:g} s; {what} missing here", err=True)
 
 
 def _show_memory_of_node(memory: Mapping[str, Any]) -> None:

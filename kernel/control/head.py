@@ -32,6 +32,7 @@ from kernel.control.restoration import Restoration
 from kernel.logs import Logger
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
+from kernel.transport.background import Background
 from kernel.transport.connection import Message
 from kernel.transport.reactor import Reactor
 from kernel_spec import observers
@@ -41,6 +42,8 @@ from kernel_spec.metadata import LastingMetadataStore
 from kernel_spec.services import HeadInfo
 
 TICK_SECONDS = 0.1
+CLOSE_SECONDS = 5.0
+"""How long the end waits for a piece of an archive that is being read or written."""
 
 
 class Head:
@@ -68,6 +71,8 @@ class Head:
         self._questions: Questions[NodeId] = Questions(int.from_bytes(os.urandom(4), "little"))
         self.environments = Environments()
         self.archives = Archives(config.directory)
+        self.background = Background(reactor, "archives")
+        """Where the archives are read and written."""
         self.jobs = JobTable()
         self.observation = Observation(manager.all("observer"), reactor.clock)
         self.observation.on_active = self._observe_nodes
@@ -125,6 +130,7 @@ class Head:
             for node in self.working_nodes():
                 self.observe(observers.NODE, observers.DEAD, node.id, {"cause": self.ending})
         self.observation.deliver()
+        self.background.close(CLOSE_SECONDS)
         over = self.ending is not None and isinstance(self.metadata, LastingMetadataStore)
         try:
             self.metadata.discard() if over else self.metadata.close()
@@ -243,4 +249,8 @@ class Head:
             other.send((words.SHOW_LINES, job, pid, name, stream, lines))
 
     def _want_package(self, node: Node, digest: str, offset: int) -> None:
-        node.send((words.PACKAGE, digest, offset, *self.archives.piece(digest, offset)))
+        def read(found: tuple[int, bytes] | Exception) -> None:
+            total, piece = (0, b"") if isinstance(found, Exception) else found
+            node.send((words.PACKAGE, digest, offset, total, piece))
+
+        self.background.do(lambda: self.archives.piece(digest, offset), read)

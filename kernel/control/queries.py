@@ -11,6 +11,8 @@ from kernel.control import words
 from kernel.control.later import Later
 from kernel.control.node_rows import node_rows
 from kernel.control.nodes import Caller
+from kernel.control.replies import outcome_of
+from kernel.control.value_limit import check_size
 from kernel.runtime import operations as op
 from kernel.runtime.answers import Pickled
 from kernel.transport.connection import Message
@@ -103,6 +105,7 @@ class Answers:
                     ],
                     "waiting_count": len(snapshot.waiting),
                     "nodes": node_rows(head),
+                    "silent_nodes": self._silent_nodes(reports),
                     "workers": [row for report in known for row in report["workers"]],
                     "actors": head.actors.list(),
                     "placement_groups": head.groups.list(),
@@ -209,6 +212,7 @@ class Answers:
                 usage = _add([report["store"] for report in self._of_nodes(reports).values()])
                 stored = [row for report in known for row in report["stored"]]
                 found = {"usage": usage, "stored": stored, "processes": processes, "silent": silent}
+                found["silent_nodes"] = self._silent_nodes(reports)
                 later.set(Pickled.of({**found, "memory": _memory(self._of_nodes(reports))}))
 
             asked = {process.id: process for process in self._processes()}
@@ -243,6 +247,7 @@ class Answers:
 
     def kv_put(self, caller: Caller, namespace: str, key: bytes, value: bytes, overwrite: bool) -> bool:
         """Store a value."""
+        check_size(key, len(value))
         return self._head.metadata.put(f"kv:{namespace}", key, value, overwrite=overwrite)  # type: ignore[no-any-return]
 
     def kv_get(self, caller: Caller, namespace: str, key: bytes) -> bytes | None:
@@ -257,13 +262,14 @@ class Answers:
         """Return the keys that begin with `prefix`."""
         return [key for key, _ in self._head.metadata.scan(f"kv:{namespace}", prefix)]
 
-    def has_package(self, caller: Caller, digest: str) -> bool:
+    def has_package(self, caller: Caller, digest: str) -> Later:
         """Return whether the head has a package."""
-        return self._head.archives.has(digest)
+        return self._beside("has_package", lambda: self._head.archives.has(digest))
 
-    def add_package(self, caller: Caller, digest: str, offset: int, total: int, piece: bytes) -> None:
+    def add_package(self, caller: Caller, digest: str, offset: int, total: int, piece: bytes) -> Later:
         """Take a piece of a package."""
-        self._head.archives.add(caller.id.hex(), digest, offset, total, piece)
+        sender, archives = caller.id.hex(), self._head.archives
+        return self._beside("add_package", lambda: archives.add(sender, digest, offset, total, piece))
 
     def add_environment(self, caller: Caller, description: bytes) -> str:
         """Make an environment the job's own; return its key."""
@@ -282,6 +288,21 @@ class Answers:
         self._head.observation.note_calls(caller.id, message[2])
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _beside(self, method: str, work: Callable[[], Any]) -> Later:
+        """Have `work`, which is about files, done beside the loop; what it returns or raises is the answer."""
+        later = Later()
+
+        def done(outcome: Any) -> None:
+            def again() -> Any:
+                if isinstance(outcome, Exception):
+                    raise outcome
+                return outcome
+
+            later.set(outcome_of(method, again, (), "the head", self._head.log))
+
+        self._head.background.do(work, done)
+        return later
 
     def _processes(self) -> list[Caller]:
         """Return every process that runs user code; tools, which only ask, are none."""
@@ -332,6 +353,10 @@ class Answers:
         """Return the reports of nodes that answered; what a remote driver has is its own."""
         working = {node.id for node in self._head.working_nodes()}
         return {id: report for id, report in reports.items() if report is not None and id in working}
+
+    def _silent_nodes(self, reports: Mapping[NodeId, Any]) -> list[str]:
+        """Return the ids of nodes that were asked, are there still, and did not answer in time."""
+        return [node.id.hex() for node in self._head.working_nodes() if node.id in reports and reports[node.id] is None]
 
     def _jobs(self) -> list[dict[str, Any]]:
         callers = self._head.callers

@@ -36,6 +36,7 @@ from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
 from kernel.runtime.identity import Peer
 from kernel.transport.addresses import format_host_and_port, is_tcp, parse_host_and_port, place_of
+from kernel.transport.background import Background
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message
 from kernel.transport.credentials import Credentials
 from kernel.transport.listener import Listener
@@ -82,6 +83,8 @@ class Agent:
         self.store_bytes = choose_store_bytes(config.store_bytes)
         self.packages = Packages(config.directory)
         self.package_fetcher = PackageFetcher(self.packages, reactor, self.tell_head)
+        self.tidying = Background(reactor, "tidying")
+        """Where small files of the session are removed, and read."""
         self.processes = ProcessTable(self.log, self._joined, self._left, self._relay, self._refused)
         self.workers = WorkerService(self)
         self.pool = self.workers.pool

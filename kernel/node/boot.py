@@ -16,6 +16,7 @@ from kernel.logs import configure_later
 from kernel.node import session_lock
 from kernel.node.config import AgentConfig
 from kernel.node.descriptor_limit import raise_limit
+from kernel.node.log_writer import LogWriter
 from kernel.node.processes import become_subreaper, collect_garbage, ignore_terminal_signals, set_title
 from kernel.node.relay.guard import fork_guard
 from kernel.node.rotating_file import RotatingFile
@@ -115,11 +116,13 @@ def begin(title: str) -> tuple[int, AgentConfig, int]:
 
 def configure_logging(config: AgentConfig, name: str = "agent.log") -> None:
     """Write the log of an agent (or a head) to its session's directory, from `log_level` on."""
+    import atexit
     import logging
 
     import structlog
 
-    path = os.path.join(config.directory, "logs", name)
+    log = LogWriter(RotatingFile(os.path.join(config.directory, "logs", name), LOG_BYTES, 2))
+    atexit.register(log.close)
     level = getattr(logging, config.log_level.upper(), logging.WARNING)
     structlog.configure(
         processors=[
@@ -129,7 +132,7 @@ def configure_logging(config: AgentConfig, name: str = "agent.log") -> None:
             structlog.processors.LogfmtRenderer(bool_as_flag=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(RotatingFile(path, LOG_BYTES, 2)),  # type: ignore[arg-type]
+        logger_factory=structlog.WriteLoggerFactory(log),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import field
 
+from kernel.node.log_writer import LogWriter, left_out_note
 from kernel.node.named_output import by_name
 from kernel.node.rotating_file import RotatingFile
 from kernel.transport.reactor import Reactor
@@ -16,6 +17,8 @@ from kernel_spec.dataclass import dataclass
 FILE_BYTES = 16 << 20
 FILES = 4
 """The newest file and its predecessors: what a session may write in all is FILE_BYTES x FILES."""
+NOBODY = "-" * 8
+"""Instead of a worker, in lines that are the log's own."""
 _LINE_LIMIT = 16 << 10
 _TAIL_LINES = 60
 _TAILS_KEPT = 64
@@ -58,7 +61,9 @@ class LogService:
         on_lines: Callable[[bytes, str, str, list[str]], None],
     ) -> None:
         self._reactor = reactor
-        self._file = RotatingFile(os.path.join(directory, "workers.log"), FILE_BYTES, FILES)
+        file = RotatingFile(os.path.join(directory, "workers.log"), FILE_BYTES, FILES)
+        file.open()
+        self._file = LogWriter(file, lambda count: f"{time.time():.3f}\t{NOBODY}\t0\t\terr\t{left_out_note(count)}")
         self._origin = origin
         self._on_lines = on_lines
         self._streams: dict[int, Stream] = {}

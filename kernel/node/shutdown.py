@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _UNOBSERVED_SECONDS = 0.5
 """How long workers may take to end when nobody wants to hear what they did last."""
+TIDY_SECONDS = 1.0
+"""How long the end waits for files that are being removed: what is left goes with the session's directory."""
 
 
 def shut_down(agent: Agent) -> None:
@@ -30,6 +32,8 @@ def shut_down(agent: Agent) -> None:
     if agent.exchange is not None:
         agent.exchange.close()
     agent.store.close()
+    agent.package_fetcher.close()
+    agent.tidying.close(TIDY_SECONDS)
     agent.logs.close()
     agent.head.close(f"it ended: {agent.ending}")
     if agent.relay is not None:

@@ -98,7 +98,8 @@ class WorkerService:
             "job": step.key[0],
             "variables": {**job["variables"], **variables},
             "unset": [],
-            "cwd": cwd or (job["cwd"] if os.path.isdir(job["cwd"]) else ""),
+            "cwd": cwd,
+            "program_cwd": job["cwd"],
             "path": [*paths, *job["path"]],
             "namespace": job["namespace"],
         }
@@ -240,11 +241,15 @@ class WorkerService:
         text = (
             f"no worker can be started: {template.failures} templates (from which workers are forked) in a row ended "
             f"before they had forked one, the last like this: {describe_code(template.status)}; "
-            f"look for the cause at the end of {directory}/logs/agent.err{end_of_agent_errors(directory)}"
+            f"look for the cause at the end of {directory}/logs/agent.err"
         )
-        self._agent.log.error(text)
-        for worker in unborn:
-            self._fail_leases(self.pool.could_not_start(worker.id), WorkerDiedError(text))
+
+        def give_up(end: str | Exception) -> None:
+            self._agent.log.error(f"{text}{end}")
+            for worker in unborn:
+                self._fail_leases(self.pool.could_not_start(worker.id), WorkerDiedError(f"{text}{end}"))
+
+        self._agent.tidying.do(lambda: end_of_agent_errors(directory), give_up)
 
     def _await_start(self, worker: WorkerRecord) -> None:
         """Look after a worker until it has joined: with its template gone, nobody else tells when it dies."""
@@ -305,7 +310,11 @@ class WorkerService:
             self.held.pop(worker.lease, None)
         self._agent.uplink.send((words.WORKER_DIED, id, worker.pid, cause, worker.fault))
         socket = os.path.join(self._agent.config.directory, "sockets", id.hex())
-        for path in (socket, socket + inlet.SUFFIX):
-            if os.path.exists(path):
-                os.unlink(path)
+        self._agent.tidying.do(lambda: _remove_files(socket, socket + inlet.SUFFIX))
         self.carry_out(instructions)
+
+
+def _remove_files(*paths: str) -> None:
+    for path in paths:
+        with suppress(OSError):
+            os.unlink(path)
