@@ -32,7 +32,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Remembering": ("KeyValue",),
     "Asking": (
-        "nodes", "actors", "cluster_resources", "available_resources", "set_resource", "drain_node", "explain",
+        "nodes", "actors", "cluster_resources", "available_resources", "set_resource", "drain_node", "explain", "errors",
         "timeline", "profile",
     ),
 }  # fmt: skip

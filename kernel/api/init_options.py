@@ -45,6 +45,7 @@ class InitOptions:
     token_file: str | os.PathLike[str] | None = None
     tls: str | os.PathLike[str] | None = None
     preload: Sequence[str] | None = None
+    show_failures: bool = True
 
     def node_resources(self) -> dict[str, float]:
         """Return the resources that were given, by name."""
@@ -184,6 +185,7 @@ def make_local_runtime(given: InitOptions) -> Runtime:
 
     from kernel.local.runtime import LocalRuntime
     from kernel.plugins import KINDS, PluginManager, find_config, select
+    from kernel.runtime.failure_reports import show_row
     from kernel.runtime.serialization import ValueSerializer
 
     chosen = {kind: name for kind, name in given.chosen_plugins().items() if kind == "serializer"}
@@ -193,10 +195,13 @@ def make_local_runtime(given: InitOptions) -> Runtime:
     if selected.names:  # to look for plugins takes longer than all the rest
         manager = PluginManager.discover(chosen, config=config)
         serializers = [factory() for factory in manager.choose_many("serializer")]
-    return LocalRuntime(
+    runtime = LocalRuntime(
         ValueSerializer(serializers),
         given.namespace or "",
         given.node_resources(),
         labels=given.labels or {},
         process=given.process_id(),
     )
+    if given.show_failures:
+        runtime.tasks.failures.show = show_row
+    return runtime

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from kernel.runtime.failure_reports import STREAM, show_text
 from kernel.transport.connection import Connection, Message
 
 
@@ -13,6 +14,10 @@ class LogPrinter:
     def on_lines(self, connection: Connection, message: Message) -> None:
         """Print the lines of one worker."""
         _, pid, name, stream, lines = message
+        if stream == STREAM:
+            for text in lines:
+                show_text(name, text)
+            return
         prefix = f"({name or 'worker'} pid={pid}) "
         target = sys.stderr if stream == "stderr" else sys.stdout
         if target is None:

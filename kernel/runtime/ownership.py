@@ -49,6 +49,8 @@ class Ownership:
         self.recover: Callable[[Entry], None] = lambda entry: None
         """Have a lost object of ours made again; set, as `drop_recipe(entry)` is, by `kernel.runtime.lineage`."""
         self.drop_recipe: Callable[[Entry], None] = lambda entry: None
+        self.failure_asked: Callable[[Entry], None] = lambda entry: None
+        """Another process has asked for an object that failed; set by `kernel.runtime.core`."""
         process.handlers |= {
             op.FETCH: self._on_fetch,
             op.OBJECT: self._on_object,
@@ -292,6 +294,7 @@ class Ownership:
     def outcome(self, entry: Entry, receiver: ProcessId) -> tuple[int, Any, Carried]:
         """Return (kind, value, carried) of a ready entry for a message to `receiver`."""
         if entry.state == FAILED:
+            self.failure_asked(entry)
             return op.FAILED, entry.value, ()
         contained = entry.details.contained if entry.details is not None else None
         carried = self.carry(contained, receiver, entry.id) if contained else ()
