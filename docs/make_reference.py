@@ -32,8 +32,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Remembering": ("KeyValue",),
     "Asking": (
-        "nodes", "actors", "cluster_resources", "available_resources", "set_resource", "drain_node", "explain", "errors",
-        "timeline", "profile",
+        "nodes", "actors", "cluster_resources", "available_resources", "set_resource", "drain_node", "explain",
+        "errors", "timeline", "profile",
     ),
 }  # fmt: skip
 NOT_CALLED = ("__version__", "exceptions")

@@ -68,7 +68,7 @@ def capture(
 def record_of(error: BaseException) -> Record | None:
     """Return the record that `error` was rebuilt from, None for an exception of this process.
 
-    It has, among others, `type`, `message`, `frames` (file, line number, function, source line) and `tasks`.
+    It has, among others, `type`, `message`, `frames` (see `remote_traceback.Frame`) and `tasks`.
     """
     record = _attributes(error).get(_RECORD)
     if record is not None:
