@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernel.api.init_types import argument_of, check_types
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.resources import to_units
@@ -127,11 +128,15 @@ def remote_place(address: str | None) -> str:
 
 def check_init(given: InitOptions) -> None:
     """Raise OptionError for values that can't be, and for combinations that make no sense."""
+    check_types(given)
     for name, quantity in given.node_resources().items():
         try:
             to_units(quantity)
-        except (ValueError, TypeError) as error:
-            raise OptionError(f"resource {name!r}: {error}") from error
+        except ValueError as error:
+            raise OptionError(f"{argument_of(name)}: {error}") from error
+        except TypeError as error:
+            kind = type(quantity).__name__
+            raise OptionError(f"{argument_of(name)} must be a number, not the {kind} {quantity!r}") from error
     for name in given.resources or {}:
         if name in ("CPU", "GPU", "memory", "object_store_memory"):
             raise OptionError(f"resources={{{name!r}: ...}} must be given by init's own argument for it")

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel.api.init_options import REMOTE, InitOptions, check_init, make_local_runtime
+from kernel.api.init_types import check_names
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
 from kernel.runtime.current import check_may_start, find_runtime, get_runtime, set_runtime
 from kernel_spec.errors import AlreadyInitializedError, NotInitializedError, PluginNotFoundError, SessionEndedError
@@ -34,6 +35,7 @@ class SessionInfo(dict[str, Any]):
         shutdown()
 
 
+@check_names
 def init(
     address: str | None = None,
     *,
