@@ -19,6 +19,7 @@ from kernel.runtime import operations as op
 from kernel.runtime.failures import Failure
 from kernel.runtime.objects import FAILED, PENDING, Entry
 from kernel.runtime.task_error import rebuild
+from kernel.runtime.terminal_text import harmless
 from kernel.runtime.unread_failures import Instruction, LeftOut, Unread, UnreadFailures
 from kernel.runtime.waiting import Waiter
 from kernel_spec.errors import FaultError, SessionEndedError
@@ -38,7 +39,8 @@ _log = Logger("kernel")
 
 def show_text(name: str, text: str) -> None:
     """Show the text of a failure in this program."""
-    _log.error(f"{name} failed, and nobody has asked for its result", exception=text.rstrip())
+    lines = "\n".join(map(harmless, text.rstrip().split("\n")))
+    _log.error(f"{name} failed, and nobody has asked for its result", exception=lines)
 
 
 def show_left_out(count: int) -> None:
