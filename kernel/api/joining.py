@@ -19,6 +19,7 @@ from kernel.plugins.working_directory import working_directory
 from kernel.runtime import operations as op
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import set_runtime
+from kernel.runtime.failure_reports import show_row
 from kernel.runtime.identity import Identity
 from kernel.runtime.serialization import ValueSerializer
 from kernel.transport.authentication import TOKEN_VARIABLE
@@ -48,9 +49,12 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRun
         "variables": _variables(bool(relay)) if not starter else {},
         "script": sys.argv[0] if sys.argv else "",
         "wants_logs": given.log_to_driver,
+        "wants_failures": given.show_failures,
         "store_bytes": int(given.driver_object_store_memory or 0),
     }
     runtime.io.handlers[op.LOG_LINES] = LogPrinter().on_lines
+    if given.show_failures:
+        runtime.failures.show = show_row
     set_runtime(runtime)
     try:
         runtime.start(details)

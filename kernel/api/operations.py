@@ -7,6 +7,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar, overload
 
 from kernel.api.actor import ActorClass, ActorHandle, handle_from_description
@@ -18,6 +19,12 @@ from kernel.runtime.execution_context import current_execution
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.task_error import hide_internal_frames
 from kernel_spec.errors import ActorNotFoundError, ArgumentError, KernelError, OptionError
+
+_COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_CELLS = ("<module>", "<cell line")
+"""What the code of a cell is called that awaits something itself."""
+_SHELLS = ("IPython.", "ipykernel.")
+"""What runs cells, in coroutines of its own."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,6 +69,7 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
     `timeout` is in seconds. Raises what a task raised (an error that is also a `TaskError`), GetTimeoutError when
     time runs out, and faults (`FaultError`) when a value can't be had.
     """
+    __tracebackhide__ = True
     if timeout is not None and timeout < 0:
         raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
     runtime = current._runtime or ensure_session(*_checked(refs))
@@ -96,6 +104,7 @@ def wait(
 
     Both lists keep the order of `refs`, which must not repeat one; others may hold more that are ready.
     """
+    __tracebackhide__ = True
     if not _are_refs(refs):
         raise ArgumentError(f"wait() takes a list of ObjectRefs, not {_describe(refs)}")
     runtime = current._runtime or ensure_session(*refs)
@@ -169,8 +178,23 @@ def _describe(value: Any) -> str:
 
 def _warn_in_coroutine(verb: str) -> None:
     asyncio = sys.modules.get("asyncio")
-    if asyncio is not None and asyncio._get_running_loop() is not None and not current_execution.get().constructs:
+    if asyncio is None or asyncio._get_running_loop() is None or current_execution.get().constructs:
+        return
+    if not _in_cell(sys._getframe(2)):
         better = "await ref, or asyncio.gather(*refs)" if verb == "get" else "asyncio.wait"
         warnings.warn(
             f"kernel.{verb}() in a coroutine blocks its event loop; use {better}", RuntimeWarning, stacklevel=3
         )
+
+
+def _in_cell(frame: FrameType | None) -> bool:
+    """Return whether `frame` is code of a notebook's cell, or of a console's line, and not of a coroutine.
+
+    Those run in a loop too, which nobody minds blocking: the user waits for the cell.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_flags & _COROUTINE:
+            return code.co_name.startswith(_CELLS) or str(frame.f_globals.get("__name__")).startswith(_SHELLS)
+        frame = frame.f_back
+    return False

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel.api.init_options import REMOTE, InitOptions, check_init, make_local_runtime
+from kernel.api.init_types import check_names
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
 from kernel.runtime.current import check_may_start, find_runtime, get_runtime, leave_at_exit, set_runtime
 from kernel.runtime.object_ref import ObjectRef
@@ -36,6 +37,7 @@ class SessionInfo(dict[str, Any]):
         shutdown()
 
 
+@check_names
 def init(
     address: str | None = None,
     *,
@@ -56,6 +58,7 @@ def init(
     runtime_env: Mapping[str, Any] | None = None,
     ignore_reinit_error: bool = False,
     log_to_driver: bool = True,
+    show_failures: bool = True,
     configure_logging: bool = True,
     logging_level: int | str = "warning",
     temp_dir: str | None = None,
@@ -84,7 +87,8 @@ def init(
     directory `tls` (else KERNEL_TLS), if it speaks TLS. `local_mode=True` runs everything in this process, one after
     another. Plugins are chosen by name; `plugin_options` says by name what each is told besides, such as
     `{"redis": {"url": "redis://host:6379/0"}}`. Worker processes start with the modules in `preload` imported: that is
-    done once, before they are forked, so a module that starts threads must not be among them.
+    done once, before they are forked, so a module that starts threads must not be among them. `show_failures=False`
+    keeps quiet about tasks and calls that failed and whose results nobody asks for.
 
     Raises AlreadyInitializedError for a second init (unless `ignore_reinit_error`), OptionError for values that
     can't be, PluginError for a plugin that was chosen and can't be used, SessionEndedError when nothing answers.
@@ -108,7 +112,7 @@ def init(
                 "scheduler": scheduler, "object_store": object_store, "serializer": serializer,
                 "metadata_store": metadata_store, "spill_target": spill_target,
             },
-            tuple(head_services), plugin_options, token_file, tls, preload,
+            tuple(head_services), plugin_options, token_file, tls, preload, show_failures,
         )  # fmt: skip
         check_init(given)
         if configure_logging:

@@ -55,6 +55,24 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     return None
 
 
+def errors(all_jobs: bool = False) -> list[dict[str, Any]]:
+    """Return a row per failed task or call of this program whose result nobody has asked for, oldest first.
+
+    Each has `task_id`, `name`, `type` and `message` of the error, `text` (the traceback, where it was shown in full),
+    `time` (seconds since the epoch), `pid` and `node_id` of the process that made the call, and `job_id`. A failure is
+    among them once nobody can ask for it any more, or nobody has for 5 s. With `all_jobs` those of all programs.
+    """
+    return [
+        {
+            "task_id": row["task"].hex(),
+            **{name: row[name] for name in ("name", "type", "message", "text", "time", "pid")},
+            "node_id": row["node"],
+            "job_id": row["job"].hex(),
+        }
+        for row in ensure_session().query("failures", all_jobs)
+    ]
+
+
 def explain(what: ObjectRef | ActorHandle | PlacementGroup) -> str:
     """Say what a reference, an actor or a placement group waits for: which resource, which argument, which process."""
     runtime = get_runtime()

@@ -18,6 +18,7 @@ from kernel.cli.log_files import Line
 from kernel.cli.values import id_of
 from kernel.commands import Refusal, nearest
 from kernel.node.sessions import Session
+from kernel.runtime.terminal_text import harmless
 
 
 @click.command("logs")
@@ -163,7 +164,7 @@ def _show(line: Line, as_json: bool) -> None:
     time = datetime.fromtimestamp(line.time).strftime("%H:%M:%S.%f")[:-3]
     origin = f"({line.name or 'worker'} pid={line.pid})"
     colour = "yellow" if line.stream == "err" else "cyan"
-    click.echo(f"{display.dim(time)} {click.style(origin, fg=colour)} {line.text}")
+    click.echo(f"{display.dim(time)} {click.style(origin, fg=colour)} {harmless(line.text)}")
 
 
 def _show_agent(session: Session, lines: int) -> None:

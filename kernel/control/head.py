@@ -17,6 +17,7 @@ from kernel.control.archives import Archives
 from kernel.control.config import HeadConfig
 from kernel.control.drain_service import DrainService
 from kernel.control.environments import Environments
+from kernel.control.failure_table import FailureTable
 from kernel.control.group_service import GroupService
 from kernel.control.head_service_host import HeadServiceHost
 from kernel.control.job_table import DETACHED, JobTable
@@ -103,6 +104,7 @@ class Head:
             [make() for make in manager.choose_many("head_service", names)], manager.options_of
         )
         queries.install(self)
+        self.failures = FailureTable(self)
         self.drains = DrainService(self)
         self.remote_drivers = RemoteDrivers(self)
 
@@ -239,14 +241,15 @@ class Head:
 
     def _lines(self, node: Node, job: JobId, pid: int, name: str, stream: str, lines: list[str]) -> None:
         """Pass output on to the nodes of the drivers that it concerns: every one, that of detached actors."""
+        for other in self.nodes_of_drivers(job):
+            if other is not node:
+                other.send((words.SHOW_LINES, job, pid, name, stream, lines))
+
+    def nodes_of_drivers(self, job: JobId) -> list[Node]:
+        """Return the nodes of the drivers that `job` concerns: all drivers, if it is one of detached actors."""
         detached = job.startswith(DETACHED)
-        concerned = {
-            id(caller.node): caller.node
-            for caller in self.callers.values()
-            if caller.role == "driver" and caller.node is not node and (detached or caller.job == job)
-        }
-        for other in concerned.values():
-            other.send((words.SHOW_LINES, job, pid, name, stream, lines))
+        drivers = [one for one in self.callers.values() if one.role == "driver" and (detached or one.job == job)]
+        return list({id(driver.node): driver.node for driver in drivers}.values())
 
     def _want_package(self, node: Node, digest: str, offset: int) -> None:
         def read(found: tuple[int, bytes] | Exception) -> None:

@@ -28,6 +28,8 @@ PAST_CALLS = 20_000
 """How many calls of workers that have ended the timeline remembers."""
 PATIENCE_SECONDS = 2.0
 """How long everybody together may take to answer; who does not is left out."""
+_SOON = 0.2
+"""How long workers may take to tell of failures when a program ends: one that is busy in C code is not waited for."""
 
 
 def install(head: Head) -> None:
@@ -132,8 +134,17 @@ class Answers:
         return Pickled.of(self._jobs())
 
     def show_output(self, caller: Caller) -> Later:
-        """Send everything that workers have written until now to whom it concerns, before the answer."""
-        return self._ask_nodes("drain_output", lambda answers: None)
+        """Send all that workers have written, and failures they know of, to whom it concerns, before the answer."""
+        later = Later()
+
+        def show(answers: object) -> None:
+            self._ask_nodes("drain_output", lambda answers: None).when_done(later.set)
+
+        workers = [one for one in self._processes() if one.role == "worker" and one.job == caller.job]
+        ask = self._head.ask
+        told = self._gather(((one.id, one, ask) for one in workers), lambda answers: None, "tell_failures", (), _SOON)
+        told.when_done(show)
+        return later
 
     def stop(self, caller: Caller) -> None:
         """End the session."""
@@ -322,6 +333,7 @@ class Answers:
         then: Callable[[dict[Any, Any]], Any],
         method: str,
         arguments: tuple[Any, ...],
+        patience: float = PATIENCE_SECONDS,
     ) -> Later:
         """Ask many; the answer is `then` of what came in time, by id."""
         later = Later()
@@ -346,7 +358,7 @@ class Answers:
             later.set(then(answers))
         for id, one, ask in chosen:
             ask(one, method, lambda value, id=id: answered(id, value), *arguments)  # type: ignore[misc]
-        self._head.reactor.call_later(PATIENCE_SECONDS, give_up)
+        self._head.reactor.call_later(patience, give_up)
         return later
 
     def _of_nodes(self, reports: Mapping[NodeId, Any]) -> dict[NodeId, Any]:

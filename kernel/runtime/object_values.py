@@ -112,6 +112,7 @@ class ObjectValues(ObjectVerbs):
             if entry.state == PENDING and not self._wait_ready([entry], 1, left):
                 self._raise_late([entry], left)
             if entry.state == FAILED:
+                self._tasks.failures.asked(entry)
                 raise failure_to_raise(*entry.value)
             if entry.state == INLINE:
                 value = entry.value

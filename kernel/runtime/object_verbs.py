@@ -81,12 +81,16 @@ class ObjectVerbs(ABC):
             self._raise_late(pending, timeout)
         loads = self.serializer.loads
         values = []
-        for ref in refs:
-            entry = ref._entry
-            if entry.state == INLINE and type(entry.value) is bytes:
-                values.append(loads(entry.value))
-            else:
-                values.append(self.load(entry, deadline))
+        try:
+            for ref in refs:
+                entry = ref._entry
+                if entry.state == INLINE and type(entry.value) is bytes:
+                    values.append(loads(entry.value))
+                else:
+                    values.append(self.load(entry, deadline))
+        except BaseException:
+            self._tasks.failures.asked_together([ref._entry for ref in refs])
+            raise
         return values
 
     def get_one(self, ref: ObjectRef, timeout: float | None) -> Any:
@@ -105,6 +109,7 @@ class ObjectVerbs(ABC):
             return self.serializer.loads(*entry.value)
         if entry.state != FAILED:
             return self.serializer.loads(*self.stored_payload(entry, deadline))
+        self._tasks.failures.asked(entry)
         raise failure_to_raise(*entry.value)
 
     def stored_payload(self, entry: Entry, deadline: float | None = None) -> tuple[Any, list[memoryview]]:
@@ -155,6 +160,7 @@ class ObjectVerbs(ABC):
             for entry in pending:
                 if entry.waiters is not None and waiter in entry.waiters:
                     entry.waiters.remove(waiter)
+            waiter.remaining = 0  # nobody waits for it any more
 
     def _raise_late(self, pending: list[Entry], timeout: float | None) -> None:
         missing = [entry for entry in pending if entry.state == PENDING]

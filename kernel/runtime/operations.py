@@ -99,7 +99,9 @@ SUBSCRIBE_ACTOR = 55
 EXIT = 56
 """agent -> worker: end after running exit handlers; reason."""
 LOG_LINES = 57
-"""agent -> driver: lines, each (pid, name, stream, text)."""
+"""agent -> driver: pid, name, stream (stdout, stderr or failure), lines. See also `UNFINISHED`."""
+UNFINISHED = "~"
+"""What follows the name of a stream if the text is that of a line which is written over; the latest one counts."""
 
 STORE_CREATE = 60
 """client -> agent: request, object id, size, owner, weak."""

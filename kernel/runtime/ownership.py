@@ -51,6 +51,8 @@ class Ownership:
         self.drop_recipe: Callable[[Entry], None] = lambda entry: None
         self.value_freed: Callable[[Entry], None] = lambda entry: None
         """The value of an object is freed, while its recipe may still be needed."""
+        self.failure_asked: Callable[[Entry], None] = lambda entry: None
+        """Another process has asked for an object that failed; set by `kernel.runtime.core`."""
         process.handlers |= {
             op.FETCH: self._on_fetch,
             op.OBJECT: self._on_object,
@@ -295,6 +297,7 @@ class Ownership:
     def outcome(self, entry: Entry, receiver: ProcessId) -> tuple[int, Any, Carried]:
         """Return (kind, value, carried) of a ready entry for a message to `receiver`."""
         if entry.state == FAILED:
+            self.failure_asked(entry)
             return op.FAILED, entry.value, ()
         contained = entry.details.contained if entry.details is not None else None
         carried = self.carry(contained, receiver, entry.id) if contained else ()

@@ -201,17 +201,23 @@ class ValueSerializer:
         """Return `function` (or class) as bytes, and the references that it closes over.
 
         By reference when it can be imported, by value when it is local or belongs to `__main__`.
-        Raises `SerializationError`.
+        Says so when it is large for what it takes along. Raises `SerializationError`, also when that is too much.
         """
+        from kernel.runtime import captures
 
         def describe(error: Exception) -> SerializationError:
             from kernel.runtime.unpicklable import explain
+
+            if isinstance(error, captures.TooLargeError):
+                return captures.too_large(function, self)
 
             name = getattr(function, "__name__", None) or type(function).__name__
             kind = "class" if isinstance(function, type) else "function"
             return explain(function, f"{kind} {name}", error, name=name, serializer=self)
 
         head, _, references = self._dumps_capturing(function, self._pickle_in_band, describe)
+        if len(head) >= captures.WARN_BYTES:
+            captures.warn_of(function, len(head), self)
         return head, references
 
     def _dumps_capturing(
@@ -244,7 +250,9 @@ class ValueSerializer:
         return (self._pickler_class or self._load_pickler()).dump_to_bytes(value, self, _collector(buffers))
 
     def _pickle_in_band(self, value: Any, buffers: list[Buffer]) -> bytes:
-        return (self._pickler_class or self._load_pickler()).dump_to_bytes(value, self, None)
+        from kernel.runtime.captures import pickle_bounded
+
+        return pickle_bounded(value, self)
 
     def _load_pickler(self) -> type[ValuePickler]:
         from kernel.runtime.value_pickler import ValuePickler

@@ -320,6 +320,7 @@ class Worker:
 
     def _leave_trace(self) -> None:
         """Hand the latest calls to the agent, for the timeline and observers, because this process ends."""
+        self.runtime.failures.close()
         with self.runtime.io.lock:
             followed = self.trace.is_followed or self.runtime.details.get("observed")
             new = self.trace.new_calls() if followed else []

@@ -8,6 +8,7 @@
     │   ├── NotInitializedError         no session in this process
     │   ├── AlreadyInitializedError     a second init (also RuntimeError)
     │   ├── SerializationError          a value can't cross processes (also TypeError)
+    │   ├── ReferenceUseError           a reference was used as a value (also TypeError, AttributeError)
     │   ├── NameTakenError              an actor or placement group of that name lives (also ValueError)
     │   ├── ActorNotFoundError          no actor of that name lives (also ValueError)
     │   ├── PlacementGroupNotFoundError no placement group of that name lives (also ValueError)
@@ -81,6 +82,10 @@ class AlreadyInitializedError(UsageError, RuntimeError):
 
 class SerializationError(UsageError, TypeError):
     """A value can't cross processes; the message names the path to the culprit."""
+
+
+class ReferenceUseError(UsageError, TypeError, AttributeError):
+    """A reference was used as if it were the value that it stands for."""
 
 
 class NameTakenError(UsageError, ValueError):

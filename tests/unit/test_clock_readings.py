@@ -26,6 +26,7 @@ ALLOWED = {
     "kernel/node/sessions.py": "the name of a session",
     "kernel/runtime/async_executor.py": "spans on the timeline",
     "kernel/runtime/executor.py": "spans on the timeline",
+    "kernel/runtime/failure_reports.py": "when a call failed, for people",
     "kernel/transport/certificates.py": "certificates are valid by the wall clock",
     "plugins/parallel/kernel_parallel/coordination/registry.py": "fences that are higher than those before a restart",
     "plugins/serve/kernel_serve/control/controller.py": "when something was deployed, for people",
