@@ -28,6 +28,8 @@ class BasicVariantGenerator(Searcher):
     How many repetitions there are, the experiment says, or `num_samples` here; -1 is without an end.
     """
 
+    learns = False
+
     def __init__(self, points_to_evaluate: Sequence[dict[str, Any]] | None = None, max_concurrent: int = 0,
                  constant_grid_search: bool = False, random_state: Any = None, shuffle: bool = False,
                  space: dict[str, Any] | None = None, num_samples: int | None = None, seed: int | None = None,
