@@ -109,7 +109,7 @@ class Answers:
                     ],
                     "waiting_count": len(snapshot.waiting),
                     "nodes": node_rows(head),
-                    "silent_nodes": self._silent_nodes(reports),
+                    "silent_nodes": self._without_answer(reports),
                     "workers": [row for report in known for row in report["workers"]],
                     "actors": head.actors.list(),
                     "placement_groups": head.groups.list(),
@@ -135,12 +135,16 @@ class Answers:
         """Return a row per job."""
         return Pickled.of(self._jobs())
 
-    def show_output(self, caller: Caller) -> Later:
-        """Send all that workers have written, and failures they know of, to whom it concerns, before the answer."""
+    def show_output(self, caller: Caller, seconds: float = PATIENCE_SECONDS) -> Later:
+        """Send all that workers have written, and failures they know of, to whom it concerns, before the answer.
+
+        That is which nodes have not done so within `seconds`.
+        """
         later = Later()
 
         def show(answers: object) -> None:
-            self._ask_nodes("drain_output", lambda answers: None).when_done(later.set)
+            nodes = ((node.id, node, self._head.ask_node) for node in self._head.living_nodes())
+            self._gather(nodes, self._without_answer, "drain_output", (), seconds).when_done(later.set)
 
         workers = [one for one in self._processes() if one.role == "worker" and one.job == caller.job]
         ask = self._head.ask
@@ -225,7 +229,7 @@ class Answers:
                 usage = _add([report["store"] for report in self._of_nodes(reports).values()])
                 stored = [row for report in known for row in report["stored"]]
                 found = {"usage": usage, "stored": stored, "processes": processes, "silent": silent}
-                found["silent_nodes"] = self._silent_nodes(reports)
+                found["silent_nodes"] = self._without_answer(reports)
                 later.set(Pickled.of({**found, "memory": _memory(self._of_nodes(reports))}))
 
             asked = {process.id: process for process in self._processes()}
@@ -338,9 +342,9 @@ class Answers:
         then: Callable[[dict[Any, Any]], Any],
         method: str,
         arguments: tuple[Any, ...],
-        patience: float = PATIENCE_SECONDS,
+        seconds: float = PATIENCE_SECONDS,
     ) -> Later:
-        """Ask many; the answer is `then` of what came in time, by id."""
+        """Ask many; the answer is `then` of what came within `seconds`, by id."""
         later = Later()
         chosen = list(asked)
         answers: dict[Any, Any] = {id: None for id, _, _ in chosen}
@@ -363,7 +367,7 @@ class Answers:
             later.set(then(answers))
         for id, one, ask in chosen:
             ask(one, method, lambda value, id=id: answered(id, value), *arguments)  # type: ignore[misc]
-        self._head.reactor.call_later(patience, give_up)
+        self._head.reactor.call_later(seconds, give_up)
         return later
 
     def _of_nodes(self, reports: Mapping[NodeId, Any]) -> dict[NodeId, Any]:
@@ -371,9 +375,9 @@ class Answers:
         working = {node.id for node in self._head.working_nodes()}
         return {id: report for id, report in reports.items() if report is not None and id in working}
 
-    def _silent_nodes(self, reports: Mapping[NodeId, Any]) -> list[str]:
+    def _without_answer(self, answers: Mapping[NodeId, Any]) -> list[str]:
         """Return the ids of nodes that were asked, are there still, and did not answer in time."""
-        return [node.id.hex() for node in self._head.working_nodes() if node.id in reports and reports[node.id] is None]
+        return [node.id.hex() for node in self._head.working_nodes() if answers.get(node.id, True) is None]
 
     def _jobs(self) -> list[dict[str, Any]]:
         callers = self._head.callers

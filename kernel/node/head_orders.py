@@ -87,7 +87,7 @@ class HeadOrders:
             agent.exchange.copy(*arguments, lambda copied: self._answer(number, copied))
         elif method == "drain_output":
             agent.logs.drain()
-            self._answer(number, None)
+            self._answer(number, True)
         else:
             self._answer(number, node_report(agent, *arguments))
 

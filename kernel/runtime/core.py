@@ -23,6 +23,7 @@ from kernel.runtime.definitions import (
 from kernel.runtime.futures import Futures
 from kernel.runtime.identity import Identity
 from kernel.runtime.inspection import Inspection
+from kernel.runtime.last_output import await_last_output
 from kernel.runtime.lineage import Lineage
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.object_values import ObjectValues
@@ -42,7 +43,6 @@ from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import (
     ArgumentError,
-    KernelError,
     PendingCallsLimitError,
     SessionEndedError,
 )
@@ -51,8 +51,8 @@ from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId, TaskId,
 if TYPE_CHECKING:
     from kernel_spec.store import ObjectStore
 
-_OUTPUT_SECONDS = 1.0
-"""How long leaving a session waits for the output of workers, when the agent does not answer."""
+_OUTPUT_SECONDS = 10.0
+"""How long leaving a session waits for the output of workers, when an agent does not answer."""
 
 
 class CoreRuntime:
@@ -355,7 +355,7 @@ class CoreRuntime:
             set_runtime(None)
         if self.io.ended is None and self.io.agent is not None and not self.io.agent.closed:
             self.failures.close()
-            self._await_output()
+            await_last_output(self.io, _OUTPUT_SECONDS)
             with self.io.lock:
                 self.submitter.close()
                 self.ownership.drain()
@@ -364,13 +364,6 @@ class CoreRuntime:
         with self.io.lock:
             self.ownership.drop_idle_views()
         self.store.close()
-
-    def _await_output(self) -> None:
-        """Let what workers have written until now reach this program."""
-        try:
-            self.io.call_agent("show_output", timeout=_OUTPUT_SECONDS)
-        except (KernelError, TimeoutError):
-            return  # the agent is gone or busy; the log has the lines
 
     def _agent_lost(self, reason: str) -> None:
         self._fail_everything(reason)

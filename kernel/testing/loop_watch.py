@@ -6,17 +6,19 @@ with watched_loops() as watch:
 assert watch.findings() == []
 
 What is counted does not depend on how busy the machine is: calls that touch files, as the interpreter reports them to
-an audit hook, and the processor time of the loop's own thread.
+an audit hook, and the processor time of the loop's own thread. What is imported when it is first needed counts for
+neither: that happens once in the life of a process.
 """
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -95,6 +97,9 @@ class _Watcher:
         self._process, self._thread = os.getpid(), threading.get_ident()
         self._longest = 0.0
         self._turn_began = 0.0
+        self._importing = False
+        self._imported = 0.0
+        """Processor time that imports of this turn took."""
         self._serves = False
         self._reporting = False
         self._found: set[tuple[str, str]] = set()
@@ -113,6 +118,7 @@ class _Watcher:
         Reactor.poll = timed_poll  # type: ignore[method-assign]
         for name in _WITHOUT_EVENT:
             self._wrap(name)
+        builtins.__import__ = self._timed(builtins.__import__)
         sys.addaudithook(self._heard)
 
     def _wrap(self, name: str) -> None:
@@ -124,6 +130,21 @@ class _Watcher:
 
         setattr(os, name, wrapped)
 
+    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that imports, with the time that it takes counted."""
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            if self._importing or not self._is_ours():
+                return function(*arguments, **named)
+            self._importing, began = True, time.thread_time()
+            try:
+                return function(*arguments, **named)
+            finally:
+                self._imported += time.thread_time() - began
+                self._importing = False
+
+        return timed
+
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in _WAITS or event.startswith(("shutil.", "tempfile.")):
             self._note(event, arguments)
@@ -132,7 +153,7 @@ class _Watcher:
         if not self._is_ours():
             return
         now = time.thread_time()
-        took, self._turn_began = now - self._turn_began, now
+        took, self._turn_began, self._imported = now - self._turn_began - self._imported, now, 0.0
         serves, self._serves = self._serves, self._in_loop(sys._getframe())
         if not serves:
             return
