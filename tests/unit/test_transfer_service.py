@@ -346,6 +346,18 @@ def test_wrong_bytes_are_fetched_again(
         c.pull(name(), 100, [fake.address]).result(SECONDS)
 
 
+@pytest.mark.parametrize("kind", [protocol.DAMAGED, protocol.ABSENT])
+def test_a_copy_is_kept_when_another_was_lost(nodes: Nodes, impostor: Callable[..., Impostor], kind: int) -> None:
+    """The one that was lost may be the one that counted; those that are left could all be dropped."""
+    fake = impostor(lambda want: protocol.encode_text(kind, "has none to give"))
+    a, b = nodes(), nodes()
+    a.put(name(), bytes(100))
+    b.pull(name(), 100, [fake.address, a.address]).result(SECONDS)
+    assert fake.asked
+    (row,) = b.call(b.server.objects)
+    assert row.weak is (kind == protocol.ABSENT)
+
+
 class Ends:
     """A socket, as far as where its ends are."""
 

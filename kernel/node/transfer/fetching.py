@@ -111,7 +111,7 @@ class Fetch:
             return plan.Redirected(self.number, tuple(text.split("\n")) if text else ())
         if kind == protocol.BUSY:
             return plan.Busy(self.number, text)
-        return plan.Refused(self.number, text)
+        return plan.Refused(self.number, text, damaged=kind == protocol.DAMAGED)
 
     def _cut(self, reason: str) -> plan.Cut:
         """What is there counts, unless its checksum was to be compared, which needs all of it."""
