@@ -120,8 +120,8 @@ class ObjectExchange:
         elsewhere = sources(places, self._place)
         waiting = self._readers.setdefault(client, {})
 
-        def fetch() -> None:
-            ticket = self.transfer.pull(object, size, owner, elsewhere.pop(0), fetched)
+        def fetch(keep: bool = False) -> None:
+            ticket = self.transfer.pull(object, size, owner, elsewhere.pop(0), fetched, keep=keep)
             if ticket.then is not None:
                 waiting[request] = ticket
 
@@ -132,7 +132,7 @@ class ObjectExchange:
             elif not self._here(client):
                 return
             elif isinstance(error, ObjectLostError) and elsewhere:
-                fetch()
+                fetch(keep=error.__cause__ is not None)  # it takes the place of a spilled copy, the one that counted
             else:
                 self._fail(client, request, error)
 

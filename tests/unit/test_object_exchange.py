@@ -9,7 +9,7 @@ import pytest
 from kernel.node.object_exchange import ObjectExchange
 from kernel.runtime import operations as op
 from kernel_spec import store as contract
-from kernel_spec.errors import ObjectLostError
+from kernel_spec.errors import ObjectLostError, SpillError
 from kernel_spec.ids import ObjectId, ProcessId
 
 READER, OTHER, OWNER = ProcessId(b"reader"), ProcessId(b"other"), ProcessId(b"owner")
@@ -33,13 +33,15 @@ class Store:
     def explain(self, object):
         return "the store is asked"
 
-    def say_lost(self):
-        self.answer(self.looking.pop(0), None, ObjectLostError("not here"))
+    def say_lost(self, cause=None):
+        error = ObjectLostError("not here")
+        error.__cause__ = cause
+        self.answer(self.looking.pop(0), None, error)
 
 
 class Ticket:
-    def __init__(self, then):
-        self.then = then
+    def __init__(self, then, keep):
+        self.then, self.keep = then, keep
         self.cancelled = False
 
     def cancel(self):
@@ -50,8 +52,8 @@ class Transfer:
     def __init__(self):
         self.tickets, self.left = [], []
 
-    def pull(self, object, size, owner, sources, then, urgent=True):
-        self.tickets.append(Ticket(then))
+    def pull(self, object, size, owner, sources, then, urgent=True, keep=False):
+        self.tickets.append(Ticket(then, keep))
         return self.tickets[-1]
 
     def owner_left(self, process):
@@ -95,6 +97,15 @@ def test_what_a_process_waits_for_is_not_fetched_once_it_has_ended(exchange):
     assert exchange.store.handled[-1] == contract.Pin(OTHER, 1, OBJECT)
     exchange.exchange.process_left(OTHER)
     assert not second.cancelled
+
+
+def test_what_takes_the_place_of_a_spilled_copy_that_is_lost_is_not_dropped(exchange):
+    """The others may be copies that are: dropped with this one, the object would be lost."""
+    ask(exchange, READER)
+    ask(exchange, OTHER)
+    exchange.store.say_lost()
+    exchange.store.say_lost(cause=SpillError("its file is gone"))
+    assert [ticket.keep for ticket in exchange.transfer.tickets] == [False, True]
 
 
 def test_nothing_is_fetched_for_a_process_that_ended_while_the_store_looked(exchange):

@@ -17,7 +17,7 @@ from kernel_store_plasma.store import PlasmaStore
 
 from kernel.local.object_store import LocalObjectStore
 from kernel.node import store_service
-from kernel.node.transfer import protocol
+from kernel.node.transfer import fetching, protocol
 from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.sockets import shut
 from kernel.testing.faults import wait_until
@@ -323,16 +323,62 @@ def test_a_source_that_only_stalls_is_named(nodes: Nodes, impostor: Callable[...
     assert b.usage().used == 0
 
 
-def test_wrong_bytes_are_noticed_with_checksums(nodes: Nodes, impostor: Callable[..., Impostor]) -> None:
+@pytest.mark.parametrize("always", [True, False])
+def test_wrong_bytes_are_fetched_again(
+    nodes: Nodes,
+    impostor: Callable[..., Impostor],
+    always: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where checksums are always wanted, and where bytes cross a network without TLS."""
+    if not always:
+        monkeypatch.setattr(fetching, "crosses_a_network", lambda sock: True)
     fake = impostor(lambda want: protocol.encode_bytes_head(want.length, 12345) + bytes(want.length))
-    limits = replace(LIMITS, checksums=True)
+    limits = replace(LIMITS, checksums=always)
     a, b, c = nodes(limits=limits), nodes(limits=limits), nodes(limits=replace(limits, failures_per_source=1))
     data = os.urandom(10 * CHUNK)
     a.put(name(), data)
     b.pull(name(), len(data), [fake.address, a.address]).result(SECONDS)
     assert b.read(name()) == data
+    assert "arrived damaged and are fetched again" in capsys.readouterr().out
     with pytest.raises(ObjectLostError, match="sent wrong bytes: the checksum of 100 from 0 on differs"):
         c.pull(name(), 100, [fake.address]).result(SECONDS)
+
+
+@pytest.mark.parametrize("kind", [protocol.DAMAGED, protocol.ABSENT])
+def test_a_copy_is_kept_when_another_was_lost(nodes: Nodes, impostor: Callable[..., Impostor], kind: int) -> None:
+    """The one that was lost may be the one that counted; those that are left could all be dropped."""
+    fake = impostor(lambda want: protocol.encode_text(kind, "has none to give"))
+    a, b = nodes(), nodes()
+    a.put(name(), bytes(100))
+    b.pull(name(), 100, [fake.address, a.address]).result(SECONDS)
+    assert fake.asked
+    (row,) = b.call(b.server.objects)
+    assert row.weak is (kind == protocol.ABSENT)
+
+
+class Ends:
+    """A socket, as far as where its ends are."""
+
+    family = socket.AF_INET
+
+    def __init__(self, own: str, peer: str) -> None:
+        self.getsockname = lambda: (own, 1)
+        self.getpeername = lambda: (peer, 2)
+
+
+def test_which_connections_need_checksums() -> None:
+    crosses: Callable[[Any], bool] = fetching.crosses_a_network
+    assert crosses(Ends("10.0.0.1", "10.0.0.2")) and crosses(Ends("fe80::1%eth0", "fe80::2%eth0"))
+    assert not crosses(Ends("10.0.0.1", "10.0.0.1")) and not crosses(Ends("127.0.0.1", "127.0.0.2"))
+    assert not crosses(Ends("::1", "::1"))
+    secured: Any = Ends("10.0.0.1", "10.0.0.2")
+    secured.getpeercert = None
+    assert not crosses(secured)
+    for one in socket.socketpair():
+        with one:
+            assert not crosses(one)
 
 
 @pytest.mark.parametrize(

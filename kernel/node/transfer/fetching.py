@@ -6,9 +6,12 @@ import socket
 import threading
 import zlib
 
+from kernel.logs import Logger
 from kernel.node.transfer import plan, protocol
 from kernel.node.transfer.connections import Connections
-from kernel.node.transfer.sockets import receive_exactly, receive_some, send_all, shut
+from kernel.node.transfer.sockets import crosses_a_network, receive_exactly, receive_some, send_all, shut
+
+_log = Logger("kernel.node.transfer")
 
 
 class Fetch:
@@ -65,6 +68,10 @@ class Fetch:
                 self._socket = sock
                 if self._cancelled:
                     raise ConnectionError("the pull ended")
+            want = self._want
+            if not want.checksum and crosses_a_network(sock):
+                place = (want.object, want.size, want.offset, want.length)
+                self._want = protocol.Want(*place, want.wait, want.asker, checksum=True)
             request = connections.postponed(self.address) + protocol.encode_request(self._want)
             send_all(sock, memoryview(request))
             answer = self._receive(sock)
@@ -91,6 +98,11 @@ class Fetch:
         while self._received < head.length:
             self._received = receive_some(sock, self._memory, self._received)
         if self._want.checksum and zlib.crc32(self._memory) != head.checksum:
+            _log.warning(
+                "bytes of an object arrived damaged and are fetched again; see to the network, or to the memory of "
+                "these machines",
+                object=self._want.object.hex(), source=self.address, offset=self._want.offset, length=head.length,
+            )  # fmt: skip
             return self._cut(f"sent wrong bytes: the checksum of {head.length} from {self._want.offset} on differs")
         return plan.Arrived(self.number)
 
@@ -99,7 +111,7 @@ class Fetch:
             return plan.Redirected(self.number, tuple(text.split("\n")) if text else ())
         if kind == protocol.BUSY:
             return plan.Busy(self.number, text)
-        return plan.Refused(self.number, text)
+        return plan.Refused(self.number, text, damaged=kind == protocol.DAMAGED)
 
     def _cut(self, reason: str) -> plan.Cut:
         """What is there counts, unless its checksum was to be compared, which needs all of it."""

@@ -45,4 +45,4 @@ class TransferLimits:
     idle_seconds: float = 30.0
     """How long a connection that nobody uses is kept, and how long a node that had an object is recommended."""
     checksums: bool = False
-    """Whether chunks carry a CRC-32. TCP and TLS have theirs; this one also finds faults of memory and of disks."""
+    """Whether chunks carry a CRC-32 on every connection, and not only where they cross a network without TLS."""

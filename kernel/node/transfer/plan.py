@@ -65,10 +65,11 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The source has not got the object, or a damaged one."""
+    """The source has not got the object, or `damaged`: it had, and can't read it."""
 
     ask: int
     reason: str
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,8 @@ class Plan:
         self.asks: dict[int, Ask] = {}
         self.sources: dict[str, _Source] = {}
         self.ended = False
+        self.damaged = False
+        """Whether a source has lost its copy, which may have been the one that counted."""
         self.history: deque[Any] = deque(maxlen=HISTORY_EVENTS)
         self._own_address = own_address
         self._limits = limits
@@ -229,6 +232,7 @@ class Plan:
         self.missing.add(ask.offset, ask.offset + ask.length)
         source.lost = True
         source.delivers, source.said = False, event.reason
+        self.damaged = self.damaged or event.damaged
 
     def _answered(self, number: int) -> tuple[Ask, _Source]:
         ask = self.asks.pop(number)

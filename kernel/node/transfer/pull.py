@@ -193,7 +193,7 @@ class Pull:
             store.pin(self.object, lambda found, error: None)
 
     def _keep_it(self) -> None:
-        if self.keep:
+        if self.keep or (self._plan is not None and self._plan.damaged):
             self._means.store.keep(self.object)
 
     def _end(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
+from ipaddress import ip_address
 
 PIECE_BYTES = 1 << 20
 """What one call moves at most: few calls, and each is done while the bytes are still in the processor's cache."""
@@ -50,6 +51,14 @@ def shut(sock: socket.socket) -> None:
     """End a connection that a thread may be using: its call returns at once."""
     with suppress(OSError):
         socket.socket.shutdown(sock, socket.SHUT_RDWR)  # a TLS socket's own would go on in clear text
+
+
+def crosses_a_network(sock: socket.socket) -> bool:
+    """Whether only TCP's checksum guards the bytes on their way: they leave this machine, and are not in TLS."""
+    if hasattr(sock, "getpeercert") or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return False
+    own, peer = sock.getsockname()[0], sock.getpeername()[0]
+    return bool(own != peer and not ip_address(peer.partition("%")[0]).is_loopback)
 
 
 def would_block(error: OSError) -> bool:

@@ -19,7 +19,7 @@ import kernel
 from kernel.testing.faults import wait_until
 from kernel.testing.session import running_session
 from kernel.testing.spill_target import OBJECT, SpillTargetConformance
-from kernel_spec.errors import FaultError, ObjectStoreError, SpillError
+from kernel_spec.errors import FaultError, ObjectLostError, ObjectStoreError, SpillError
 
 MB = 1 << 20
 SECONDS = 120.0
@@ -142,6 +142,35 @@ def test_a_program_whose_objects_exceed_the_store(s3: Any) -> None:
         kept = [kernel.put(block(n)) for n in range(12)]
         assert kept and s3.names()
     assert s3.names() == [], "the end of a session removes what it has spilled"
+
+
+def test_what_is_gone_or_damaged_there_is_made_again_or_named(s3: Any) -> None:
+    with running_session(num_cpus=2, object_store_memory=32 * MB, spill_target="fsspec", spill_directory=s3.url):
+
+        @kernel.remote
+        def make(seed: int) -> np.ndarray:
+            return block(seed)
+
+        refs = [make.remote(0), make.remote(1), kernel.put(block(2)), kernel.put(block(3))]
+        kernel.wait(refs, num_returns=4, timeout=SECONDS)
+        filler = [kernel.put(block(n)) for n in range(10)]
+
+        def spilled(ref: kernel.ObjectRef) -> list[str]:
+            return [each for each in s3.names() if ref.hex() in each]
+
+        wait_until(lambda: all(map(spilled, refs)), SECONDS, "four copies there")
+        client = s3.client()
+        for ref in refs[::2]:
+            client.delete_object(Bucket="spilled", Key=spilled(ref)[0])
+        for ref in refs[1::2]:
+            size = int(spilled(ref)[0].rpartition("-")[2])
+            client.put_object(Bucket="spilled", Key=spilled(ref)[0], Body=bytes(size))
+        client.close()
+        assert [digest(kernel.get(ref, timeout=SECONDS)) for ref in refs[:2]] == [digest(block(n)) for n in range(2)]
+        for ref, why in zip(refs[2:], ["can't read the spilled copy", "is damaged"], strict=True):
+            with pytest.raises(ObjectLostError, match=rf"s3://.*{ref.hex()}.*{why}"):
+                kernel.get(ref, timeout=SECONDS)
+        del filler
 
 
 def test_a_server_that_dies_in_the_middle_is_named_and_the_session_goes_on(s3: Any) -> None:
