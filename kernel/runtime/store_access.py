@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from kernel.logs import Logger
 from kernel.runtime import operations as op
 from kernel.runtime.layout import pack, packed_size
+from kernel.runtime.overflow_files import OverflowFile, map_readable, map_writable
 from kernel.runtime.process import Process
 from kernel.runtime.requests import Request
 from kernel.runtime.value_forms import Stored
 from kernel.transport.connection import Connection, Message
 from kernel.transport.descriptors import fetch_descriptors
-from kernel_spec.errors import GetTimeoutError, KernelError, ObjectStoreError, ProtocolError
+from kernel_spec.errors import GetTimeoutError, KernelError, ObjectLostError, ObjectStoreError, ProtocolError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.serialization import Buffer
 
@@ -67,7 +68,8 @@ class StoreAccess:
         try:
             request = self._ask(op.STORE_CREATE, id, size, owner, weak)
             location = self._answer(request, id)
-            with client.writable(location, size) as target:
+            in_file = type(location) is OverflowFile
+            with map_writable(location, size) if in_file else client.writable(location, size) as target:
                 pack(target, head, buffers)
             with process.lock:
                 process.tell_agent((op.STORE_SEAL, id, False))
@@ -105,7 +107,16 @@ class StoreAccess:
             if request is not None:
                 process.withdraw(request, unpin)
             raise
-        return client.readable(location, size, unpin)
+        if type(location) is not OverflowFile:
+            return client.readable(location, size, unpin)
+        try:
+            return map_readable(location, size, unpin)
+        except BaseException as error:
+            unpin()
+            if isinstance(error, ObjectLostError):  # nobody is to be sent to that file again
+                with process.lock:
+                    self.delete([id])
+            raise
 
     def drain_released(self) -> None:
         """Tell the store about views that are gone. Under the lock."""
