@@ -10,7 +10,6 @@ let go yet. Then the error says both.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -120,8 +119,17 @@ class OverflowServer:
         usage, table = self.store.usage(), self.table
         if not table:
             return usage
-        objects = usage.objects + table.objects - table.copies
-        return dataclasses.replace(usage, objects=objects, overflow=table.bytes, overflow_objects=table.objects)
+        return contract.StoreUsage(
+            capacity=usage.capacity,
+            used=usage.used,
+            reserved=usage.reserved,
+            pinned=usage.pinned,
+            spilled=usage.spilled,
+            objects=usage.objects + table.objects - table.copies,
+            waiting=usage.waiting,
+            overflow=table.bytes,
+            overflow_objects=table.objects,
+        )
 
     def objects(self) -> list[contract.StoredObject]:
         """Return every object held, largest first."""
