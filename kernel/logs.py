@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
 _configure: Callable[[], None] | None = None
+_configuring = threading.RLock()
+"""Held while `_configure` runs: what another thread logs meanwhile waits for it."""
 _debug = False
 
 
@@ -24,7 +28,6 @@ def is_debug(level: int | str) -> bool:
 def configure_for_people(level: int | str) -> None:
     """Write lines of `level` and above to standard error, coloured on a terminal, unless structlog is set up."""
     import logging
-    import os
     import sys
 
     import structlog
@@ -80,8 +83,17 @@ class Logger:
         if self._logger is None:
             import structlog
 
-            configure, _configure = _configure, None
-            if configure is not None:
-                configure()
+            with _configuring:
+                configure, _configure = _configure, None
+                if configure is not None:
+                    configure()
             self._logger = structlog.get_logger(self._name).bind(**self._fields)
         return self._logger
+
+
+def _forget_other_threads() -> None:
+    global _configuring
+    _configuring = threading.RLock()  # that of the parent may be held by a thread that is not here
+
+
+os.register_at_fork(after_in_child=_forget_other_threads)

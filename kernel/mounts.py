@@ -181,4 +181,7 @@ def _alias(name: str, real: str) -> ModuleSpec | None:
 
 
 def _missing(library: str) -> str:
-    return f'the library kernel.{library} is not installed: pip install "kernel[{library}]"'
+    from kernel.installing import install_command
+
+    command = install_command(library) or "this version of kernel does not come with it"
+    return f"the library kernel.{library} is not installed: {command}"

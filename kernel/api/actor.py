@@ -16,18 +16,32 @@ from kernel.api.options import (
     strategy_of,
     wanted_resources,
 )
+from kernel.api.parameters import UNKNOWN, Parameters, parameters_of
 from kernel.api.runtime_env import prepare_environment
 from kernel.api.session import ensure_session
+from kernel.runtime import current
 from kernel.runtime.current import get_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import Stream
 from kernel.runtime.worker_info import current_worker
-from kernel_spec.errors import OptionError, UsageError
+from kernel_spec.errors import OptionError, OutsideActorError
 from kernel_spec.ids import ActorId
 
 _METHOD_OPTIONS = "__kernel_method_options__"
+_OWN = ("_cls", "_options", "_definition", "_session", "__name__", "__doc__", "__module__")
+"""What an actor class has besides what its class has."""
+_NOT_CALLED = (
+    "__class_getitem__",
+    "__copy__",
+    "__deepcopy__",
+    "__del__",
+    "__getattr__",
+    "__getstate__",
+    "__setstate__",
+)
+"""Special methods that Python may look for at a handle, or that are none of a caller's; as all those of `object`."""
 _RESOURCES = ("num_gpus", "memory", "object_store_memory", "resources", "accelerator_type")
 """An actor that names none of these (nor num_cpus) holds nothing while it lives; one that does also holds a CPU."""
 
@@ -47,10 +61,10 @@ def exit_actor() -> None:
     """Leave the method that runs and end this actor for good; its call fails with ActorDiedError when that is done.
 
     Calls that run beside it finish first, calls queued behind it fail, exit handlers run.
-    Raises UsageError outside of an actor.
+    Raises OutsideActorError outside of an actor.
     """
     if not current_worker().actor:
-        raise UsageError("exit_actor() works only inside a method of an actor")
+        raise OutsideActorError("exit_actor() works only inside a method of an actor")
     raise ExitActor
 
 
@@ -70,8 +84,42 @@ class ActorClass:
         raise TypeError(f"actor class {self.__name__} can't be instantiated directly; use {self.__name__}.remote(...)")
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
-        """Let a class inherit from the plain class, as in `class Child(Parent)` with a remote `Parent`."""
-        return (self._cls,)
+        name = self.__name__
+        raise TypeError(
+            f"a class can't inherit from the actor class {name}: inherit from a plain class, and make actor classes of "
+            f"both, as in `class Plain{name}: ...` and `{name} = kernel.remote(Plain{name})`"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the class itself has: constants, static and class methods."""
+        cls = self.__dict__.get("_cls")
+        if cls is None or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        found = inspect.getattr_static(cls, name, None)
+        if inspect.isfunction(found):
+            raise AttributeError(
+                f"{name}() is a method of the actors of {cls.__name__}: call it by a handle, as in "
+                f"{cls.__name__}.remote(...).{name}.remote(...)"
+            )
+        try:
+            return getattr(cls, name)
+        except AttributeError:
+            raise AttributeError(f"actor class {cls.__name__} has no attribute {name!r}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._cls, name, value)
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, self._cls)
+
+    def __subclasscheck__(self, subclass: type) -> bool:
+        return issubclass(subclass, self._cls)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._cls)})
 
     def options(self, **options: Any) -> ActorClass:
         """Return the same class with other options; this one stays as it is."""
@@ -80,7 +128,7 @@ class ActorClass:
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Start an actor and return a handle at once. Raises NameTakenError when its name is taken."""
-        runtime = ensure_session()
+        runtime = current._runtime or ensure_session(*args, *kwargs.values())
         if self._session is not runtime or self._definition is None:
             self._definition = define_class(self._cls)
             self._session = runtime
@@ -201,11 +249,20 @@ class ActorMethod:
         self._name = name
         self._given = options
         self._limit = handle._max_pending_calls
+        self._parameters = Parameters(*options["takes"]) if "takes" in options else UNKNOWN
+        self._title = f"{handle._class_name}.{name}()"
         self._handle_defaults = (handle._max_task_retries, handle._is_async)
         self._options = _call_options(name, options, handle._max_task_retries)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Queue a call; return as a remote function does. Raises PendingCallsLimitError at max_pending_calls."""
+        """Queue a call; return as a remote function does.
+
+        Raises TypeError for arguments that the method does not take, PendingCallsLimitError at max_pending_calls.
+        """
+        if kwargs or not self._parameters.least <= len(args) <= self._parameters.most:
+            problem = self._parameters.problem(len(args), kwargs)
+            if problem:
+                raise TypeError(f"{self._title} {problem}")
         runtime = get_runtime()
         if self._limit > 0:
             runtime.check_pending_calls(self._actor, self._limit)
@@ -243,12 +300,12 @@ def define_class(cls: type) -> ClassDefinition:
     methods: dict[str, dict[str, Any]] = {}
     is_async = False
     for name, member in inspect.getmembers(cls, callable):
-        if name.startswith("__") and name != "__call__":
-            continue
-        if not callable(member):
+        if name.startswith("__") and (name in _NOT_CALLED or (hasattr(object, name) and name != "__call__")):
             continue
         function = inspect.unwrap(member)
         options = dict(getattr(member, _METHOD_OPTIONS, {}))
+        bound = not isinstance(inspect.getattr_static(cls, name), staticmethod)
+        options["takes"] = tuple(parameters_of(member, bound))
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             is_async = True
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

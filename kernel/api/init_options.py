@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernel.api.init_types import argument_of, check_types
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.resources import to_units
@@ -45,6 +46,7 @@ class InitOptions:
     token_file: str | os.PathLike[str] | None = None
     tls: str | os.PathLike[str] | None = None
     preload: Sequence[str] | None = None
+    show_failures: bool = True
 
     def node_resources(self) -> dict[str, float]:
         """Return the resources that were given, by name."""
@@ -126,11 +128,15 @@ def remote_place(address: str | None) -> str:
 
 def check_init(given: InitOptions) -> None:
     """Raise OptionError for values that can't be, and for combinations that make no sense."""
+    check_types(given)
     for name, quantity in given.node_resources().items():
         try:
             to_units(quantity)
-        except (ValueError, TypeError) as error:
-            raise OptionError(f"resource {name!r}: {error}") from error
+        except ValueError as error:
+            raise OptionError(f"{argument_of(name)}: {error}") from error
+        except TypeError as error:
+            kind = type(quantity).__name__
+            raise OptionError(f"{argument_of(name)} must be a number, not the {kind} {quantity!r}") from error
     for name in given.resources or {}:
         if name in ("CPU", "GPU", "memory", "object_store_memory"):
             raise OptionError(f"resources={{{name!r}: ...}} must be given by init's own argument for it")
@@ -184,19 +190,24 @@ def make_local_runtime(given: InitOptions) -> Runtime:
 
     from kernel.local.runtime import LocalRuntime
     from kernel.plugins import KINDS, PluginManager, find_config, select
+    from kernel.plugins.working_directory import working_directory
+    from kernel.runtime.failure_reports import show_row
     from kernel.runtime.serialization import ValueSerializer
 
     chosen = {kind: name for kind, name in given.chosen_plugins().items() if kind == "serializer"}
-    config = find_config(os.environ, Path.cwd(), Path.home())
+    config = find_config(os.environ, working_directory(), Path.home())
     selected = select(KINDS["serializer"], argument=chosen.get("serializer"), environment=os.environ, config=config)
     serializers: list[Any] = []
     if selected.names:  # to look for plugins takes longer than all the rest
-        manager = PluginManager.discover(chosen, config=config)
+        manager = PluginManager.discover(chosen, config=config, options=given.plugin_options)
         serializers = [factory() for factory in manager.choose_many("serializer")]
-    return LocalRuntime(
+    runtime = LocalRuntime(
         ValueSerializer(serializers),
         given.namespace or "",
         given.node_resources(),
         labels=given.labels or {},
         process=given.process_id(),
     )
+    if given.show_failures:
+        runtime.tasks.failures.show = show_row
+    return runtime

@@ -13,10 +13,13 @@ from kernel.api.log_printer import LogPrinter
 from kernel.api.runtime_env import prepare_environment
 from kernel.node.descriptor_limit import raise_limit
 from kernel.node.sessions import Session, gateway_at, relay_at, tls_at
+from kernel.node.standard_descriptors import occupy_standard_descriptors
 from kernel.plugins import PluginManager
+from kernel.plugins.working_directory import working_directory
 from kernel.runtime import operations as op
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import set_runtime
+from kernel.runtime.failure_reports import show_row
 from kernel.runtime.identity import Identity
 from kernel.runtime.serialization import ValueSerializer
 from kernel.transport.authentication import TOKEN_VARIABLE
@@ -29,6 +32,7 @@ _OF_THIS_MACHINE = ("KERNEL_ADDRESS", "KERNEL_TLS", "KERNEL_TMPDIR")
 def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRuntime:
     """Connect this program to a running session and return its runtime; `starter` says that it started it."""
     raise_limit()
+    occupy_standard_descriptors()
     process = ProcessId(given.process_id())
     relay = relay_at(session.directory)
     reached = gateway_at(session.directory), tls_at(session.directory), relay
@@ -40,14 +44,17 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRun
         "starter": starter,
         "prestart": starter and not given.runtime_env,
         "namespace": namespace,
-        "cwd": os.getcwd(),
+        "cwd": working_directory(),
         "path": paths_elsewhere(sys.path) if relay else list(sys.path),
         "variables": _variables(bool(relay)) if not starter else {},
         "script": sys.argv[0] if sys.argv else "",
         "wants_logs": given.log_to_driver,
+        "wants_failures": given.show_failures,
         "store_bytes": int(given.driver_object_store_memory or 0),
     }
     runtime.io.handlers[op.LOG_LINES] = LogPrinter().on_lines
+    if given.show_failures:
+        runtime.failures.show = show_row
     set_runtime(runtime)
     try:
         runtime.start(details)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernel.api.session import ensure_session
+from kernel.control.value_limit import check_size
 from kernel_spec.errors import OptionError
 
 
@@ -12,8 +13,9 @@ class KeyValue:
     """Bytes by name, for all programs of the session: a mapping for each `namespace`.
 
     They are kept by the head, in its metadata store: with a durable one (`sqlite`, `redis`) they outlive it. Meant for
-    what a program must not forget, in kilobytes, some times a second; large values belong into objects and files. Each
-    verb asks the head and waits for its answer, so a coroutine calls them in a thread (`asyncio.to_thread`).
+    what a program must not forget, in kilobytes, some times a second; large values belong into objects and files: 16 MB
+    are the limit. Each verb asks the head and waits for its answer, so a coroutine calls them in a thread
+    (`asyncio.to_thread`).
     Raises OptionError for a namespace that is no text.
     """
 
@@ -30,12 +32,13 @@ class KeyValue:
     def put(self, key: str, value: bytes, *, overwrite: bool = True) -> bool:
         """Store a value and return True; without `overwrite`, where there is one already, leave it and return False.
 
-        Raises OptionError for a key that is no text and a value that is not bytes.
+        Raises OptionError for a key that is no text, and for a value that is not bytes or has more than 16 MB.
         """
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise OptionError(
                 f"the value of {key!r} must be bytes, not a {type(value).__name__}; pickle.dumps() makes bytes of it"
             )
+        check_size(_name(key), memoryview(value).nbytes)
         return bool(self._ask("kv_put", _name(key), bytes(value), bool(overwrite)))
 
     def get(self, key: str) -> bytes | None:

@@ -7,6 +7,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar, overload
 
 from kernel.api.actor import ActorClass, ActorHandle, handle_from_description
@@ -17,7 +18,13 @@ from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.task_error import hide_internal_frames
-from kernel_spec.errors import ActorNotFoundError, KernelError, OptionError, UsageError
+from kernel_spec.errors import ActorNotFoundError, ArgumentError, KernelError, OptionError
+
+_COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_CELLS = ("<module>", "<cell line")
+"""What the code of a cell is called that awaits something itself."""
+_SHELLS = ("IPython.", "ipykernel.")
+"""What runs cells, in coroutines of its own."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,17 +50,17 @@ def remote(target: Any = None, **options: Any) -> Any:
 
 def _make_remote(target: Any, options: dict[str, Any]) -> Any:
     if isinstance(target, (RemoteFunction, ActorClass)):
-        raise UsageError(f"{target!r} is remote already; use .options(...) to change it")
+        raise ArgumentError(f"{target!r} is remote already; use .options(...) to change it")
     if inspect.isclass(target):
         return ActorClass(target, options)
     if callable(target):
         if inspect.iscoroutinefunction(target):
-            raise UsageError(
+            raise ArgumentError(
                 f"{target.__name__}() is an async function, which only actors run; make it a method of an actor, "
                 "or call asyncio.run() in an ordinary function"
             )
         return RemoteFunction(target, options)
-    raise UsageError(f"kernel.remote takes a function or a class, not a {type(target).__name__}")
+    raise ArgumentError(f"kernel.remote takes a function or a class, not a {type(target).__name__}")
 
 
 def get(refs: Any, *, timeout: float | None = None) -> Any:
@@ -62,24 +69,32 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
     `timeout` is in seconds. Raises what a task raised (an error that is also a `TaskError`), GetTimeoutError when
     time runs out, and faults (`FaultError`) when a value can't be had.
     """
-    runtime = current._runtime or ensure_session()
+    __tracebackhide__ = True
     if timeout is not None and timeout < 0:
         raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
+    runtime = current._runtime or ensure_session(*_checked(refs))
     if "asyncio" in sys.modules:
         _warn_in_coroutine("get")
     try:
         if type(refs) is ObjectRef:
             return runtime.get_one(refs, timeout)
-        if not _are_refs(refs):
-            raise UsageError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
-        return runtime.get(refs, timeout)
+        return runtime.get(_checked(refs), timeout)
     except KernelError as error:
         raise hide_internal_frames(error)  # noqa: B904  (the same error, with the causes that it has)
 
 
+def _checked(refs: Any) -> Sequence[ObjectRef]:
+    """Return what `get` takes as a sequence. Raises ArgumentError for anything else."""
+    if type(refs) is ObjectRef:
+        return [refs]
+    if not _are_refs(refs):
+        raise ArgumentError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
+    return refs  # type: ignore[no-any-return]
+
+
 def put(value: Any, *, weak: bool = False) -> ObjectRef:
     """Store a value and return a reference to it. A `weak` one may be dropped when space is short."""
-    return ensure_session().put(value, weak)
+    return (current._runtime or ensure_session(value)).put(value, weak)
 
 
 def wait(
@@ -89,9 +104,10 @@ def wait(
 
     Both lists keep the order of `refs`, which must not repeat one; others may hold more that are ready.
     """
-    runtime = ensure_session()
+    __tracebackhide__ = True
     if not _are_refs(refs):
-        raise UsageError(f"wait() takes a list of ObjectRefs, not {_describe(refs)}")
+        raise ArgumentError(f"wait() takes a list of ObjectRefs, not {_describe(refs)}")
+    runtime = current._runtime or ensure_session(*refs)
     if len({ref._entry.id for ref in refs}) != len(refs):
         raise OptionError("wait() takes each reference once; the list repeats some")
     if num_returns < 1 or num_returns > len(refs):
@@ -110,14 +126,14 @@ def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> No
     `recursive` cancels what it submitted, too. A finished task is left alone.
     """
     if type(ref) is not ObjectRef:
-        raise UsageError(f"cancel() takes an ObjectRef, not {_describe(ref)}")
+        raise ArgumentError(f"cancel() takes an ObjectRef, not {_describe(ref)}")
     get_runtime().cancel(ref, force, recursive)
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """End an actor's process at once; calls that wait fail. Without `no_restart` it may restart."""
     if not isinstance(actor, ActorHandle):
-        raise UsageError(f"kill() takes an actor handle, not {_describe(actor)}; use cancel() for tasks")
+        raise ArgumentError(f"kill() takes an actor handle, not {_describe(actor)}; use cancel() for tasks")
     get_runtime().kill_actor(actor._actor_id, no_restart)
 
 
@@ -162,8 +178,23 @@ def _describe(value: Any) -> str:
 
 def _warn_in_coroutine(verb: str) -> None:
     asyncio = sys.modules.get("asyncio")
-    if asyncio is not None and asyncio._get_running_loop() is not None and not current_execution.get().constructs:
+    if asyncio is None or asyncio._get_running_loop() is None or current_execution.get().constructs:
+        return
+    if not _in_cell(sys._getframe(2)):
         better = "await ref, or asyncio.gather(*refs)" if verb == "get" else "asyncio.wait"
         warnings.warn(
             f"kernel.{verb}() in a coroutine blocks its event loop; use {better}", RuntimeWarning, stacklevel=3
         )
+
+
+def _in_cell(frame: FrameType | None) -> bool:
+    """Return whether `frame` is code of a notebook's cell, or of a console's line, and not of a coroutine.
+
+    Those run in a loop too, which nobody minds blocking: the user waits for the cell.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_flags & _COROUTINE:
+            return code.co_name.startswith(_CELLS) or str(frame.f_globals.get("__name__")).startswith(_SHELLS)
+        frame = frame.f_back
+    return False

@@ -139,6 +139,7 @@ def check_options(options: Mapping[str, Any], place: str) -> dict[str, Any]:
         if not accepted:
             raise OptionError(f"{name} must be {option.expected}, not {value!r}")
         given[name] = value
+    wanted_resources(given, 0)
     return given
 
 

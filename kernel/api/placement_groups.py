@@ -13,7 +13,7 @@ from kernel.api.session import ensure_session
 from kernel.runtime.current import get_runtime
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.worker_info import current_worker
-from kernel_spec.errors import GetTimeoutError, KernelError, OptionError, PlacementGroupNotFoundError, UsageError
+from kernel_spec.errors import ArgumentError, GetTimeoutError, KernelError, OptionError, PlacementGroupNotFoundError
 from kernel_spec.ids import SHORT_ID_BYTES
 from kernel_spec.resources import Amounts, amounts
 from kernel_spec.scheduling import GROUP_STRATEGIES
@@ -121,14 +121,14 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
 
     Its tasks, also those that wait, fail with PlacementGroupRemovedError, and its actors are dead.
     """
-    ensure_session().query("remove_placement_group", _check_group(placement_group).id)
+    get_runtime().query("remove_placement_group", _check_group(placement_group).id)
 
 
 def get_placement_group(name: str) -> PlacementGroup:
     """Return the group of that name in this namespace; raises PlacementGroupNotFoundError when there is none."""
-    runtime = ensure_session()
     if not name:
         raise OptionError("a placement group is found by its name, which must not be empty")
+    runtime = ensure_session()
     row = runtime.query("find_placement_group", name, runtime.namespace)
     if row is None:
         raise PlacementGroupNotFoundError(
@@ -143,10 +143,10 @@ def placement_group_table(placement_group: PlacementGroup | None = None) -> dict
     The state is PENDING, CREATED, RESCHEDULING (a node with bundles of it is gone) or REMOVED. Raises
     PlacementGroupNotFoundError for a group that is not known any more.
     """
-    runtime = ensure_session()
     if placement_group is None:
+        runtime = ensure_session()
         return {row["placement_group_id"]: row for row in runtime.query("placement_groups")}
-    rows = runtime.query("placement_groups", _check_group(placement_group).id)
+    rows = get_runtime().query("placement_groups", _check_group(placement_group).id)
     if not rows:
         raise PlacementGroupNotFoundError(f"placement group {placement_group.id!r} is not known (any more)")
     return dict(rows[0])
@@ -178,7 +178,7 @@ def _check_bundle(index: int, bundle: Any) -> Amounts:
 
 def _check_group(group: Any) -> PlacementGroup:
     if not isinstance(group, PlacementGroup):
-        raise UsageError(f"this takes a PlacementGroup, not a {type(group).__name__}")
+        raise ArgumentError(f"this takes a PlacementGroup, not a {type(group).__name__}")
     return group
 
 

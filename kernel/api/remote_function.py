@@ -17,11 +17,13 @@ from kernel.api.options import (
     strategy_of,
     wanted_resources,
 )
+from kernel.api.parameters import UNKNOWN, parameters_of
 from kernel.api.runtime_env import prepare_environment
 from kernel.api.session import ensure_session
 from kernel.runtime import current
 from kernel.runtime.definitions import FunctionDefinition, Shape
 from kernel.runtime.streams import Stream
+from kernel_spec.errors import OptionError
 
 DEFAULT_RETRIES = 3
 
@@ -37,6 +39,7 @@ class RemoteFunction(Generic[P, R]):
         self._options = check_options(options, TASK)
         self._definition: FunctionDefinition | None = None
         self._session: object = None
+        self._parameters = UNKNOWN
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -53,19 +56,28 @@ class RemoteFunction(Generic[P, R]):
         """Queue a call and return its reference at once.
 
         With `num_returns=n` returns a list of n references; for a generator an `ObjectRefGenerator`; with
-        `num_returns=0` None. Reference arguments are resolved before the call runs.
+        `num_returns=0` None. Reference arguments are resolved before the call runs. Raises TypeError for arguments that
+        the function does not take.
         """
         runtime = current._runtime
         if runtime is not self._session or runtime is None:
-            runtime = ensure_session()
+            runtime = ensure_session(*args, *kwargs.values())
             self._definition = self._define()
             self._session = runtime
+            self._parameters = parameters_of(self._function)
+        if kwargs or not self._parameters.least <= len(args) <= self._parameters.most:
+            self._check(args, kwargs)
         result = runtime.submit(self._definition, args, kwargs)  # type: ignore[arg-type]
         return ObjectRefGenerator(result) if type(result) is Stream else result
 
     def options(self, **options: Any) -> RemoteFunction[P, R]:
         """Return the same function with other options; this one stays as it is."""
         return RemoteFunction(self._function, {**self._options, **check_options(options, TASK), **_resets(options)})
+
+    def _check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        problem = self._parameters.problem(len(args), kwargs)
+        if problem:
+            raise TypeError(f"{getattr(self._function, '__name__', 'the function')}() {problem}")
 
     def _define(self) -> FunctionDefinition:
         options = self._options
@@ -78,7 +90,12 @@ class RemoteFunction(Generic[P, R]):
             dict(options.get("scheduling_hints", {})),
             prepared,
         )
-        generator = inspect.isgeneratorfunction(function)
+        generator = inspect.isgeneratorfunction(inspect.unwrap(function))
+        if options.get("num_returns") in ("dynamic", "streaming") and not generator:
+            raise OptionError(
+                f"num_returns={options['num_returns']!r} is for generators, and {function.__name__}() is none: let it "
+                "yield what it returns, or give a count"
+            )
         return FunctionDefinition(
             function,
             options.get("name", getattr(function, "__name__", "function")),

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import fnmatch
-import hashlib
-import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
-from kernel.control.archives import PIECE_BYTES
+from kernel.control.archives import PIECE_BYTES, digest_of
 from kernel.runtime.current import get_runtime
 from kernel_spec.errors import RuntimeEnvError
 
 FIELDS = ("env_vars", "working_dir", "py_modules", "excludes", "inherit")
 PACKED = "package:"
 """How a path begins that is none, but names what was packed and sent before, by the digest of its content."""
-MAXIMUM_BYTES = 512 << 20
-_NEVER = {".git", "__pycache__", ".venv", ".mypy_cache", ".pytest_cache"}
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def prepare_environment(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,12 +24,12 @@ def prepare_environment(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     runtime = get_runtime()
     checked = check_environment(given)
-    excludes = {*checked.get("excludes", ()), *_NEVER}
+    excludes = checked.get("excludes", ())
     description: dict[str, Any] = {} if given.get("inherit", True) else {"inherit": False}
     if checked.get("env_vars"):
         description["env_vars"] = dict(sorted(checked["env_vars"].items()))
     if checked.get("working_dir"):
-        description["working_dir"] = _digest(runtime, checked["working_dir"], False, excludes)
+        description["working_dir"] = _digest(runtime, os.fspath(checked["working_dir"]), False, excludes)
     modules = [_module_path(module) for module in checked.get("py_modules", ())]
     if modules:
         description["py_modules"] = [_digest(runtime, path, True, excludes) for path in modules]
@@ -116,50 +110,13 @@ def _module_path(module: Any) -> str:
     return path
 
 
-def _pack(path: str, prefix: str, excludes: set[str]) -> bytes:
-    """Return a zip of a file or directory whose bytes depend on names and contents only."""
-    import zipfile
-
-    buffer = io.BytesIO()
-    total = 0
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as package:
-        for name, file in _files(path, prefix, excludes):
-            with open(file, "rb") as source:
-                data = source.read()
-            total += len(data)
-            if total > MAXIMUM_BYTES:
-                raise RuntimeEnvError(
-                    f"{path} holds more than {MAXIMUM_BYTES >> 20} MB; leave files out with runtime_env['excludes']"
-                )
-            info = zipfile.ZipInfo(name, _EPOCH)
-            info.external_attr = (os.stat(file).st_mode & 0o777) << 16
-            package.writestr(info, data, zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
-
-
-def _files(path: str, prefix: str, excludes: set[str]) -> list[tuple[str, str]]:
-    if os.path.isfile(path):
-        return [(os.path.basename(path), path)]
-    found = []
-    for directory, names, files in os.walk(path):
-        inside = os.path.relpath(directory, path)
-        names[:] = sorted(name for name in names if not _is_excluded(inside, name, excludes))
-        for name in sorted(files):
-            full = os.path.join(directory, name)
-            if not _is_excluded(inside, name, excludes) and os.path.isfile(full):
-                found.append((os.path.normpath(os.path.join(prefix, inside, name)), full))
-    return found
-
-
-def _is_excluded(directory: str, name: str, patterns: set[str]) -> bool:
-    relative = os.path.normpath(os.path.join(directory, name))
-    return any(fnmatch.fnmatchcase(name, one) or fnmatch.fnmatchcase(relative, one) for one in patterns)
-
-
-def _digest(runtime: Any, path: str, named: bool, excludes: set[str]) -> str:
+def _digest(runtime: Any, path: str, named: bool, excludes: Sequence[str]) -> str:
     """Return the digest of a package that the session has, from now on; `named`: files are below the path's name."""
     if not _is_packed(path):
-        return _send(runtime, _pack(path, os.path.basename(path) if named else "", excludes))
+        from kernel.api.package_files import pack  # only where there is something to pack
+
+        with pack(path, os.path.basename(os.path.normpath(path)) if named else "", excludes) as archive:
+            return _send(runtime, archive)
     digest = path.removeprefix(PACKED)
     if not runtime.query("has_package", digest):
         raise RuntimeEnvError(
@@ -169,9 +126,11 @@ def _digest(runtime: Any, path: str, named: bool, excludes: set[str]) -> str:
     return digest
 
 
-def _send(runtime: Any, archive: bytes) -> str:
-    digest = hashlib.blake2b(archive, digest_size=16).hexdigest()
+def _send(runtime: Any, archive: IO[bytes]) -> str:
+    digest = digest_of(archive)
     if not runtime.query("has_package", digest):
-        for offset in range(0, len(archive), PIECE_BYTES):
-            runtime.query("add_package", digest, offset, len(archive), archive[offset : offset + PIECE_BYTES])
+        size = archive.tell()
+        for offset in range(0, size, PIECE_BYTES):
+            archive.seek(offset)
+            runtime.query("add_package", digest, offset, size, archive.read(PIECE_BYTES))
     return digest

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel.api.init_options import REMOTE, InitOptions, check_init, make_local_runtime
+from kernel.api.init_types import check_names
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
-from kernel.runtime.current import check_may_start, find_runtime, get_runtime, set_runtime
+from kernel.runtime.current import check_may_start, find_runtime, get_runtime, leave_at_exit, set_runtime
+from kernel.runtime.object_ref import ObjectRef
 from kernel_spec.errors import AlreadyInitializedError, NotInitializedError, PluginNotFoundError, SessionEndedError
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ class SessionInfo(dict[str, Any]):
         shutdown()
 
 
+@check_names
 def init(
     address: str | None = None,
     *,
@@ -54,6 +58,7 @@ def init(
     runtime_env: Mapping[str, Any] | None = None,
     ignore_reinit_error: bool = False,
     log_to_driver: bool = True,
+    show_failures: bool = True,
     configure_logging: bool = True,
     logging_level: int | str = "warning",
     temp_dir: str | None = None,
@@ -82,11 +87,14 @@ def init(
     directory `tls` (else KERNEL_TLS), if it speaks TLS. `local_mode=True` runs everything in this process, one after
     another. Plugins are chosen by name; `plugin_options` says by name what each is told besides, such as
     `{"redis": {"url": "redis://host:6379/0"}}`. Worker processes start with the modules in `preload` imported: that is
-    done once, before they are forked, so a module that starts threads must not be among them.
+    done once, before they are forked, so a module that starts threads must not be among them. `show_failures=False`
+    keeps quiet about tasks and calls that failed and whose results nobody asks for.
 
     Raises AlreadyInitializedError for a second init (unless `ignore_reinit_error`), OptionError for values that
     can't be, PluginError for a plugin that was chosen and can't be used, SessionEndedError when nothing answers.
     """
+    if sys.is_finalizing():
+        check_may_start()
     with _lock:
         if find_runtime() is not None:
             if ignore_reinit_error:
@@ -104,7 +112,7 @@ def init(
                 "scheduler": scheduler, "object_store": object_store, "serializer": serializer,
                 "metadata_store": metadata_store, "spill_target": spill_target,
             },
-            tuple(head_services), plugin_options, token_file, tls, preload,
+            tuple(head_services), plugin_options, token_file, tls, preload, show_failures,
         )  # fmt: skip
         check_init(given)
         if configure_logging:
@@ -119,9 +127,14 @@ def init(
             runtime = join(given, _find_session(given.address))
         else:
             runtime = _start(given)
-        atexit.unregister(shutdown)
-        atexit.register(shutdown)
+        atexit.unregister(_shut_down_at_exit)
+        atexit.register(_shut_down_at_exit)
         return _info(runtime)
+
+
+def _shut_down_at_exit() -> None:
+    leave_at_exit()
+    shutdown()
 
 
 def shutdown() -> None:
@@ -168,11 +181,17 @@ def is_initialized() -> bool:
     return find_runtime() is not None
 
 
-def ensure_session() -> Runtime:
-    """Return the runtime, starting a session with default options if there is none."""
+def ensure_session(*given: object) -> Runtime:
+    """Return the runtime, starting a session with default options if there is none.
+
+    Raises SessionEndedError instead when a reference is among what the caller was `given`: it was of another session.
+    """
     runtime = find_runtime()
     if runtime is None:
         check_may_start()
+        for one in given:
+            if type(one) is ObjectRef:
+                raise SessionEndedError(f"{one!r} is gone with its session, which has ended; call what made it again")
         if threading.current_thread() is not threading.main_thread():
             raise NotInitializedError("kernel is not initialized in this process; call kernel.init() first")
         init()
@@ -215,8 +234,10 @@ def _start_remote(given: InitOptions) -> Runtime:
 
 
 def _fall_back(given: InitOptions, why: str) -> Runtime:
+    from kernel.installing import install_command
+
     Logger("kernel").warning(
-        'everything runs in this process (local mode); pip install "kernel[plugins]" for all cores', reason=why
+        f"everything runs in this process (local mode); for all cores: {install_command('plugins')}", reason=why
     )
     return _start_local(given)
 
@@ -238,7 +259,7 @@ def _start_local(given: InitOptions) -> Runtime:
 
 
 def _find_session(address: str) -> Session:
-    from kernel.node.sessions import running_sessions, session_at, session_of_cluster
+    from kernel.node.sessions import running_sessions, session_at, session_of_cluster, sessions_elsewhere
     from kernel.transport.addresses import is_place
 
     if os.path.isabs(address) and (session := session_at(address)):
@@ -260,6 +281,8 @@ def _find_session(address: str) -> Session:
             f"no node of the cluster at {address} runs on this machine, for this user; start one with "
             f'`kernel start --address {address}`, or join from outside with init(address="{REMOTE}{address}")'
         )
+    if where := sessions_elsewhere().get(address):
+        raise SessionEndedError(f"session {address} can't be joined from here: it is {where}")
     known = ", ".join(session.name for session in sessions) or "none"
     raise SessionEndedError(f"no session answers at {address!r}; running sessions of this user: {known}")
 

@@ -11,7 +11,7 @@ from typing import Any
 from kernel.api.actor import ActorHandle
 from kernel.api.placement_groups import PlacementGroup
 from kernel.api.session import ensure_session
-from kernel.runtime.current import find_runtime
+from kernel.runtime.current import find_runtime, get_runtime
 from kernel.runtime.object_ref import ObjectRef
 
 
@@ -55,9 +55,27 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     return None
 
 
+def errors(all_jobs: bool = False) -> list[dict[str, Any]]:
+    """Return a row per failed task or call of this program whose result nobody has asked for, oldest first.
+
+    Each has `task_id`, `name`, `type` and `message` of the error, `text` (the traceback, where it was shown in full),
+    `time` (seconds since the epoch), `pid` and `node_id` of the process that made the call, and `job_id`. A failure is
+    among them once nobody can ask for it any more, or nobody has for 5 s. With `all_jobs` those of all programs.
+    """
+    return [
+        {
+            "task_id": row["task"].hex(),
+            **{name: row[name] for name in ("name", "type", "message", "text", "time", "pid")},
+            "node_id": row["node"],
+            "job_id": row["job"].hex(),
+        }
+        for row in ensure_session().query("failures", all_jobs)
+    ]
+
+
 def explain(what: ObjectRef | ActorHandle | PlacementGroup) -> str:
     """Say what a reference, an actor or a placement group waits for: which resource, which argument, which process."""
-    runtime = ensure_session()
+    runtime = get_runtime()
     if isinstance(what, ActorHandle):
         return str(runtime.query("explain_actor", what._actor_id))
     if isinstance(what, PlacementGroup):
@@ -80,7 +98,7 @@ def drain_node(node_id: str, deadline: float | None = None) -> None:
     and run again elsewhere as far as `max_retries` and `max_restarts` allow. Returns at once; `kernel.nodes()` shows
     how far it is (`State`). Raises OptionError for a node that is not there, or that is beside the head.
     """
-    ensure_session().query("drain_node", node_id, None if deadline is None else float(deadline))
+    get_runtime().query("drain_node", node_id, None if deadline is None else float(deadline))
 
 
 @contextmanager

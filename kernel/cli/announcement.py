@@ -11,6 +11,7 @@ from kernel.api.init_options import REMOTE
 from kernel.cli import display
 from kernel.cli.client import SessionClient
 from kernel.cli.start_options import StartOptions
+from kernel.installing import install_command
 from kernel.node.sessions import Session, gateway_at
 from kernel.transport.addresses import parse_host_and_port
 from kernel.transport.connector import numeric_place
@@ -45,7 +46,7 @@ def announce(session: Session, options: StartOptions, seconds: float, as_json: b
     if not options.head and not found["metadata"]["durable"]:
         click.echo(
             f"kernel: the metadata store {found['metadata']['name']!r} keeps nothing: if the head dies, the cluster "
-            'ends with it (pip install "kernel[metadata_sqlite]")',
+            f"ends with it; a store that keeps it: {install_command('metadata_sqlite')}",
             err=True,
         )
 

@@ -21,7 +21,14 @@ from kernel.cli.tokens import token_to_join
 from kernel.commands import Failure, Refusal, nearest
 from kernel.control import words
 from kernel.node.advice import advice_on
-from kernel.node.sessions import Session, last_ended, running_sessions, session_at, session_of_cluster
+from kernel.node.sessions import (
+    Session,
+    last_ended,
+    running_sessions,
+    session_at,
+    session_of_cluster,
+    sessions_elsewhere,
+)
 from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON
 from kernel.transport.addresses import HEAD, is_place
@@ -122,7 +129,7 @@ def find_session(address: str | None = None, advice: str = "") -> Session:
     sessions = running_sessions()
     if address in (None, "", "auto"):
         if not sessions:
-            raise Failure(NO_SESSION + _how_the_last_ended())
+            raise Failure(NO_SESSION + _why_there_is_none())
         return sessions[-1]
     assert address is not None
     if is_place(address):
@@ -133,9 +140,11 @@ def find_session(address: str | None = None, advice: str = "") -> Session:
     return match_session(address, sessions)
 
 
-def _how_the_last_ended() -> str:
+def _why_there_is_none() -> str:
     session = last_ended()
-    return f" (the last, {session.name}, has ended: {session.ended})" if session is not None else ""
+    if session is not None:
+        return f" (the last, {session.name}, has ended: {session.ended})"
+    return "".join(f" ({name} is {where})" for name, where in sessions_elsewhere().items())
 
 
 def match_session(address: str, sessions: list[Session]) -> Session:
@@ -154,6 +163,8 @@ def match_session(address: str, sessions: list[Session]) -> Session:
         return found[0]
     if found:
         raise Refusal(f"{address!r} fits {len(found)} sessions: {', '.join(session.name for session in found)}")
+    if where := sessions_elsewhere().get(wanted):
+        raise Refusal(f"session {wanted} can't be asked from here: it is {where}")
     if not sessions:
         raise Refusal(f"there is no session {address!r}: {NO_SESSION}")
     names = [session.name for session in sessions]

@@ -20,10 +20,10 @@ def end_session(session: Session, waiting: Callable[[], None] = lambda: None) ->
 
     `waiting` is called again and again meanwhile. Raises Failure when the agent does not answer or does not end.
     """
-    if is_alive(session.pid):
+    if session.is_running():
         with SessionClient(session) as client:
             client.ask("stop")
-        if not _await_end([session.pid], END_SECONDS, waiting):
+        if not _await_end(lambda: not session.is_running() and not session.has_process(), waiting):
             raise Failure(
                 f"session {session.name} has not ended within {END_SECONDS:g} s (agent pid {session.pid}); "
                 f"kill it with: kernel stop --force {session.name}"
@@ -33,10 +33,10 @@ def end_session(session: Session, waiting: Callable[[], None] = lambda: None) ->
 
 def kill_session(session: Session) -> int:
     """Kill the agent and everything it started, remove the directory, and return how many processes there were."""
-    family = _stopped_family(session.pid) if session.is_running() else []
+    family = _stopped_family(session.pid) if session.is_running() and session.has_process() else []
     for pid in family:
         kill(pid)
-    if not _await_end(family, END_SECONDS, lambda: None):
+    if not _await_end(lambda: not any(is_alive(pid) for pid in family), lambda: None):
         left = ", ".join(str(pid) for pid in family if is_alive(pid))
         raise Failure(f"processes of session {session.name} survived SIGKILL: {left} (waiting for a device or a disk?)")
     remove(session.directory)
@@ -55,9 +55,9 @@ def _stopped_family(agent: int) -> list[int]:
         family += more
 
 
-def _await_end(pids: list[int], seconds: float, waiting: Callable[[], None]) -> bool:
-    deadline = time.monotonic() + seconds
-    while any(is_alive(pid) for pid in pids):
+def _await_end(ended: Callable[[], bool], waiting: Callable[[], None]) -> bool:
+    deadline = time.monotonic() + END_SECONDS
+    while not ended():
         if time.monotonic() > deadline:
             return False
         waiting()

@@ -17,8 +17,8 @@ from kernel.cli.client import SessionClient, address_option, find_session
 from kernel.cli.log_files import Line
 from kernel.cli.values import id_of
 from kernel.commands import Refusal, nearest
-from kernel.node.processes import is_alive
 from kernel.node.sessions import Session
+from kernel.runtime.terminal_text import harmless
 
 
 @click.command("logs")
@@ -150,7 +150,7 @@ class _Wanted:
 def _followed(follower: log_files.Follower, session: Session) -> Iterator[Line]:
     """Yield new lines until the session is over."""
     while True:
-        alive = is_alive(session.pid)
+        alive = session.is_running()
         yield from follower.new_lines()
         if not alive:
             return
@@ -164,7 +164,7 @@ def _show(line: Line, as_json: bool) -> None:
     time = datetime.fromtimestamp(line.time).strftime("%H:%M:%S.%f")[:-3]
     origin = f"({line.name or 'worker'} pid={line.pid})"
     colour = "yellow" if line.stream == "err" else "cyan"
-    click.echo(f"{display.dim(time)} {click.style(origin, fg=colour)} {line.text}")
+    click.echo(f"{display.dim(time)} {click.style(origin, fg=colour)} {harmless(line.text)}")
 
 
 def _show_agent(session: Session, lines: int) -> None:

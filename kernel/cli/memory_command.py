@@ -10,7 +10,7 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import address_option, ask_session, json_option
-from kernel.cli.status_command import show_memory
+from kernel.cli.status_command import show_memory, show_silent_nodes
 
 _WIDE = 150
 """From this width on, a line holds an object and its call site."""
@@ -48,8 +48,10 @@ def memory(address: str | None, sort: str, limit: int, as_json: bool) -> None:
     processes = [_described(process, known, sort) for process in found["processes"]]
     strays = _unreferenced(found)
     if as_json:
-        totals = {"unreferenced": strays, "silent": found["silent"], "store": found["usage"], "memory": found["memory"]}
-        display.echo_json({"processes": processes, "stored": [_stored_row(row) for row in found["stored"]], **totals})
+        totals = {"unreferenced": strays, "store": found["usage"], "memory": found["memory"]}
+        silent = {name: found[name] for name in ("silent", "silent_nodes")}
+        stored = [_stored_row(row) for row in found["stored"]]
+        display.echo_json({"processes": processes, "stored": stored, **totals, **silent})
         return
     _show_store(found["usage"])
     for process in processes:
@@ -66,6 +68,7 @@ def memory(address: str | None, sort: str, limit: int, as_json: bool) -> None:
         )
         _show_rows(strays[:limit])
     show_memory(found["memory"])
+    show_silent_nodes(found["silent_nodes"], "its store and its memory are")
     for pid in found["silent"]:
         click.echo(f"process {pid} did not answer within 2 s; its references are missing here", err=True)
 

@@ -61,7 +61,7 @@ TEMPLATES: Mapping[str, Template] = {
         "ObjectStore",
         "An object store for kernel",
         reference=("kernel.local.object_store", "LocalObjectStore"),
-        flags={"spills": False, "shares_memory": False},
+        flags={"spills": False},
     ),
     "metadata_store": Template(
         "metadata",

@@ -12,7 +12,8 @@ import click
 from kernel.cli import display
 from kernel.cli.client import address_option, ask_session, json_option
 from kernel.cli.node_table import show_nodes
-from kernel.node.sessions import Session, running_sessions
+from kernel.control.queries import PATIENCE_SECONDS
+from kernel.node.sessions import Session, running_sessions, sessions_elsewhere
 
 _BYTES = ("memory", "object_store_memory")
 _BAR = 22
@@ -41,9 +42,10 @@ def status(address: str | None, as_json: bool) -> None:
         {"session": one.name, "directory": one.directory, "agent_pid": one.pid, "stays": one.stays}
         for one in running_sessions()
     ]
+    elsewhere = sessions_elsewhere()
     if as_json:
         stays = session.stays if isinstance(session, Session) else True
-        display.echo_json({**found, "name": session.name, "stays": stays, "sessions": sessions})
+        display.echo_json({**found, "name": session.name, "stays": stays, "sessions": sessions, "elsewhere": elsewhere})
         return
     _show_head(session.name, found)
     show_nodes(found["nodes"], found["node"])
@@ -58,6 +60,8 @@ def status(address: str | None, as_json: bool) -> None:
     _show_services(found.get("services", {}))
     _show_problems(found["problems"])
     _show_sessions(session.name, sessions)
+    _show_elsewhere(elsewhere)
+    show_silent_nodes(found["silent_nodes"], "its workers, its store and its memory are")
 
 
 def _show_head(name: str, found: Mapping[str, Any]) -> None:
@@ -97,6 +101,12 @@ def show_memory(nodes: Mapping[str, Mapping[str, Any]]) -> None:
         of_node = f"  node {node}" if len(nodes) > 1 else ""
         click.echo(f"\n{display.heading('MEMORY')}{of_node}")
         _show_memory_of_node(memory)
+
+
+def show_silent_nodes(nodes: Iterable[str], what: str) -> None:
+    """Say of each node that did not answer in time `what` is missing in what was shown."""
+    for node in nodes:
+        click.echo(f"node {node} did not answer within {PATIENCE_SECONDS:g} s; {what} missing here", err=True)
 
 
 def _show_memory_of_node(memory: Mapping[str, Any]) -> None:
@@ -208,6 +218,12 @@ def _show_sessions(shown: str, sessions: Sequence[Mapping[str, Any]]) -> None:
         for one in others
     ]
     display.table(("SESSION", "AGENT PID", "ENDS"), rows, indent=2)
+
+
+def _show_elsewhere(sessions: Mapping[str, str]) -> None:
+    if sessions:
+        click.echo(f"\n{display.heading('SESSIONS ELSEWHERE')}  in the same directory; nothing here asks or ends them")
+        display.table(("SESSION", "WHERE"), list(sessions.items()), indent=2)
 
 
 def _show_more(number: int, shown: int = _ROWS) -> None:

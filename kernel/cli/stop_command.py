@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,9 @@ from kernel.cli.client import DistantHead, SessionClient, match_session, tls_opt
 from kernel.cli.ending import END_SECONDS, end_session, kill_session
 from kernel.cli.tokens import token_option, token_to_join
 from kernel.commands import Failure, Refusal
-from kernel.node.sessions import Session, root_directory, running_sessions, sweep
+from kernel.node.session_lock import is_held
+from kernel.node.session_root import root_directory
+from kernel.node.sessions import Session, remove, running_sessions, sessions_elsewhere, sweep
 from kernel.transport.addresses import parse_host_and_port
 from kernel.transport.credentials import TlsFiles
 from kernel_spec.errors import KernelError
@@ -43,7 +46,9 @@ def stop(
 
     A node that has joined a cluster leaves it, and the cluster goes on. Where the head is, the whole cluster ends.
     Sessions that a program started for itself with kernel.init() end with that program; they are left alone unless
-    --all or their full name says otherwise. What sessions left whose agent has died is removed.
+    --all or their full name says otherwise. What sessions left whose agent has died is removed. Sessions of other hosts
+    and PID namespaces (containers) in the same directory are left alone; --force and the full name of one that is over
+    for sure removes what it left.
 
     \b
     Examples:
@@ -57,6 +62,11 @@ def stop(
         if session is not None or force or everything:
             raise Refusal("--address ends a cluster by asking its head, and goes with no SESSION, --force or --all")
         _end_cluster(address, token_file, tls, as_json)
+        return
+    root = root_directory()
+    elsewhere = sessions_elsewhere()
+    if session in elsewhere:
+        _remove_left(root, session, elsewhere[session], force, as_json)
         return
     running = running_sessions()
     chosen = [one for one in running if one.stays or everything]
@@ -73,15 +83,39 @@ def stop(
         ended.append(row)
         if not as_json:
             click.echo(_sentence(row))
-    swept = sweep(root_directory()) if session is None or force else []
+    swept = sweep(root) if session is None or force else []
     if as_json:
-        display.echo_json({"ended": ended, "failures": failures, "swept": swept})
+        display.echo_json({"ended": ended, "failures": failures, "swept": swept, "elsewhere": elsewhere})
     elif swept:
         click.echo(f"Removed what was left of {', '.join(swept)}, whose agent had died.")
     elif not chosen:
         click.echo(_nothing(running))
+    if not as_json and session is None:
+        for name, where in elsewhere.items():
+            click.echo(f"Left alone: {name}, which is {where}{_remedy(root, name)}.")
     if failures:
         raise Failure("; ".join(failures))
+
+
+def _remedy(root: str, name: str) -> str:
+    """Return what to do about a session elsewhere, if it may be over."""
+    return "" if is_held(os.path.join(root, name)) else f"; if it is over for sure: kernel stop --force {name}"
+
+
+def _remove_left(root: str, name: str, where: str, force: bool, as_json: bool) -> None:
+    """Remove what a session elsewhere left, which nobody but the user can know to be over."""
+    directory = os.path.join(root, name)
+    if is_held(directory):
+        raise Refusal(f"{name} is {where}, and is running there: stop it there")
+    if not force:
+        raise Refusal(
+            f"{name} is {where}: stop it there. If it is over for sure, remove what it left: kernel stop --force {name}"
+        )
+    remove(directory)
+    if as_json:
+        display.echo_json({"ended": [], "failures": [], "swept": [name], "elsewhere": {}})
+    else:
+        click.echo(f"Removed what was left of {name}.")
 
 
 def named_session(name: str, chosen: list[Session], running: list[Session]) -> Session:
@@ -145,7 +179,7 @@ def _end_cluster(place: str, token_file: Path | None, tls: str | None, as_json: 
         if not client.await_end(END_SECONDS):
             raise Failure(f"the head at {place} was asked to end the cluster, and has not within {END_SECONDS:g} s")
     if as_json:
-        display.echo_json({"ended": [{"head": place}], "failures": [], "swept": []})
+        display.echo_json({"ended": [{"head": place}], "failures": [], "swept": [], "elsewhere": {}})
     else:
         click.echo(f"Ended the cluster at {place}.")
 

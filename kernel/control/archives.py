@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from typing import IO
 
 from kernel_spec.errors import RuntimeEnvError
 
@@ -52,12 +53,19 @@ class Archives:
         return os.path.join(self._directory, digest)
 
 
+def digest_of(archive: IO[bytes]) -> str:
+    """Return the digest by which an archive is known, and leave it read to its end."""
+    found = hashlib.blake2b(digest_size=16)
+    archive.seek(0)
+    while data := archive.read(PIECE_BYTES):
+        found.update(data)
+    return found.hexdigest()
+
+
 def check_digest(path: str, digest: str) -> None:
     """Raise RuntimeEnvError, and remove the file, when its content is not what `digest` says."""
-    found = hashlib.blake2b(digest_size=16)
     with open(path, "rb") as file:
-        while data := file.read(PIECE_BYTES):
-            found.update(data)
-    if found.hexdigest() != digest:
+        found = digest_of(file)
+    if found != digest:
         os.unlink(path)
-        raise RuntimeEnvError(f"package {digest} arrived damaged (its content is {found.hexdigest()}); send it again")
+        raise RuntimeEnvError(f"package {digest} arrived damaged (its content is {found}); send it again")

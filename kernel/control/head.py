@@ -17,6 +17,7 @@ from kernel.control.archives import Archives
 from kernel.control.config import HeadConfig
 from kernel.control.drain_service import DrainService
 from kernel.control.environments import Environments
+from kernel.control.failure_table import FailureTable
 from kernel.control.group_service import GroupService
 from kernel.control.head_service_host import HeadServiceHost
 from kernel.control.job_table import DETACHED, JobTable
@@ -32,6 +33,7 @@ from kernel.control.restoration import Restoration
 from kernel.logs import Logger
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
+from kernel.transport.background import Background
 from kernel.transport.connection import Message
 from kernel.transport.reactor import Reactor
 from kernel_spec import observers
@@ -41,6 +43,8 @@ from kernel_spec.metadata import LastingMetadataStore
 from kernel_spec.services import HeadInfo
 
 TICK_SECONDS = 0.1
+CLOSE_SECONDS = 5.0
+"""How long the end waits for a piece of an archive that is being read or written."""
 
 
 class Head:
@@ -68,9 +72,12 @@ class Head:
         self._questions: Questions[NodeId] = Questions(int.from_bytes(os.urandom(4), "little"))
         self.environments = Environments()
         self.archives = Archives(config.directory)
+        self.background = Background(reactor, "archives")
+        """Where the archives are read and written."""
         self.jobs = JobTable()
         self.observation = Observation(manager.all("observer"), reactor.clock)
         self.observation.on_active = self._observe_nodes
+        manager.choose("node_provider")  # what asks for machines makes it; a name that there is not is refused here
         self.metadata = manager.choose("metadata_store")(config.metadata_directory or config.directory)
         if isinstance(self.metadata, LastingMetadataStore):
             me = f"the head of {config.address}, process {os.getpid()} on {socket.gethostname()}"
@@ -97,6 +104,7 @@ class Head:
             [make() for make in manager.choose_many("head_service", names)], manager.options_of
         )
         queries.install(self)
+        self.failures = FailureTable(self)
         self.drains = DrainService(self)
         self.remote_drivers = RemoteDrivers(self)
 
@@ -124,6 +132,7 @@ class Head:
             for node in self.working_nodes():
                 self.observe(observers.NODE, observers.DEAD, node.id, {"cause": self.ending})
         self.observation.deliver()
+        self.background.close(CLOSE_SECONDS)
         over = self.ending is not None and isinstance(self.metadata, LastingMetadataStore)
         try:
             self.metadata.discard() if over else self.metadata.close()
@@ -232,14 +241,19 @@ class Head:
 
     def _lines(self, node: Node, job: JobId, pid: int, name: str, stream: str, lines: list[str]) -> None:
         """Pass output on to the nodes of the drivers that it concerns: every one, that of detached actors."""
+        for other in self.nodes_of_drivers(job):
+            if other is not node:
+                other.send((words.SHOW_LINES, job, pid, name, stream, lines))
+
+    def nodes_of_drivers(self, job: JobId) -> list[Node]:
+        """Return the nodes of the drivers that `job` concerns: all drivers, if it is one of detached actors."""
         detached = job.startswith(DETACHED)
-        concerned = {
-            id(caller.node): caller.node
-            for caller in self.callers.values()
-            if caller.role == "driver" and caller.node is not node and (detached or caller.job == job)
-        }
-        for other in concerned.values():
-            other.send((words.SHOW_LINES, job, pid, name, stream, lines))
+        drivers = [one for one in self.callers.values() if one.role == "driver" and (detached or one.job == job)]
+        return list({id(driver.node): driver.node for driver in drivers}.values())
 
     def _want_package(self, node: Node, digest: str, offset: int) -> None:
-        node.send((words.PACKAGE, digest, offset, *self.archives.piece(digest, offset)))
+        def read(found: tuple[int, bytes] | Exception) -> None:
+            total, piece = (0, b"") if isinstance(found, Exception) else found
+            node.send((words.PACKAGE, digest, offset, total, piece))
+
+        self.background.do(lambda: self.archives.piece(digest, offset), read)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kernel.logs import Logger
@@ -23,6 +23,8 @@ class Observation:
         """Observers for whom it is enough what the head sees by itself."""
         self._events: list[LifecycleEvent] = []
         self.on_active: Callable[[bool], None] = lambda active: None
+        self.past: Callable[[], Iterable[LifecycleEvent]] = lambda: ()
+        """What happened before that one who begins to listen is told first: failures that nobody asked for."""
 
     @property
     def active(self) -> bool:
@@ -40,6 +42,8 @@ class Observation:
         self._observers.append(observer)
         if passive:
             self._passive.append(observer)
+        elif past := list(self.past()):
+            observer.observe(past)
         self._tell_of_change(before)
 
     def leave(self, observer: Observer) -> None:

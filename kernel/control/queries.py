@@ -11,6 +11,8 @@ from kernel.control import words
 from kernel.control.later import Later
 from kernel.control.node_rows import node_rows
 from kernel.control.nodes import Caller
+from kernel.control.replies import outcome_of
+from kernel.control.value_limit import check_size
 from kernel.runtime import operations as op
 from kernel.runtime.answers import Pickled
 from kernel.transport.connection import Message
@@ -26,6 +28,8 @@ PAST_CALLS = 20_000
 """How many calls of workers that have ended the timeline remembers."""
 PATIENCE_SECONDS = 2.0
 """How long everybody together may take to answer; who does not is left out."""
+_SOON = 0.2
+"""How long workers may take to tell of failures when a program ends: one that is busy in C code is not waited for."""
 
 
 def install(head: Head) -> None:
@@ -103,6 +107,7 @@ class Answers:
                     ],
                     "waiting_count": len(snapshot.waiting),
                     "nodes": node_rows(head),
+                    "silent_nodes": self._silent_nodes(reports),
                     "workers": [row for report in known for row in report["workers"]],
                     "actors": head.actors.list(),
                     "placement_groups": head.groups.list(),
@@ -129,8 +134,17 @@ class Answers:
         return Pickled.of(self._jobs())
 
     def show_output(self, caller: Caller) -> Later:
-        """Send everything that workers have written until now to whom it concerns, before the answer."""
-        return self._ask_nodes("drain_output", lambda answers: None)
+        """Send all that workers have written, and failures they know of, to whom it concerns, before the answer."""
+        later = Later()
+
+        def show(answers: object) -> None:
+            self._ask_nodes("drain_output", lambda answers: None).when_done(later.set)
+
+        workers = [one for one in self._processes() if one.role == "worker" and one.job == caller.job]
+        ask = self._head.ask
+        told = self._gather(((one.id, one, ask) for one in workers), lambda answers: None, "tell_failures", (), _SOON)
+        told.when_done(show)
+        return later
 
     def stop(self, caller: Caller) -> None:
         """End the session."""
@@ -209,6 +223,7 @@ class Answers:
                 usage = _add([report["store"] for report in self._of_nodes(reports).values()])
                 stored = [row for report in known for row in report["stored"]]
                 found = {"usage": usage, "stored": stored, "processes": processes, "silent": silent}
+                found["silent_nodes"] = self._silent_nodes(reports)
                 later.set(Pickled.of({**found, "memory": _memory(self._of_nodes(reports))}))
 
             asked = {process.id: process for process in self._processes()}
@@ -243,6 +258,7 @@ class Answers:
 
     def kv_put(self, caller: Caller, namespace: str, key: bytes, value: bytes, overwrite: bool) -> bool:
         """Store a value."""
+        check_size(key, len(value))
         return self._head.metadata.put(f"kv:{namespace}", key, value, overwrite=overwrite)  # type: ignore[no-any-return]
 
     def kv_get(self, caller: Caller, namespace: str, key: bytes) -> bytes | None:
@@ -257,13 +273,14 @@ class Answers:
         """Return the keys that begin with `prefix`."""
         return [key for key, _ in self._head.metadata.scan(f"kv:{namespace}", prefix)]
 
-    def has_package(self, caller: Caller, digest: str) -> bool:
+    def has_package(self, caller: Caller, digest: str) -> Later:
         """Return whether the head has a package."""
-        return self._head.archives.has(digest)
+        return self._beside("has_package", lambda: self._head.archives.has(digest))
 
-    def add_package(self, caller: Caller, digest: str, offset: int, total: int, piece: bytes) -> None:
+    def add_package(self, caller: Caller, digest: str, offset: int, total: int, piece: bytes) -> Later:
         """Take a piece of a package."""
-        self._head.archives.add(caller.id.hex(), digest, offset, total, piece)
+        sender, archives = caller.id.hex(), self._head.archives
+        return self._beside("add_package", lambda: archives.add(sender, digest, offset, total, piece))
 
     def add_environment(self, caller: Caller, description: bytes) -> str:
         """Make an environment the job's own; return its key."""
@@ -283,6 +300,21 @@ class Answers:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def _beside(self, method: str, work: Callable[[], Any]) -> Later:
+        """Have `work`, which is about files, done beside the loop; what it returns or raises is the answer."""
+        later = Later()
+
+        def done(outcome: Any) -> None:
+            def again() -> Any:
+                if isinstance(outcome, Exception):
+                    raise outcome
+                return outcome
+
+            later.set(outcome_of(method, again, (), "the head", self._head.log))
+
+        self._head.background.do(work, done)
+        return later
+
     def _processes(self) -> list[Caller]:
         """Return every process that runs user code; tools, which only ask, are none."""
         return [caller for caller in self._head.callers.values() if caller.role in ("driver", "worker")]
@@ -301,6 +333,7 @@ class Answers:
         then: Callable[[dict[Any, Any]], Any],
         method: str,
         arguments: tuple[Any, ...],
+        patience: float = PATIENCE_SECONDS,
     ) -> Later:
         """Ask many; the answer is `then` of what came in time, by id."""
         later = Later()
@@ -325,13 +358,17 @@ class Answers:
             later.set(then(answers))
         for id, one, ask in chosen:
             ask(one, method, lambda value, id=id: answered(id, value), *arguments)  # type: ignore[misc]
-        self._head.reactor.call_later(PATIENCE_SECONDS, give_up)
+        self._head.reactor.call_later(patience, give_up)
         return later
 
     def _of_nodes(self, reports: Mapping[NodeId, Any]) -> dict[NodeId, Any]:
         """Return the reports of nodes that answered; what a remote driver has is its own."""
         working = {node.id for node in self._head.working_nodes()}
         return {id: report for id, report in reports.items() if report is not None and id in working}
+
+    def _silent_nodes(self, reports: Mapping[NodeId, Any]) -> list[str]:
+        """Return the ids of nodes that were asked, are there still, and did not answer in time."""
+        return [node.id.hex() for node in self._head.working_nodes() if node.id in reports and reports[node.id] is None]
 
     def _jobs(self) -> list[dict[str, Any]]:
         callers = self._head.callers

@@ -25,7 +25,7 @@ try:
 except ImportError as error:
     from kernel_spec.errors import UsageError
 
-    raise UsageError(f'gRPC needs grpcio and protobuf ({error}); run: pip install "kernel[grpc]"') from error
+    raise UsageError(f"gRPC needs grpcio and protobuf ({error}); run: pip install grpcio protobuf") from error
 
 from kernel.control_plane.errors import error_named
 from kernel.transport.certificates import NODE_NAME

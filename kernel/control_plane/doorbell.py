@@ -85,7 +85,7 @@ class Doorbell:
             self._server = Server(self._head, self._path + _NEW, self._token, self._tls, self._started)
             return
         except ImportError as error:
-            problem = f'gRPC needs grpcio and protobuf ({error}); run: pip install "kernel[grpc]"'
+            problem = f"gRPC needs grpcio and protobuf ({error}); run: pip install grpcio protobuf"
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         self._head.reactor.call_later(0.0, lambda: self._started(problem))

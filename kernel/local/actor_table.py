@@ -231,6 +231,8 @@ class LocalActors:
         Until then its entry stays, which keeps the arguments that it is constructed with.
         """
         if actor.state == DEAD:
+            if actor.failure is not None:
+                self.tasks.failures.dropped(actor.failure, actor.id)
             return True
         if not actor.options.detached and not actor.ending:
             actor.ending = "all handles to it went out of scope"
@@ -285,6 +287,8 @@ class LocalActors:
         if actor.state == DEAD:
             return
         actor.state, actor.cause, actor.failure = DEAD, cause, failure
+        if failure is not None:
+            self.tasks.failures.constructor_failed(actor.id, actor.name, failure)
         unfinished = [task for task, _ in actor.running.values()] + list(actor.queue)
         actor.queue.clear()
         self._close(actor)

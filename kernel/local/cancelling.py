@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kernel.local.actor import LocalActor
 from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.task import Task, cancelled_error
-from kernel_spec.errors import UsageError
+from kernel_spec.errors import ArgumentError
 
 if TYPE_CHECKING:
     from kernel.local.runtime import LocalRuntime
@@ -28,7 +28,7 @@ class Cancelling:
             return
         is_call = isinstance(task.place, LocalActor)
         if is_call and force:
-            raise UsageError(
+            raise ArgumentError(
                 f"cancel(force=True) can't end the actor call {task.name}(): it would end the actor. "
                 "Use cancel(ref), or kernel.kill(actor)"
             )

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from kernel.plugins.working_directory import working_directory
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import RuntimeEnvError
 
@@ -104,7 +105,7 @@ class LocalEnvironments:
         )
         with self._lock:
             if not self._layers:
-                self._directory_before = os.getcwd()
+                self._directory_before = working_directory()
             for name in layer.variables:
                 self._variables_before.setdefault(name, os.environ.get(name))
             self._layers.append(layer)

@@ -1,12 +1,15 @@
-"""The object store contract in its simplest correct form: a dictionary of bytearrays in one process.
+"""The object store contract in its simplest correct form: one piece of shared memory, and a list of who has what of it.
 
-It checks its capacity and drops weak objects; it never spills, and another process can't see it. Server and clients
-must come from the same `LocalObjectStore`.
+It checks its capacity and drops weak objects; it never spills.
 """
 
 from __future__ import annotations
 
-import itertools
+import contextlib
+import mmap
+import os
+import tempfile
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -52,18 +55,95 @@ class _Object:
         return self.sealed and not self.pins
 
 
+class _SharedMemory:
+    """A file that has no name, mapped when it is first needed. It is closed with this object; views keep its memory.
+
+    It is 64 times as long as all objects may be together, and takes memory only where an object is. First fit finds
+    room in that, so that no object must ever be moved: it needs at most what is held times the logarithm of the largest
+    size (J. M. Robson, Worst case fragmentation of first fit and best fit storage allocation strategies, 1977).
+    """
+
+    def __init__(self, descriptor: int, length: int) -> None:
+        self.descriptor = descriptor
+        self.length = length
+        self.taken: dict[int, int] = {}
+        """Where an object begins, to its size; in the order of the places."""
+        self._map: mmap.mmap | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, capacity: int) -> _SharedMemory:
+        """Make memory for so many bytes of objects. Raises ObjectStoreError when there can't be so much."""
+        length = 64 * _pages(capacity)
+        try:
+            if hasattr(os, "memfd_create"):
+                descriptor = os.memfd_create("kernel-object-store", os.MFD_CLOEXEC)
+            else:
+                with tempfile.TemporaryFile() as file:
+                    descriptor = os.dup(file.fileno())
+            os.ftruncate(descriptor, length)
+        except OSError as error:
+            raise ObjectStoreError(f"can't make {capacity} bytes of shared memory: {error}; ask for less") from error
+        return cls(descriptor, length)
+
+    def take(self, size: int) -> int:
+        """Return a place for so many bytes: the first that is large enough."""
+        place = 0
+        for begin, length in self.taken.items():
+            if begin - place >= size:
+                break
+            place = begin + _pages(length)
+        self.taken[place] = size
+        self.taken = dict(sorted(self.taken.items()))
+        return place
+
+    def give_back(self, place: int) -> None:
+        """Let the machine have the memory of a place again."""
+        size = self.taken.pop(place)
+        if hasattr(mmap, "MADV_REMOVE"):
+            self._mapped().madvise(mmap.MADV_REMOVE, place, _pages(size))
+
+    def view(self, place: int, size: int) -> memoryview:
+        """Return the bytes at a place, writable."""
+        return memoryview(self._mapped())[place : place + size]
+
+    def close(self) -> None:
+        """Give the file back, and the memory with its last view."""
+        with self._lock:
+            if self.descriptor < 0:
+                return
+            os.close(self.descriptor)
+            self.descriptor = -1
+            mapped, self._map = self._map, None
+        if mapped is not None:
+            with contextlib.suppress(BufferError):  # a view that lives keeps the mapping, and takes it along
+                mapped.close()
+
+    def _mapped(self) -> mmap.mmap:
+        with self._lock:
+            if self._map is None:
+                if self.descriptor < 0:
+                    raise ObjectStoreError("this process has closed its object store; its session is over")
+                self._map = mmap.mmap(self.descriptor, self.length)
+            return self._map
+
+
+def _pages(size: int) -> int:
+    """Return how many bytes the pages take that hold so many."""
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
 class LocalObjectServer:
     """See `kernel_spec.store.StoreServer`."""
 
     name = "local"
 
     def __init__(self, capacity: int) -> None:
-        self.memory: dict[int, bytearray] = {}
+        self._memory = _SharedMemory.of(capacity)
         self._capacity = capacity
         self._objects: list[_Object] = []
         self._dropped: dict[ObjectId, ProcessId] = {}
         self._waiting: list[_Object] = []
-        self._locations = itertools.count()
         self._release_asked = False
 
     def handle(self, event: StoreEvent) -> list[StoreInstruction]:
@@ -109,15 +189,15 @@ class LocalObjectServer:
 
     def view(self, location: Location, size: int) -> memoryview:
         """Return the object's memory, writable."""
-        return memoryview(self.memory[location])
+        return self._memory.view(location, size)
 
     def descriptors(self) -> list[int]:
-        """Return nothing: the memory is this process's."""
-        return []
+        """Return the file behind the memory."""
+        return [self._memory.descriptor]
 
     def client_options(self) -> Mapping[str, Any]:
-        """Return the key under which the store keeps this server."""
-        return {"server": id(self)}
+        """Return how long that file is."""
+        return {"length": self._memory.length}
 
     def usage(self) -> StoreUsage:
         """Return exact counts."""
@@ -143,17 +223,18 @@ class LocalObjectServer:
 
     def validate(self) -> None:
         """Raise AssertionError when an invariant is broken."""
-        assert {each.location for each in self._held()} == set(self.memory), "memory and objects differ"
-        assert sum(map(len, self.memory.values())) <= self._capacity, "more is held than fits"
+        taken = {each.location: each.create.size for each in self._held()}
+        assert taken == self._memory.taken, "memory and objects differ"
+        assert sum(taken.values()) <= self._capacity, "more is held than fits"
         names = [each.create.object for each in self._objects if not each.deleted]
         assert len(names) == len(set(names)), "two objects have one name"
         assert not any(each.deleted and each.unused for each in self._objects), "a deleted object stays for nobody"
 
     def close(self) -> None:
-        """Forget everything; views handed out stay valid."""
-        self.memory.clear()
+        """Free the memory, once all who have mapped it are gone."""
         self._objects.clear()
         self._waiting.clear()
+        self._memory.close()
 
     # -- what the events do ------------------------------------------------------------------------------------
 
@@ -248,8 +329,7 @@ class LocalObjectServer:
             if self._free() < size:
                 self._drop_weak(size)
             if self._free() >= size:
-                each.location = next(self._locations)
-                self.memory[each.location] = bytearray(size)
+                each.location = self._memory.take(size)
                 self._waiting.remove(each)
                 out.append(Reply(each.create.client, each.create.request, each.location))
         if not self._waiting:
@@ -265,7 +345,7 @@ class LocalObjectServer:
                 self._forget(each)
 
     def _free(self) -> int:
-        return self._capacity - sum(map(len, self.memory.values()))
+        return self._capacity - sum(self._memory.taken.values())
 
     # -- objects -----------------------------------------------------------------------------------------------
 
@@ -295,30 +375,31 @@ class LocalObjectServer:
         if each in self._waiting:
             self._waiting.remove(each)
         if each.location is not None:
-            del self.memory[each.location]
+            self._memory.give_back(each.location)
 
 
 class LocalObjectClient:
     """See `kernel_spec.store.StoreClient`."""
 
-    def __init__(self, memory: dict[int, bytearray]) -> None:
+    def __init__(self, memory: _SharedMemory) -> None:
         self._memory = memory
 
     def writable(self, location: Location, size: int) -> memoryview:
         """Return the memory of an object being created."""
-        return memoryview(self._memory[location])
+        return self._memory.view(location, size)
 
     def readable(self, location: Location, size: int, released: Callable[[], None]) -> memoryview:
         """Return a read-only view without a copy; call `released` once when the last view of it is gone."""
         import numpy
 
         # Slices of a memoryview keep its exporter alive, not the view itself: each reader gets an exporter of its own.
-        exporter: Any = numpy.frombuffer(memoryview(self._memory[location]).toreadonly(), numpy.uint8)
+        exporter: Any = numpy.frombuffer(self._memory.view(location, size).toreadonly(), numpy.uint8)
         weakref.finalize(exporter, released).atexit = False
         return memoryview(exporter)
 
     def close(self) -> None:
-        """Do nothing: views handed out stay valid anyway."""
+        """Unmap, once the last view is gone."""
+        self._memory.close()
 
 
 class LocalObjectStore:
@@ -326,11 +407,8 @@ class LocalObjectStore:
 
     name = "local"
 
-    def __init__(self) -> None:
-        self._servers: weakref.WeakValueDictionary[int, LocalObjectServer] = weakref.WeakValueDictionary()
-
     def open_server(self, capacity: int, directory: str | None = None) -> LocalObjectServer:
-        """Make a server of `capacity` bytes; there are no files, so `directory` must be None."""
+        """Make a server of `capacity` bytes. Its file has no name and is in memory: `directory` must be None."""
         if capacity < 1:
             raise ObjectStoreError(f"object_store_memory is {capacity} bytes; it must be 1 or more")
         if directory is not None:
@@ -338,13 +416,9 @@ class LocalObjectStore:
                 f"the local object store keeps nothing in files; don't name the directory {directory!r}, "
                 f"or choose another store"
             )
-        server = LocalObjectServer(capacity)
-        self._servers[id(server)] = server
-        return server
+        return LocalObjectServer(capacity)
 
     def open_client(self, descriptors: Sequence[int], options: Mapping[str, Any]) -> LocalObjectClient:
-        """Make a client of a server of this same store in this same process."""
-        server = self._servers.get(options["server"])
-        if server is None:
-            raise ObjectStoreError("the local object store serves the process it is in, and this is another one")
-        return LocalObjectClient(server.memory)
+        """Make a client of a server, in any process of its machine."""
+        (descriptor,) = descriptors
+        return LocalObjectClient(_SharedMemory(descriptor, options["length"]))

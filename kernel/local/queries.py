@@ -6,6 +6,7 @@ import os
 import pickle
 import socket
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from kernel.local.runtime import LocalRuntime
 
 
+KEPT_FAILURES = 1000
+
+
 class LocalAnswers:
     """Each public method is a question."""
 
@@ -32,6 +36,8 @@ class LocalAnswers:
         self._archives: dict[str, bytearray] = {}
         self._started = time.time()
         self.job_environment: dict[str, Any] | None = None
+        self._failures: deque[dict[str, Any]] = deque(maxlen=KEPT_FAILURES)
+        runtime.tasks.failures.send = self._note_failure
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         """Answer one question; raises ProtocolError for one that is not known."""
@@ -39,6 +45,16 @@ class LocalAnswers:
         if answer is None:
             raise ProtocolError(f"local mode does not answer {method!r}")
         return answer(self, *arguments)
+
+    def failures(self, all_jobs: bool) -> list[dict[str, Any]]:
+        """Return the failures that nobody asked for."""
+        return list(self._failures)
+
+    def _note_failure(self, row: dict[str, Any]) -> None:
+        if "left_out" not in row:
+            runtime = self._runtime
+            where = {"job": bytes(runtime.job), "pid": os.getpid(), "node": runtime.node.hex()}
+            self._failures.append({**row, **where})
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return the one node."""

@@ -365,6 +365,8 @@ class LocalRuntime:
         """See `Runtime.shutdown`."""
         if find_runtime() is self:
             set_runtime(None)
+        self._drain()
+        self.tasks.failures.close()
         with self.lock:
             self.io.ended = "the session was shut down"
             for actor in list(self.actors.actors.values()):
@@ -388,6 +390,7 @@ class LocalRuntime:
         """Let go of what was collected though the program calls nothing of ours."""
         while not self._stopped.wait(JANITOR_SECONDS):
             self._drain()
+            self.tasks.failures.look()
             self.callers.discard(threading.get_ident())
 
     def _drain(self) -> None:

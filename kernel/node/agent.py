@@ -36,6 +36,7 @@ from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
 from kernel.runtime.identity import Peer
 from kernel.transport.addresses import format_host_and_port, is_tcp, parse_host_and_port, place_of
+from kernel.transport.background import Background
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message
 from kernel.transport.credentials import Credentials
 from kernel.transport.listener import Listener
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from kernel.transport.gateway import Gateway
 
 TICK_SECONDS = 0.1
+DIRECTORY_SECONDS = 1.0
 IDLE_WORKER_SECONDS = 15.0
 STARTER_ENDED = "the program that started it ended"
 _FOR_THE_HEAD = (
@@ -81,6 +83,8 @@ class Agent:
         self.store_bytes = choose_store_bytes(config.store_bytes)
         self.packages = Packages(config.directory)
         self.package_fetcher = PackageFetcher(self.packages, reactor, self.tell_head)
+        self.tidying = Background(reactor, "tidying")
+        """Where small files of the session are removed, and read."""
         self.processes = ProcessTable(self.log, self._joined, self._left, self._relay, self._refused)
         self.workers = WorkerService(self)
         self.pool = self.workers.pool
@@ -202,6 +206,7 @@ class Agent:
     def run(self) -> None:
         """Serve until the session ends."""
         self.reactor.call_later(TICK_SECONDS, self._tick)
+        self.reactor.call_later(DIRECTORY_SECONDS, self._look_after_directory)
         self.memory.start()
         self.head.start()
         while self.ending is None:
@@ -230,6 +235,21 @@ class Agent:
         limits = (0, 0.0) if self.account.leaving else (keep, IDLE_WORKER_SECONDS)
         for worker in self.pool.to_retire(self.reactor.clock(), *limits):
             self.workers.ask_to_retire(worker)
+
+    def _look_after_directory(self) -> None:
+        self.check_directory()
+        if self.ending is None:
+            self.reactor.call_later(DIRECTORY_SECONDS, self._look_after_directory)
+
+    def check_directory(self) -> str:
+        """End the session if its files were removed: no process could join it any more. Return what is missing."""
+        missing = sessions.missing_files(self.config.directory)
+        if missing and self.ending is None:
+            self.log.error("the session ends", reason=missing)
+            if not self.config.ephemeral:
+                sessions.make_again(self.config.directory)
+            self.end(missing)
+        return missing
 
     def end_with(self, starter: int) -> None:
         """End the session at the end of a pipe whose other end the program that started it holds."""

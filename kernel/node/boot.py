@@ -1,7 +1,8 @@
-"""Starting an agent: `main` is run with a descriptor as argument and a pickled `AgentConfig` on standard input.
+"""Starting an agent: `main` is run with descriptors as arguments and a pickled `AgentConfig` on standard input.
 
-What happened is written to that descriptor as one pickled value: None when the agent serves, else the error. The input
-stays open; when it ends, the program that started the agent is gone.
+What happened is written to the first descriptor as one pickled value: None when the agent serves, else the error. The
+second is the lock of the session's directory, which the agent holds from then on; there is none on a file system
+without locks. The input stays open; when it ends, the program that started the agent is gone.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kernel.logs import configure_later
+from kernel.node import session_lock
 from kernel.node.config import AgentConfig
 from kernel.node.descriptor_limit import raise_limit
+from kernel.node.log_writer import LogWriter
 from kernel.node.processes import become_subreaper, collect_garbage, ignore_terminal_signals, set_title
 from kernel.node.relay.guard import fork_guard
 from kernel.node.rotating_file import RotatingFile
+from kernel.node.sessions import describe
 from kernel.node.standard_logs import keep_standard_logs
 from kernel.node.template_link import TemplateLink
 from kernel.node.template_process import fork_template
@@ -34,6 +38,8 @@ LOG_BYTES = 4 << 20
 def main() -> int:
     """Run an agent until its session ends; return the exit code."""
     ready, config, starter = begin("kernel: agent")
+    for lock in sys.argv[2:]:
+        session_lock.inherit(config.directory, int(lock))
     become_subreaper()
     first = None if config.relay else fork_template(config.preload)
     if config.relay:
@@ -63,6 +69,7 @@ def main() -> int:
     from kernel.plugins import PluginManager
 
     try:
+        describe(config.directory, os.getpid(), not config.ephemeral)
         uplink = child = link = None
         if config.head_apart:
             child = HeadChild(config)
@@ -71,6 +78,7 @@ def main() -> int:
             uplink = RemoteUplink(config.head, config.token, reactor, NodeId(config.node), config.tls)
             uplink.join(program=bool(config.relay))
             config.plugins = {**config.plugins, **uplink.settings["plugins"]}
+            config.plugin_options = {**config.plugin_options, **uplink.settings["plugin_options"]}
         if config.relay:
             link = RelayLink(config.relay, config.token, reactor, NodeId(config.node), config.tls)
             config.advertised = link.join()
@@ -108,11 +116,13 @@ def begin(title: str) -> tuple[int, AgentConfig, int]:
 
 def configure_logging(config: AgentConfig, name: str = "agent.log") -> None:
     """Write the log of an agent (or a head) to its session's directory, from `log_level` on."""
+    import atexit
     import logging
 
     import structlog
 
-    path = os.path.join(config.directory, "logs", name)
+    log = LogWriter(RotatingFile(os.path.join(config.directory, "logs", name), LOG_BYTES, 2))
+    atexit.register(log.close)
     level = getattr(logging, config.log_level.upper(), logging.WARNING)
     structlog.configure(
         processors=[
@@ -122,7 +132,7 @@ def configure_logging(config: AgentConfig, name: str = "agent.log") -> None:
             structlog.processors.LogfmtRenderer(bool_as_flag=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(RotatingFile(path, LOG_BYTES, 2)),  # type: ignore[arg-type]
+        logger_factory=structlog.WriteLoggerFactory(log),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )
 

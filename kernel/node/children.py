@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from kernel.node.config import AgentConfig
@@ -13,22 +13,27 @@ from kernel.node.processes import command_of
 
 
 def start_child(
-    module: str, config: AgentConfig, errors: str, environment: Mapping[str, str] | None = None
+    module: str,
+    config: AgentConfig,
+    errors: str,
+    environment: Mapping[str, str] | None = None,
+    inherited: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Run `main` of a module, as `kernel.node.boot` describes; return the process and the pipe on which it reports.
 
     What it writes is added to the file `errors` in the session's logs. The child notices when its standard input is
-    closed. Raises OSError when no process can be started.
+    closed. It has the descriptors `inherited`, which are its further arguments. Raises OSError when no process can be
+    started.
     """
     reader, writer = os.pipe()
     try:
         with open(os.path.join(config.directory, "logs", errors), "ab") as file:
             process = subprocess.Popen(
-                command_of(module, str(writer)),
+                command_of(module, *map(str, [writer, *inherited])),
                 stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=file,
-                pass_fds=[writer],
+                pass_fds=[writer, *inherited],
                 env=environment,
                 start_new_session=True,
             )

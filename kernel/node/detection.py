@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +12,9 @@ from kernel_spec.accelerators import Accelerator, Device
 from kernel_spec.resources import CPU, MEMORY, OBJECT_STORE_MEMORY
 
 _STORE_SHARE = 0.3
-_STORE_MAXIMUM = 20 << 30
+_STORE_MINIMUM, _STORE_MAXIMUM = 64 << 20, 20 << 30
+_ADDRESS_PARTS = 8
+"""A store may have one of so many parts of a limited address space (`ulimit -v`): processes map it more than once."""
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -78,8 +81,12 @@ def total_resources(
 
 
 def choose_store_bytes(given: int) -> int:
-    """Return the store's capacity: as given, or a share of free memory."""
-    return given or max(64 << 20, min(_STORE_MAXIMUM, int(available_memory() * _STORE_SHARE)))
+    """Return the store's capacity: as given, or a share of free memory and of the limit of address space."""
+    if given:
+        return given
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    mappable = limit // _ADDRESS_PARTS if limit != resource.RLIM_INFINITY else _STORE_MAXIMUM
+    return max(_STORE_MINIMUM, min(_STORE_MAXIMUM, mappable, int(available_memory() * _STORE_SHARE)))
 
 
 def host_name() -> str:

@@ -19,6 +19,7 @@ from kernel.node.config import AgentConfig
 from kernel.node.processes import collect_garbage
 from kernel.node.standard_logs import keep_standard_logs
 from kernel.plugins import PluginManager
+from kernel.runtime.finish import finish
 from kernel.transport.credentials import Credentials
 from kernel.transport.entrance import Entrance
 from kernel.transport.inlet import SUFFIX
@@ -68,6 +69,7 @@ class HeadProcess:
         self._head = Head(told, reactor, manager, lambda reason: None)
         shared = {
             "plugins": manager.selected_names(),
+            "plugin_options": manager.shared_options(),
             "observed": self._head.observation.active,
             "durable": self._head.journal.durable,
             "head_away_seconds": config.head_away_seconds,
@@ -93,12 +95,7 @@ class HeadProcess:
         """Serve until the session ends."""
         self._head.start()
         while not self._ended:
-            try:
-                self._reactor.poll(60.0)
-                self._head.observation.deliver()
-                self._door.flush()
-            except Exception:
-                self._log.exception("something failed in the head")
+            self.turn(60.0)
             self._ended = self._ended or (self._head.ending is not None and not self._door.anybody)
         self._head.services.stop()
         self._doorbell.close(self._reactor.poll)
@@ -106,13 +103,22 @@ class HeadProcess:
         self._door.close()
         self._head.close()
 
+    def turn(self, seconds: float) -> None:
+        """Do what is to be done, and wait up to `seconds` for it. What raises is logged, and the head goes on."""
+        try:
+            self._reactor.poll(seconds)
+            self._head.observation.deliver()
+            self._door.flush()
+        except Exception:
+            self._log.exception("something failed in the head")
+
     def _agent_ended(self, agent: int) -> None:
         self._reactor.unregister(agent)
         os.close(agent)
         if self._head.ending is None:
             self._log.warning(AGENT_ENDED)
             self._head.close()  # what is written down stays, for the head that is started next
-            os._exit(1)
+            finish(1)
         self._ended = True
 
 

@@ -104,7 +104,12 @@ class HeadHere:
         config = self._config
         self._doorbell = Doorbell(self._head, config.directory, config.token, config.tls)
         gateway.splice_to = socket_path(config.directory)
-        shared = {"plugins": self._manager.selected_names(), "observed": self.observed, "durable": self.durable}
+        shared = {
+            "plugins": self._manager.selected_names(),
+            "plugin_options": self._manager.shared_options(),
+            "observed": self.observed,
+            "durable": self.durable,
+        }
         self._door = Door(self._head, shared, config.death_seconds)
         gateway.serve_connections(HEAD, self._door.on_messages, self._door.on_close)
         self.finishing.append(self._door.flush)

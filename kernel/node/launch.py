@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from kernel.node import session_lock
 from kernel.node.children import let_go, start_child
 from kernel.node.config import AgentConfig
 from kernel.node.last_words import end_of_agent_errors
-from kernel.node.sessions import Session, describe, make_session, remove
+from kernel.node.sessions import Session, make_session, remove
+from kernel.node.standard_descriptors import occupy_standard_descriptors
 from kernel.transport.authentication import TOKEN_VARIABLE, make_token
 from kernel_spec.errors import SessionEndedError
 
@@ -29,12 +31,13 @@ def launched(
 
     `configure(directory, token, ephemeral)` returns what the agent is told. Without a `token` a new one is made.
     """
+    occupy_standard_descriptors()
     token = token or make_token()
     directory = make_session(token, stays, given)
     agent = None
     try:
         agent = start_agent(configure(directory, token, not stays), stays)
-        yield Session(directory, agent.pid, stays), agent
+        yield Session.started(directory, agent.pid), agent
     except BaseException:
         if agent is not None:
             agent.kill()
@@ -47,16 +50,19 @@ def launched(
 def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
     """Start an agent process and return at once; `await_agent` tells when it serves.
 
-    Unless its session stays, it ends when this process has ended or `let_go` was called. Raises SessionEndedError when
-    no process can be started.
+    Unless its session stays, it ends when this process has ended or `let_go` was called. It takes over the lock of the
+    session's directory. Raises SessionEndedError when no process can be started.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     environment.pop(TOKEN_VARIABLE, None)
+    lock = session_lock.held_descriptor(config.directory)
     try:
-        process, reader = start_child("kernel.node.boot", config, "agent.err", environment)
+        inherited = [lock] if lock is not None else []
+        process, reader = start_child("kernel.node.boot", config, "agent.err", environment, inherited)
     except OSError as error:
         raise SessionEndedError(f"the node agent can't be started with {sys.executable}: {error.strerror}") from error
-    describe(config.directory, process.pid, stays)
+    finally:
+        session_lock.let_go(config.directory)
     if stays:
         let_go(process)
     process.ready_descriptor = reader  # type: ignore[attr-defined]

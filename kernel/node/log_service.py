@@ -8,15 +8,21 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import field
 
-from kernel.node.named_output import by_name
+from kernel.node.log_writer import LogWriter, left_out_note
+from kernel.node.named_output import by_name, without_overwritten
 from kernel.node.rotating_file import RotatingFile
+from kernel.runtime.operations import UNFINISHED
 from kernel.transport.reactor import Reactor
 from kernel_spec.dataclass import dataclass
 
 FILE_BYTES = 16 << 20
 FILES = 4
 """The newest file and its predecessors: what a session may write in all is FILE_BYTES x FILES."""
+NOBODY = "-" * 8
+"""Instead of a worker, in lines that are the log's own."""
 _LINE_LIMIT = 16 << 10
+_TELL_SECONDS = 0.1
+"""How often those who read along are told of a line that is written over."""
 _TAIL_LINES = 60
 _TAILS_KEPT = 64
 """The last lines of how many workers that have ended are kept, for who asks late how one died."""
@@ -40,11 +46,15 @@ class Stream:
     descriptor: int
     tail: Tail
     rest: bytes = b""
+    is_told: bool = False
+    """Whether those who read along are about to be told of `rest`, which is written over again and again."""
 
 
 class LogService:
     """`on_lines(worker, name, stream, lines)` is called with complete lines, from the loop.
 
+    With `stream` "stdout~" or "stderr~" it is called with what a line looks like by now that is written over, by way of
+    carriage returns; the file gets what is left of it in the end.
     `name` is the task's that wrote them, or else the actor's class, or nothing. `origin(worker)` returns the pid of a
     worker and the class of the actor that it is, or None when it is gone; then the last answer holds. A line of the
     file is: seconds since the epoch, worker (8 digits), pid, name, `out` or `err`, text; between them tabs.
@@ -58,7 +68,9 @@ class LogService:
         on_lines: Callable[[bytes, str, str, list[str]], None],
     ) -> None:
         self._reactor = reactor
-        self._file = RotatingFile(os.path.join(directory, "workers.log"), FILE_BYTES, FILES)
+        file = RotatingFile(os.path.join(directory, "workers.log"), FILE_BYTES, FILES)
+        file.open()
+        self._file = LogWriter(file, lambda count: f"{time.time():.3f}\t{NOBODY}\t0\t\terr\t{left_out_note(count)}")
         self._origin = origin
         self._on_lines = on_lines
         self._streams: dict[int, Stream] = {}
@@ -117,11 +129,27 @@ class LogService:
                 self._close(stream)
                 return
             *lines, stream.rest = (stream.rest + data).split(b"\n")
+            if b"\r" in stream.rest:
+                stream.rest = without_overwritten(stream.rest)
+                self._tell_soon(stream)
             if len(stream.rest) > _LINE_LIMIT:
                 lines.append(stream.rest)
                 stream.rest = b""
             if lines:
                 self._take(stream, lines)
+
+    def _tell_soon(self, stream: Stream) -> None:
+        if not stream.is_told:
+            stream.is_told = True
+            self._reactor.call_later(_TELL_SECONDS, lambda: self._tell_unfinished(stream))
+
+    def _tell_unfinished(self, stream: Stream) -> None:
+        """Say what a line looks like now that is written over, such as a progress bar."""
+        stream.is_told = False
+        if stream.descriptor in self._streams and b"\r" in stream.rest:
+            _, actor = self._origin(stream.worker) or stream.tail.origin
+            ((task, texts),) = by_name([stream.rest])
+            self._on_lines(stream.worker, task or actor, stream.name + UNFINISHED, texts)
 
     def _take(self, stream: Stream, lines: list[bytes]) -> None:
         tail = stream.tail

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any, TextIO
 
+from kernel.node.carriage_returns import overwritten
+
 _BEGIN, _END = b"\x1e\x1f", b"\x1f"
 _MARK = re.compile(rb"\x1e\x1f([^\x1f]*)\x1f")
 
@@ -67,5 +69,14 @@ def by_name(lines: Iterable[bytes]) -> list[tuple[str, list[str]]]:
 def _unmarked(line: bytes) -> tuple[str, str]:
     found = _MARK.search(line) if _BEGIN in line else None
     if found is None:
-        return "", line.decode("utf-8", "replace")
-    return found[1].decode("utf-8", "replace"), _MARK.sub(b"", line).decode("utf-8", "replace")
+        return "", overwritten(line.decode("utf-8", "replace"))
+    text = _MARK.sub(b"", line).decode("utf-8", "replace")
+    return found[1].decode("utf-8", "replace"), overwritten(text)
+
+
+def without_overwritten(rest: bytes) -> bytes:
+    """Return the beginning of a line, of which more will come, without what carriage returns in it have done away."""
+    before, returned, last = rest.rpartition(b"\r")
+    found = _MARK.search(rest)
+    shown = overwritten(_MARK.sub(b"", before).decode("utf-8", "surrogateescape"))
+    return (found[0] if found else b"") + shown.encode("utf-8", "surrogateescape") + returned + last

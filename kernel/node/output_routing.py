@@ -10,6 +10,7 @@ from kernel.control.job_table import DETACHED
 from kernel.node.log_feed import LogFeed
 from kernel.node.process_table import ProcessTable
 from kernel.node.worker_pool import WorkerPool
+from kernel.runtime.failure_reports import STREAM
 from kernel.transport.connection import Connection, Message
 from kernel_spec.ids import ProcessId
 
@@ -45,7 +46,8 @@ class OutputRouting:
             for connection in self._processes.connections.values()
             if connection.info.role == "driver" and (everybody or connection.info.details.get("job") == job)
         ]
-        wanting = [connection for connection in drivers if connection.info.details.get("wants_logs", True)]
+        wish = "wants_failures" if stream == STREAM else "wants_logs"
+        wanting = [connection for connection in drivers if connection.info.details.get(wish, True)]
         self._feed.send(wanting, pid, name, stream, lines)
         return len(drivers)
 

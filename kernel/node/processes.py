@@ -12,7 +12,6 @@ from collections.abc import Container
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
-_PR_SET_PDEATHSIG = 1
 _OFFERED_SCORE = 500
 """As if it held half of all memory besides what it does."""
 

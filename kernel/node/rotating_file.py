@@ -10,7 +10,7 @@ from typing import BinaryIO
 class RotatingFile:
     """Appends text at `path`. When that has `file_bytes` it becomes `path.1`, and so on up to `files` in all.
 
-    A disk that is full loses lines; it stops nobody.
+    A disk that is full loses lines; it stops nobody. The file is made when it is opened, or with the first text.
     """
 
     def __init__(self, path: str, file_bytes: int, files: int) -> None:
@@ -19,7 +19,12 @@ class RotatingFile:
         self._files = files
         self._file: BinaryIO | None = None
         self._size = 0
-        self._open()
+
+    def open(self) -> None:
+        """Make the file, if it is not there, to append to it."""
+        with suppress(OSError):
+            self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - lives as long as this does
+            self._size = os.fstat(self._file.fileno()).st_size
 
     def write(self, text: str) -> None:
         """Append `text`."""
@@ -27,24 +32,16 @@ class RotatingFile:
         if self._size and self._size + len(data) > self._file_bytes:
             self._rotate()
         if self._file is None:
-            self._open()
+            self.open()
         if self._file is not None:
             with suppress(OSError):
                 self._size += self._file.write(data[: self._file_bytes])
-
-    def flush(self) -> None:
-        """Do nothing: every write goes out at once."""
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def _open(self) -> None:
-        with suppress(OSError):
-            self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - lives as long as this does
-            self._size = os.fstat(self._file.fileno()).st_size
 
     def _rotate(self) -> None:
         self.close()
@@ -53,4 +50,4 @@ class RotatingFile:
                 newer = f"{self._path}.{number - 1}" if number > 1 else self._path
                 if os.path.exists(newer):
                     os.replace(newer, f"{self._path}.{number}")
-        self._open()
+        self.open()

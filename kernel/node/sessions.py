@@ -2,10 +2,13 @@
 
 <temporary>/kernel-<user id>/session_<date>_<time>_<microseconds>_<pid>/
     token        0600, the session's secret
-    session.json who the agent is, whether it stays, where it spills to
+    session.json who the agent is and where its process id means something, whether it stays, where it spills to
     agent.sock   the agent
     sockets/     one per process
     logs/  spill/  packages/  archives/
+
+A directory of sessions may be shared with other PID namespaces and other hosts. Whether an agent lives is told by a
+lock (`session_lock`), and only where its process id means something: what lies elsewhere is never removed or signalled.
 """
 
 from __future__ import annotations
@@ -14,12 +17,15 @@ import contextlib
 import json
 import os
 import shutil
-import stat
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from kernel.node import session_lock
+from kernel.node.pid_namespace import PidNamespace
 from kernel.node.processes import birth
+from kernel.node.session_root import is_private, root_directory, root_path
 from kernel.transport.authentication import read_token, write_token
 from kernel.transport.credentials import TlsFiles
 from kernel_spec.dataclass import dataclass
@@ -28,7 +34,6 @@ from kernel_spec.errors import UsageError
 _PREFIX = "session_"
 _SOCKET_PATH_LIMIT = 107
 _SOCKET_NAME_BYTES = 29  # "/sockets/", a hexadecimal process id, ".in"
-_STARTING_SECONDS = 60.0
 _DESCRIPTION = "session.json"
 _KEPT = ("logs", _DESCRIPTION)
 """What is left of a session that stays when its agent has ended, until the next sweep."""
@@ -36,12 +41,14 @@ _KEPT = ("logs", _DESCRIPTION)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session on this machine.
+    """A session in a directory that this machine can read.
 
     `pid` is its agent's, and `born` tells that from a later process of the same pid; `spill` is where objects are that
     were spilled, if that is known. `gateway` is where other machines reach it, `head` the gateway of the head that it
     has joined (both "HOST:PORT", or nothing). `ended` says why its agent has ended, if that could say so. `relay` is
-    the port by which a remote driver reaches a cluster, nothing where there is a node.
+    the port by which a remote driver reaches a cluster, nothing where there is a node. `pid_namespace` is where `pid`
+    means something, None if nothing says so. `locked` says that a lock tells whether the agent lives, which is so
+    wherever the file system has locks.
     """
 
     directory: str
@@ -53,6 +60,15 @@ class Session:
     head: str = ""
     ended: str = ""
     relay: str = ""
+    pid_namespace: PidNamespace | None = None
+    locked: bool = False
+
+    @classmethod
+    def started(cls, directory: str, pid: int) -> Session:
+        """Return the session that this process made in `directory`, and has just started the agent `pid` for."""
+        made = _read(directory)
+        assert made is not None
+        return replace(made, pid=pid, born=birth(pid) or 0)
 
     @property
     def name(self) -> str:
@@ -64,73 +80,78 @@ class Session:
         return read_token(os.path.join(self.directory, "token"))
 
     def is_running(self) -> bool:
-        """Return whether its agent lives."""
+        """Return whether its agent lives, in this PID namespace; one elsewhere is not running here."""
+        if self.pid_namespace is not None and not self.pid_namespace.shares_processes_with(PidNamespace.own()):
+            return False
+        return session_lock.is_held(self.directory) if self.locked else self.has_process()
+
+    def has_process(self) -> bool:
+        """Return whether its agent's process is there, for whom is in the same PID namespace."""
         return birth(self.pid) == self.born
 
+    def is_over(self) -> bool:
+        """Return whether its agent has certainly ended. Of one elsewhere that can't be told."""
+        own = PidNamespace.own()
+        here = own.is_known() and self.pid_namespace == own
+        return here and self.locked and not session_lock.is_held(self.directory)
 
-def root_directory(given: str | None = None) -> str:
-    """Return (made if need be) where this user's sessions live; raises UsageError when it is not private."""
-    root = _root_path(given)
-    try:
-        os.makedirs(root, mode=0o700, exist_ok=True)
-        private = _is_private(root)
-    except OSError as error:
-        raise UsageError(f"the session directory {root} can't be used: {error.strerror}; set KERNEL_TMPDIR") from error
-    if not private:
-        raise UsageError(
-            f"{root} must belong to you alone (mode 0700) and be a directory, not a link to one; "
-            "remove it or set KERNEL_TMPDIR"
-        )
-    return root
-
-
-def _is_private(path: str) -> bool:
-    """Return whether `path` is a directory, not a link to one, that its user alone may enter; raises OSError."""
-    status = os.lstat(path)
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
-
-
-def _root_path(given: str | None = None) -> str:
-    base = given or os.environ.get("KERNEL_TMPDIR")
-    if not base:
-        import tempfile  # not in agents, which are told their directory
-
-        base = tempfile.gettempdir()
-    return os.path.join(os.path.abspath(base), f"kernel-{os.getuid()}")
+    def whereabouts(self) -> str:
+        """Return in words where it is if nobody here can tell whether it is over, else nothing."""
+        if self.is_running() or self.is_over():
+            return ""
+        if self.pid_namespace is None:
+            return "on a host that it does not name, of an older kernel"
+        return self.pid_namespace.seen_from(PidNamespace.own()) or "where nothing tells whether it is over"
 
 
 def make_session(token: bytes, stays: bool, given: str | None = None) -> str:
     """Make the directory of a new session and return its path; raises UsageError when it can't be made."""
     root = root_directory(given)
     sweep(root)
-    seconds, microseconds = divmod(time.time_ns() // 1000, 1_000_000)
-    moment = f"{time.strftime('%Y-%m-%d_%H-%M-%S', time.localtime(seconds))}_{microseconds:06d}"
-    name = f"{_PREFIX}{moment}_{os.getpid()}"
-    directory = os.path.join(root, name)
-    if len(directory) + _SOCKET_NAME_BYTES > _SOCKET_PATH_LIMIT:
-        raise UsageError(
-            f"the session directory {directory} is too long for socket paths ({_SOCKET_PATH_LIMIT} characters); "
-            "set KERNEL_TMPDIR to a shorter one"
-        )
+    directory = _make_directory(root)
     try:
         _fill(directory, token, stays)
     except OSError as error:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise UsageError(
-            f"the session directory {directory} can't be made: {error.strerror}; "
-            "make room there, or set KERNEL_TMPDIR to another place"
-        ) from error
+        remove(directory)
+        raise _impossible(directory, error) from error
     if stays:
         _register(directory)
     return directory
 
 
+def _make_directory(root: str) -> str:
+    """Make a directory that was not there: another PID namespace may have this process id as well."""
+    while True:
+        seconds, microseconds = divmod(time.time_ns() // 1000, 1_000_000)
+        moment = f"{time.strftime('%Y-%m-%d_%H-%M-%S', time.localtime(seconds))}_{microseconds:06d}"
+        directory = os.path.join(root, f"{_PREFIX}{moment}_{os.getpid()}")
+        if len(directory) + _SOCKET_NAME_BYTES > _SOCKET_PATH_LIMIT:
+            raise UsageError(
+                f"the session directory {directory} is too long for socket paths ({_SOCKET_PATH_LIMIT} characters); "
+                "set KERNEL_TMPDIR to a shorter one"
+            )
+        try:
+            os.mkdir(directory, 0o700)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise _impossible(directory, error) from error
+        return directory
+
+
+def _impossible(directory: str, error: OSError) -> UsageError:
+    return UsageError(
+        f"the session directory {directory} can't be made: {error.strerror}; "
+        "make room there, or set KERNEL_TMPDIR to another place"
+    )
+
+
 def _fill(directory: str, token: bytes, stays: bool) -> None:
-    os.mkdir(directory, 0o700)
+    session_lock.hold(directory)  # before it is described: until then nobody takes it for dead
+    describe(directory, os.getpid(), stays)
     for sub in ("sockets", "logs", "spill", "packages"):
         os.mkdir(os.path.join(directory, sub), 0o700)
     write_token(os.path.join(directory, "token"), token)
-    describe(directory, os.getpid(), stays)
 
 
 def describe(
@@ -143,13 +164,23 @@ def describe(
     head: str = "",
     relay: str = "",
 ) -> None:
-    """Write down which process is the session's agent, where it keeps spilled objects, and how others reach it.
+    """Write down which process of this PID namespace is the agent, where it spills to, and how others reach it.
 
     `relay` is by what it reaches them, where it is the agent of a remote driver.
     """
-    said = {"pid": pid, "stays": stays, "born": birth(pid) or 0, "spill": spill, "gateway": gateway, "head": head}
-    said["relay"] = relay
-    said["tls"] = tls.paths() if tls is not None else None
+    own = PidNamespace.own()
+    said = {
+        "pid": pid,
+        "born": birth(pid) or 0,
+        "pid_namespace": [own.host, own.boot, own.number],
+        "locked": session_lock.held_descriptor(directory) is not None,
+        "stays": stays,
+        "spill": spill,
+        "gateway": gateway,
+        "head": head,
+        "relay": relay,
+        "tls": tls.paths() if tls is not None else None,
+    }
     _write_description(directory, said)
 
 
@@ -178,7 +209,7 @@ def last_ended(given: str | None = None) -> Session | None:
     """Return the latest session whose agent has ended by itself, and said why, since somebody swept."""
     root = root_directory(given)
     sessions = [_read(_target(os.path.join(root, name))) for name in sorted(os.listdir(root), reverse=True)]
-    return next((one for one in sessions if one is not None and one.ended and not one.is_running()), None)
+    return next((one for one in sessions if one is not None and one.ended and one.is_over()), None)
 
 
 def gateway_at(directory: str) -> str:
@@ -204,7 +235,7 @@ def _description(directory: str) -> dict[str, Any]:
 
 
 def running_sessions(given: str | None = None) -> list[Session]:
-    """Return this user's sessions whose agent lives, newest last. That of a remote driver is no one else's to join."""
+    """Return this user's sessions whose agent lives here, newest last; that of a remote driver is nobody else's."""
     root = root_directory(given)
     found = []
     for name in sorted(os.listdir(root)):
@@ -216,15 +247,34 @@ def running_sessions(given: str | None = None) -> list[Session]:
     return found
 
 
+def sessions_elsewhere(given: str | None = None) -> dict[str, str]:
+    """Return where, in words, those of this user's sessions are of which nobody here can tell whether they are over.
+
+    They go by their names. Those that nothing describes are among them.
+    """
+    root = root_directory(given)
+    found = {}
+    for name in sorted(os.listdir(root)):
+        if name.startswith(_PREFIX):
+            session = _read(_target(os.path.join(root, name)))
+            found[name] = session.whereabouts() if session is not None else "on a host that nothing names"
+    return {name: where for name, where in found.items() if where}
+
+
 def session_at(path: str) -> Session | None:
     """Return the running session whose directory is `path`, None when there is none.
 
-    Raises UsageError for one that others may have put there.
+    Raises UsageError for one that others may have put there, and for one elsewhere.
     """
     session = _read(os.path.realpath(path))
-    if session is None or not session.is_running():
+    if session is None or session.is_over():
         return None
-    if not _is_private(session.directory):
+    if where := session.whereabouts():
+        raise UsageError(
+            f"session {session.name} can't be joined from here: it is {where}. Programs there can join it, and others "
+            'from outside, if it has a head: kernel.init("kernel://HOST:PORT")'
+        )
+    if not is_private(session.directory):
         raise UsageError(f"the session directory {session.directory} must belong to you alone (mode 0700) to be joined")
     return session
 
@@ -243,14 +293,17 @@ def _number_of(place: str) -> str:
 
 
 def sweep(root: str) -> list[str]:
-    """Remove what sessions left that nobody could clean up, and return their names; all else in `root` stays."""
+    """Remove what sessions left that nobody could clean up, and return their names; all else in `root` stays.
+
+    So does what may belong to a session that lives elsewhere (`sessions_elsewhere`).
+    """
     swept = []
     for name in sorted(os.listdir(root)):
         if not name.startswith(_PREFIX):
             continue
         directory = os.path.join(root, name)
         session = _read(_target(directory))
-        if not _is_young(directory) if session is None else not session.is_running():
+        if session is not None and session.is_over():
             remove(directory)
             swept.append(name)
     return swept
@@ -270,14 +323,39 @@ def clean_up(directory: str) -> None:
         _remove_path(path)
 
 
+def missing_files(directory: str) -> str:
+    """Return in words that files were removed that a running session can't do without, "" if they were not."""
+    try:
+        os.stat(os.path.join(directory, "agent.sock"))
+    except FileNotFoundError:
+        return (
+            f"its directory {directory} was removed or emptied while it ran, by a cleaner of temporary files perhaps; "
+            "set KERNEL_TMPDIR to a directory that nothing cleans"
+        )
+    except OSError:
+        return ""  # a disk or a network may come back
+    return ""
+
+
+def make_again(directory: str) -> None:
+    """Make the directory of a session that stays, which was removed, for `end` to say there why the session ended."""
+    with contextlib.suppress(OSError):
+        os.mkdir(directory, 0o700)
+        describe(directory, os.getpid(), stays=True)
+
+
 def remove(directory: str) -> None:
     """Remove the directory of a session that has ended, what it spilled elsewhere, and what points there."""
     target = _target(directory)
     session = _read(target)
     if session is not None:
         _remove_path(session.spill)
-    shutil.rmtree(target, ignore_errors=True)
-    for link in (directory, os.path.join(_root_path(), os.path.basename(directory))):
+    with contextlib.suppress(OSError):
+        for name in set(os.listdir(target)) - {_DESCRIPTION}:
+            _remove_path(os.path.join(target, name))
+    shutil.rmtree(target, ignore_errors=True)  # the description last: if this is cut short, a sweep goes on with it
+    session_lock.let_go(target)
+    for link in (directory, os.path.join(root_path(), os.path.basename(directory))):
         if os.path.islink(link):
             _remove_path(link)
 
@@ -291,14 +369,6 @@ def _remove_path(path: str) -> None:
             os.unlink(path)
 
 
-def _is_young(directory: str) -> bool:
-    """Return whether somebody may be about to make a session there."""
-    try:
-        return time.time() - os.stat(directory).st_mtime < _STARTING_SECONDS
-    except OSError:
-        return False
-
-
 def _target(path: str) -> str:
     """Return where a session is: here, or where the link at `path` points."""
     return os.readlink(path) if os.path.islink(path) else path
@@ -306,7 +376,7 @@ def _target(path: str) -> str:
 
 def _register(directory: str) -> None:
     """Let a session that lives elsewhere be found where all are looked for, if that place can be used."""
-    link = os.path.join(_root_path(), os.path.basename(directory))
+    link = os.path.join(root_path(), os.path.basename(directory))
     if link != directory:
         with contextlib.suppress(UsageError, OSError):
             root_directory()
@@ -317,6 +387,8 @@ def _read(directory: str) -> Session | None:
     try:
         said = _description(directory)
         texts = [str(said.get(name, "")) for name in ("spill", "gateway", "head", "ended", "relay")]
-        return Session(directory, int(said["pid"]), bool(said["stays"]), int(said["born"]), *texts)
+        where = PidNamespace(*said["pid_namespace"]) if "pid_namespace" in said else None
+        locked = bool(said.get("locked"))
+        return Session(directory, int(said["pid"]), bool(said["stays"]), int(said["born"]), *texts, where, locked)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 from kernel.node import sessions
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 
 _UNOBSERVED_SECONDS = 0.5
 """How long workers may take to end when nobody wants to hear what they did last."""
+TIDY_SECONDS = 1.0
+"""How long the end waits for files that are being removed: what is left goes with the session's directory."""
 
 
 def shut_down(agent: Agent) -> None:
@@ -31,6 +32,8 @@ def shut_down(agent: Agent) -> None:
     if agent.exchange is not None:
         agent.exchange.close()
     agent.store.close()
+    agent.package_fetcher.close()
+    agent.tidying.close(TIDY_SECONDS)
     agent.logs.close()
     agent.head.close(f"it ended: {agent.ending}")
     if agent.relay is not None:
@@ -38,7 +41,7 @@ def shut_down(agent: Agent) -> None:
     if agent.gateway is not None:
         agent.gateway.close()
     if agent.config.ephemeral:
-        shutil.rmtree(agent.config.directory, ignore_errors=True)
+        sessions.remove(agent.config.directory)
     else:
         sessions.end(agent.config.directory, agent.ending or "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Callable, Sequence
 
 from kernel.logs import Logger
@@ -39,6 +40,7 @@ class _Work:
 class SpillWork:
     """Carries out the store's disk work. Its methods are called from the agent's loop.
 
+    What is read back has the checksum of what was written, or it counts as lost.
     `feed(event)` gives the store what came of it. A write that takes too long has failed, and its copy is deleted if it
     comes to be after all. A read that takes too long is `RestoreLate`: the target may still write to that memory.
     """
@@ -58,6 +60,8 @@ class SpillWork:
         self._works: dict[ObjectId, _Work] = {}
         """By object, of which the store has one step at a time carried out; the oldest first."""
         self._finished: list[tuple[_Work, Done]] = []
+        self._checksums: dict[str, int] = {}
+        """The CRC-32 of each copy, by uri."""
         self._unwanted: list[str] = []
         self._deleting: SpillJob | None = None
         self._looking = False
@@ -75,6 +79,7 @@ class SpillWork:
 
     def delete(self, uri: str) -> None:
         """Remove a copy; those that become unwanted while others are removed go together."""
+        self._checksums.pop(uri, None)
         self._unwanted.append(uri)
         self._delete_unwanted()
 
@@ -86,6 +91,8 @@ class SpillWork:
                 del self._works[work.step.object]
                 if work.late:
                     self._log.warning("the spill target answered at last", target=self._target.name, answer=repr(done))
+                elif isinstance(work.step, contract.ReadSpill) and isinstance(done, contract.RestoreFailed):
+                    self._log.warning("a spilled copy is lost", uri=work.step.uri, reason=str(done.error))
                 self._feed(done)
             elif isinstance(done, contract.SpillDone):
                 self.delete(done.uri)
@@ -122,14 +129,27 @@ class SpillWork:
         try:
             with self._server.view(step.location, step.size) as data:
                 if isinstance(step, contract.WriteSpill):
-                    done = contract.SpillDone(step.object, self._target.write(step.object, data))
+                    checksum = zlib.crc32(data)
+                    uri = self._target.write(step.object, data)
+                    self._checksums[uri] = checksum
+                    done = contract.SpillDone(step.object, uri)
                 else:
                     self._target.read_into(step.uri, data)
+                    self._compare(step.uri, data)
                     done = contract.RestoreDone(step.object)
         except Exception as error:
             done = self._failed(step, error)
         self._finished.append((work, done))
         self._reactor.wake()
+
+    def _compare(self, uri: str, data: memoryview) -> None:
+        """Raise SpillError unless `data` is what was written to `uri`."""
+        written, read = self._checksums[uri], zlib.crc32(data)
+        if read != written:
+            raise SpillError(
+                f"the spilled copy is damaged: {data.nbytes} bytes with the CRC-32 {written:08x} were written, those "
+                f"that were read have {read:08x}; something else wrote to it, or its disk is failing"
+            )
 
     def _delete(self, uris: Sequence[str]) -> None:
         try:

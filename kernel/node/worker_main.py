@@ -53,8 +53,7 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
     os.environ.update(worker["variables"])
     for name in worker["unset"]:
         os.environ.pop(name, None)
-    if worker["cwd"]:
-        os.chdir(worker["cwd"])
+    _enter_directory(worker["cwd"], worker["program_cwd"])
     sys.path[:] = [*worker["path"], *(own for own in sys.path if own not in worker["path"])]
     sys.argv[:] = ["kernel-worker"]
     sys.stdout = sys.__stdout__ = named(sys.stdout, _task_name)  # type: ignore[misc]
@@ -74,6 +73,14 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
     )
     runtime = CoreRuntime(identity, ValueSerializer(prepared["serializers"]), prepared["store"], worker["namespace"])
     return serve(runtime, {"worker": True}, lambda: leave_lost_session(session))
+
+
+def _enter_directory(own: str, programs: str) -> None:
+    """Be in the working directory of the environment; without one, in the program's, if that is on this machine."""
+    if own:
+        os.chdir(own)
+    elif os.path.isdir(programs):
+        os.chdir(programs)
 
 
 def _task_name() -> str:

@@ -30,7 +30,7 @@ from kernel.runtime import operations as op
 from kernel.runtime.process import Peer
 from kernel.transport import inlet
 from kernel.transport.connection import Message
-from kernel_spec.errors import KernelError, RuntimeEnvError, WorkerDiedError
+from kernel_spec.errors import KernelError, RuntimeEnvError, SessionEndedError, WorkerDiedError
 from kernel_spec.ids import JobId, LeaseId, ProcessId
 
 if TYPE_CHECKING:
@@ -79,6 +79,11 @@ class WorkerService:
         self._agent.package_fetcher.fetch(step.key[1], ready)
 
     def _fork(self, step: StartWorker) -> None:
+        if missing := self._agent.check_directory():
+            self._fail_leases(
+                self.pool.could_not_start(step.worker), SessionEndedError(f"the session ended: {missing}")
+            )
+            return
         job = self._agent.jobs.get(JobId(step.key[0]), _NO_SURROUNDINGS)
         variables, cwd, paths = self._agent.packages.worker_settings(step.key[1])
         try:
@@ -93,7 +98,8 @@ class WorkerService:
             "job": step.key[0],
             "variables": {**job["variables"], **variables},
             "unset": [],
-            "cwd": cwd or (job["cwd"] if os.path.isdir(job["cwd"]) else ""),
+            "cwd": cwd,
+            "program_cwd": job["cwd"],
             "path": [*paths, *job["path"]],
             "namespace": job["namespace"],
         }
@@ -209,7 +215,7 @@ class WorkerService:
             return
         self._exit_statuses[pid] = status
         if worker.peer is None:
-            self._gone(worker.id, self._cause(worker, status))
+            self._gone(worker.id, self._agent.check_directory() or self._cause(worker, status))
 
     def on_template_lost(self) -> None:
         """The template died: its workers go on as our children, and another template takes its place."""
@@ -235,11 +241,15 @@ class WorkerService:
         text = (
             f"no worker can be started: {template.failures} templates (from which workers are forked) in a row ended "
             f"before they had forked one, the last like this: {describe_code(template.status)}; "
-            f"look for the cause at the end of {directory}/logs/agent.err{end_of_agent_errors(directory)}"
+            f"look for the cause at the end of {directory}/logs/agent.err"
         )
-        self._agent.log.error(text)
-        for worker in unborn:
-            self._fail_leases(self.pool.could_not_start(worker.id), WorkerDiedError(text))
+
+        def give_up(end: str | Exception) -> None:
+            self._agent.log.error(f"{text}{end}")
+            for worker in unborn:
+                self._fail_leases(self.pool.could_not_start(worker.id), WorkerDiedError(f"{text}{end}"))
+
+        self._agent.tidying.do(lambda: end_of_agent_errors(directory), give_up)
 
     def _await_start(self, worker: WorkerRecord) -> None:
         """Look after a worker until it has joined: with its template gone, nobody else tells when it dies."""
@@ -300,7 +310,11 @@ class WorkerService:
             self.held.pop(worker.lease, None)
         self._agent.uplink.send((words.WORKER_DIED, id, worker.pid, cause, worker.fault))
         socket = os.path.join(self._agent.config.directory, "sockets", id.hex())
-        for path in (socket, socket + inlet.SUFFIX):
-            if os.path.exists(path):
-                os.unlink(path)
+        self._agent.tidying.do(lambda: _remove_files(socket, socket + inlet.SUFFIX))
         self.carry_out(instructions)
+
+
+def _remove_files(*paths: str) -> None:
+    for path in paths:
+        with suppress(OSError):
+            os.unlink(path)

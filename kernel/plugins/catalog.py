@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Any
 
 from kernel.plugins.selection import Selection
 from kernel_spec.dataclass import dataclass
@@ -22,11 +23,15 @@ class CatalogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Every working plugin, and what is selected of each kind. Picklable, and free of plugin objects."""
+    """Every working plugin, and what is selected of each kind. Picklable, and free of plugin objects.
+
+    `options` are those of the implementations that every process uses: name to option to value.
+    """
 
     entries: tuple[CatalogEntry, ...]
     selections: Mapping[str, Selection]
     problems: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

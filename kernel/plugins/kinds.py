@@ -14,13 +14,17 @@ from kernel_spec.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind. `default` lists names by preference: a driver takes the first that is installed, else the first."""
+    """One kind. `default` lists names by preference: a driver takes the first that is installed, else the first.
+
+    Of a kind that is `shared` every process of a session uses the same, with the same options.
+    """
 
     name: str
     hook: str
     pattern: str
     environment: str = ""
     default: tuple[str, ...] = ()
+    shared: bool = False
 
     @property
     def title(self) -> str:
@@ -30,8 +34,8 @@ class Kind:
 
 _ALL = (
     Kind("scheduler", "kernel_schedulers", "driver", "KERNEL_SCHEDULER", ("fifo", "local")),
-    Kind("object_store", "kernel_object_stores", "driver", "KERNEL_OBJECT_STORE", ("plasma",)),
-    Kind("serializer", "kernel_serializers", "named", "KERNEL_SERIALIZER"),
+    Kind("object_store", "kernel_object_stores", "driver", "KERNEL_OBJECT_STORE", ("plasma",), shared=True),
+    Kind("serializer", "kernel_serializers", "named", "KERNEL_SERIALIZER", shared=True),
     Kind("metadata_store", "kernel_metadata_stores", "driver", "KERNEL_METADATA_STORE", ("memory",)),
     Kind("spill_target", "kernel_spill_targets", "driver", "KERNEL_SPILL_TARGET", ("disk",)),
     Kind("node_provider", "kernel_node_providers", "driver", "KERNEL_NODE_PROVIDER", ("manual",)),

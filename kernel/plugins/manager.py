@@ -20,6 +20,7 @@ from kernel.plugins.kinds import KIND_OF_HOOK, KINDS, Kind
 from kernel.plugins.options import PluginOptions
 from kernel.plugins.reporting import TRACE_VARIABLE, trace, warn_skipped
 from kernel.plugins.selection import Config, Selection, check_kinds, find_config, select
+from kernel.plugins.working_directory import working_directory
 from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
 from kernel_spec.hooks import PLUGIN_GROUP
 
@@ -29,6 +30,8 @@ BUILT_IN = (("local", "kernel.local.plugin"),)
 """Plugins that come with the kernel: name and target. They go through the same door as anybody's."""
 
 Factory = Callable[..., Any]
+
+_SHARED = [kind for kind in KINDS.values() if kind.shared]
 
 
 class PluginManager:
@@ -78,7 +81,7 @@ class PluginManager:
         """
         environment = os.environ if environment is None else environment
         if config is None:
-            config = find_config(environment, os.getcwd(), os.path.expanduser("~"))
+            config = find_config(environment, working_directory(), os.path.expanduser("~"))
         manager = cls(selected or {}, environment, config)
         manager._options = PluginOptions(options, environment, config)
         found = list(entry_points(PLUGIN_GROUP) if installed is None else installed)
@@ -104,6 +107,7 @@ class PluginManager:
         """
         manager = cls({}, os.environ if environment is None else environment, None)
         manager._inherited = catalog
+        manager._options = PluginOptions(catalog.options)
         manager._entries = {entry.name: entry for entry in catalog.entries}
         manager._targets = {entry.name: entry.target for entry in catalog.entries}
         manager.problems = {name: PluginError(text) for name, text in catalog.problems.items()}
@@ -113,26 +117,38 @@ class PluginManager:
         """Return what was found and what is selected, for `from_catalog` in another process."""
         selections = {kind.name: self.selection(kind.name) for kind in KINDS.values() if kind.environment}
         problems = {name: f"{type(error).__name__}: {error}" for name, error in self.problems.items()}
-        return Catalog(tuple(self._entries.values()), selections, problems)
+        return Catalog(tuple(self._entries.values()), selections, problems, self.shared_options())
 
     def selected_names(self) -> dict[str, str | list[str]]:
         """Return what is selected, by kind, as `discover` takes it: what every node of a session must agree on."""
         names: dict[str, str | list[str]] = {}
-        for kind in ("object_store", "serializer"):
-            selection = self.selection(kind)
+        for kind in _SHARED:
+            selection = self.selection(kind.name)
             if not selection.is_default:
                 chosen = list(selection.names)
-                names[kind] = chosen[0] if KINDS[kind].pattern == "driver" else chosen
+                names[kind.name] = chosen[0] if kind.pattern == "driver" else chosen
         return names
+
+    def shared_options(self) -> dict[str, dict[str, Any]]:
+        """Return the options of what every process of a session uses: name to option to value.
+
+        Raises OptionError when an implementation was given options that it does not take.
+        """
+        options = {}
+        for kind in _SHARED:
+            selection = self.selection(kind.name)
+            for name in filter(self._options.of, selection.names):
+                options[name] = self._options.values(kind, name, self._factory(kind, name, selection))
+        return options
 
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def choose(self, kind: str, name: str | None = None) -> Factory:
         """Return the factory of the selected implementation of a driver kind; `name` overrides what was selected.
 
-        Its options are filled in, in the process that discovered. Raises PluginNotFoundError when nobody offers it,
-        PluginError from the original error when its plugin is broken, ContractError when two plugins offer it,
-        OptionError when it was given options that it does not take.
+        Its options are filled in (of kinds that are not shared: in the process that discovered). Raises
+        PluginNotFoundError when nobody offers it, PluginError from the original error when its plugin is broken,
+        ContractError when two plugins offer it, OptionError when it was given options that it does not take.
         """
         selection = self.selection(kind, name)
         known = _kind(kind, "driver")
@@ -143,10 +159,14 @@ class PluginManager:
         return {option: value for option, (value, _) in self._options.of(name).items()}
 
     def choose_many(self, kind: str, names: str | Sequence[str] | None = None) -> list[Factory]:
-        """Return the factories of the selected implementations of a named kind, in order. Raises as `choose`."""
+        """Return the factories of the selected implementations of a named kind, in order. Raises as `choose`.
+
+        The options of serializers are filled in; head services get theirs with `start`.
+        """
         selection = self.selection(kind, names)
         known = _kind(kind, "named")
-        return [self._factory(known, name, selection) for name in selection.names]
+        factories = [(name, self._factory(known, name, selection)) for name in selection.names]
+        return [self._options.bind(known, name, make) if known.shared else make for name, make in factories]
 
     def all(self, kind: str) -> list[Any]:
         """Return everything that all plugins offer of a hook kind. A plugin whose hook raises is skipped.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from kernel.installing import install_command
 from kernel.plugins.kinds import OFFICIAL, Kind
 from kernel.plugins.selection import Selection, nearest
 
@@ -17,7 +18,7 @@ def not_found(
     text += f"installed: {installed}."
     extra = OFFICIAL.get((kind.name, name))
     if extra:
-        text += f' To get it: pip install "kernel[{extra}]"'
+        text += f" To get it: {install_command(extra)}"
     else:
         text += f" To get it, install a plugin that offers it; `kernel plugins new {kind.name} {name}` starts one"
     if problems:
@@ -79,7 +80,7 @@ def plugin_not_installed(name: str, installed: Collection[str]) -> str:
     listed = ", ".join(sorted(installed)) or "none"
     text = f"there is no plugin named {name!r}{nearest(name, installed)}; installed: {listed}."
     if name in OFFICIAL.values():
-        text += f' To get it: pip install "kernel[{name}]"'
+        text += f" To get it: {install_command(name)}"
     return text
 
 

@@ -56,14 +56,19 @@ class PluginOptions:
         return given
 
     def bind(self, kind: Kind, name: str, factory: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `factory` with its options filled in.
+        """Return `factory` with its options filled in. Raises as `values`."""
+        values = self.values(kind, name, factory)
+        return functools.partial(factory, **values) if values else factory
+
+    def values(self, kind: Kind, name: str, factory: Callable[..., Any]) -> dict[str, Any]:
+        """Return the options that were given for the implementation `name`, of the types of its defaults.
 
         Raises OptionError for an option that it does not take, and for a value of another type than its default's. A
         value may be a secret: no message shows one.
         """
         given = self.of(name)
         if not given:
-            return factory
+            return {}
         parameters = inspect.signature(factory).parameters.values()
         accepted = {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
         values = {}
@@ -75,7 +80,7 @@ class PluginOptions:
                 )
             whose = f"{source}: the option {option!r} of the {kind.title} {name!r}"
             values[option] = _fitting(whose, value, accepted[option], source.startswith("environment"))
-        return functools.partial(factory, **values)
+        return values
 
 
 def _checked(options: Options, source: str) -> Options:

@@ -138,6 +138,8 @@ class ActorCaller:
             return False
         channel.forgotten = False
         channel.entry = None
+        if channel.failure is not None:
+            self._table.failures.dropped(channel.failure, channel.id)
         self.channels.pop(channel.id, None)
         if channel.owned and channel.state != DEAD:
             self._process.tell_agent((op.FORGET_ACTOR, channel.id))
@@ -234,6 +236,8 @@ class ActorCaller:
         elif state == DEAD and channel.state != DEAD:
             channel.state = DEAD
             channel.failure = tuple(failure) if failure else None
+            if channel.failure is not None and channel.owned:
+                self._table.failures.constructor_failed(channel.id, channel.name, channel.failure)
             self._disconnect(channel)
             self._recover(channel, final=True, why=cause)
             while channel.queue:

@@ -83,6 +83,8 @@ class ActorCreator:
         self, constructor: Task, definition: ClassDefinition, options: ActorOptions, description: dict[str, Any]
     ) -> None:
         failure = self._table.arguments.failure(constructor)
+        if failure is not None:  # that of the constructor, which comes back from the head, says the same
+            self._table.failures.settled(failure)
         creation = b"" if failure is not None else self._pack(constructor, definition, options, description)
         self._process.tell_agent((op.ACTOR_ARGUMENTS, ActorId(bytes(constructor.id)), creation, failure))
 

@@ -14,6 +14,7 @@ from typing import Any
 from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
+from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor, current_execution
 from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
 from kernel.runtime.message_loop import run_with_messages
@@ -117,6 +118,7 @@ class AsyncExecutor(ExecutorBase):
             task = self._loop.create_task(self._run_call(call, group))
             self.running[call[1][1]] = task
 
+    @calls_user_code
     async def _run_call(self, call: Call, group: AsyncGroup) -> None:
         connection, message = call
         _, task, _, arguments, slots, returns, extra = message
@@ -238,6 +240,7 @@ def _is_coroutine_function(function: Callable[..., Any]) -> bool:
     return (code is not None and bool(code.co_flags & inspect.CO_COROUTINE)) or inspect.iscoroutinefunction(function)
 
 
+@calls_user_code
 def _in_context(context: Execution, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     token = current_execution.set(context)
     try:

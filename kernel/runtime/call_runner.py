@@ -89,18 +89,18 @@ class CallRunner:
         _, _, _, stored, owner = slot
         try:
             view = self._runtime.store.view(id, stored, owner)
-        except ObjectLostError:
-            if not self._runtime.io.identity.gateway:  # there is one node: nothing is anywhere else
-                raise
-            return self._seek(id, stored, owner, arrival)
+        except ObjectLostError as error:
+            return self._seek(id, stored, str(error), owner, arrival)
         return self._serializer.loads(*unpack(view), arrival)
 
-    def _seek(self, id: ObjectId, stored: Stored, owner: tuple[ProcessId, str], arrival: Arrival | None) -> Any:
+    def _seek(
+        self, id: ObjectId, stored: Stored, why: str, owner: tuple[ProcessId, str], arrival: Arrival | None
+    ) -> Any:
         """Return an argument that could not be had from where it was: its owner has it made again."""
         runtime = self._runtime
         reference = runtime.ownership.adopt(id, *owner, arrival)
         with runtime.io.lock:
-            runtime.ownership.report_lost(id, stored[1], *owner)
+            runtime.ownership.report_lost(id, stored[1], why, *owner)
         return runtime.values.get_one(reference, None)
 
     def load_definition(self, blob: bytes, sender: ProcessId) -> Any:

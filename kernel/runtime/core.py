@@ -41,10 +41,10 @@ from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import (
+    ArgumentError,
     KernelError,
     PendingCallsLimitError,
     SessionEndedError,
-    UsageError,
 )
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId, TaskId, object_id
 
@@ -84,6 +84,9 @@ class CoreRuntime:
         self.tasks.keep_recipe = self.lineage.keep
         self.tasks.keep_item = self.lineage.keep_item
         self.tasks.recover_items = self.lineage.recover_items
+        self.failures = self.tasks.failures
+        self.failures.send = self._tell_of_failure
+        self.ownership.failure_asked = self.failures.asked
         self.io.handlers[op.PROCESS_DIED] = self._on_process_died
         self.io.pump.on_tick = self._tick
         self.io.on_agent_lost = self._agent_lost
@@ -112,6 +115,7 @@ class CoreRuntime:
         self.io.methods["new_calls"] = self.trace.new_calls
         self.io.methods["cancel"] = self._cancel_here
         self.io.methods["ping"] = lambda: None
+        self.io.methods["tell_failures"] = self._tell_failures
         self._export_lock = threading.Lock()
         self._forever: list[ObjectRef] = []
 
@@ -190,7 +194,7 @@ class CoreRuntime:
             return
         if isinstance(task.place, Channel):
             if force:
-                raise UsageError(
+                raise ArgumentError(
                     f"cancel(force=True) can't end the actor call {task.name}(): it would end the actor. "
                     "Use cancel(ref), or kernel.kill(actor)"
                 )
@@ -350,6 +354,7 @@ class CoreRuntime:
         if find_runtime() is self:
             set_runtime(None)
         if self.io.ended is None and self.io.agent is not None and not self.io.agent.closed:
+            self.failures.close()
             self._await_output()
             with self.io.lock:
                 self.submitter.close()
@@ -389,4 +394,14 @@ class CoreRuntime:
             return
         with self.io.lock:
             self.io.finish_batch()
+        self.failures.look()
         self.io.flush()
+
+    def _tell_failures(self) -> None:
+        """Tell the session now of all failures that nobody has asked for: the program leaves."""
+        self.ownership.drain()
+        self.failures.close()
+
+    def _tell_of_failure(self, row: dict[str, Any]) -> None:
+        if self.io.agent is not None and not self.io.agent.closed:
+            self.io.request(self.io.agent, "note_failure", row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from kernel_spec.errors import NotInitializedError
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 _runtime: Runtime | None = None
 _left_in_child = False
+_exiting = False
 
 
 def set_runtime(runtime: Runtime | None) -> None:
@@ -28,8 +30,21 @@ def leave_in_child() -> None:
         _left_in_child = True
 
 
+def leave_at_exit() -> None:
+    """Have no session started unasked from now on, because the program is ending, and its session with it."""
+    global _exiting
+    _exiting = True
+
+
 def check_may_start() -> None:
-    """Raise NotInitializedError where a session must not be started unasked: in a child forked from a session."""
+    """Raise NotInitializedError where a session must not be started unasked.
+
+    That is in a child forked from a session, and in a program that is ending.
+    """
+    if _exiting or sys.is_finalizing():
+        raise NotInitializedError(
+            "kernel is not initialized in this process, and begins no session any more: the program is ending"
+        )
     if _left_in_child:
         raise NotInitializedError(
             "kernel is not initialized in this process: it was forked from one that is in a session, and a session "

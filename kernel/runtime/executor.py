@@ -21,6 +21,7 @@ from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.call_group import CallGroup
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
+from kernel.runtime.critical_sections import calls_user_code, critical, is_from_outside
 from kernel.runtime.execution_context import NO_EXECUTION, Execution, ExitActor, current_execution
 from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
 from kernel.runtime.pace import Pace
@@ -52,6 +53,7 @@ class Executor(ExecutorBase):
         self.pace = Pace()
         self.refuses_tasks = False
         self.worn_out = False
+        self._io.interrupts.install(self.in_call)
         signal.signal(signal.SIGINT, self._on_interrupt)
 
     # -- queueing (in the thread that reads messages, under the lock) ----------------------------------------------
@@ -118,6 +120,9 @@ class Executor(ExecutorBase):
                 self._drain(group)
             except KeyboardInterrupt:
                 continue  # a cancellation that came too late for its call
+            except Exception as error:
+                if not is_from_outside(error):
+                    raise
             group.idle_helpers += 1
             if not group.queue and self.exit_reason is None:
                 group.wakeup.acquire()
@@ -144,6 +149,9 @@ class Executor(ExecutorBase):
                     self._wait_for_work(queue)
             except KeyboardInterrupt:
                 continue  # a cancellation that came too late for its task
+            except Exception as error:
+                if not is_from_outside(error):
+                    raise
 
     def _wait_for_work(self, queue: deque[Call]) -> None:
         work = Waiter(1)
@@ -239,6 +247,7 @@ class Executor(ExecutorBase):
                     self.give_back()
                     self._io.send(connection, (op.WORN_OUT,))
 
+    @calls_user_code
     def _run_call(self, call: Call) -> None:
         connection, message = call
         _, task, _, arguments, slots, returns, extra = message
@@ -280,6 +289,7 @@ class Executor(ExecutorBase):
             current_execution.set(NO_EXECUTION)
             self._trace.add(name, begun, time.time(), task, failed)
 
+    @critical
     def _failed(self, call: Call, name: str, arrival: Arrival | None, error: BaseException) -> None:
         connection, message = call
         task = message[1]
@@ -297,6 +307,7 @@ class Executor(ExecutorBase):
 
     # -- generators ------------------------------------------------------------------------------------------------
 
+    @calls_user_code
     def _run_generator(
         self, connection: Connection, task: bytes, returns: int, value: Any, name: str, extra: Any
     ) -> None:
@@ -377,18 +388,15 @@ class Executor(ExecutorBase):
         for thread, running in list(self.running.items()):
             if running == task:
                 runs = lambda thread=thread: self.running.get(thread) == task  # noqa: E731
-                self._io.interrupts.interrupt_call(thread, runs, _RUN_USER_CODE)
+                self._io.interrupts.interrupt_call(thread, runs)
 
     def _on_interrupt(self, number: int, frame: Any) -> None:
         if self.running.get(self._main_thread or 0) in self._cancelled:
-            self._io.interrupts.strike(frame)
+            raise KeyboardInterrupt
 
     def in_call(self) -> bool:
         """Whether the calling thread runs a call."""
         return current_execution.get() is not NO_EXECUTION
-
-
-_RUN_USER_CODE = frozenset((Executor._run_call.__code__, Executor._run_generator.__code__))
 
 
 def flush_output() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.runtime.deliveries import Deliveries
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import Entry
+from kernel.runtime.remote_traceback import hide_internal_frames
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,7 +44,7 @@ class Futures:
             try:
                 value = self._load(ref._entry) if read else None
             except BaseException as error:
-                future.set_exception(error)
+                future.set_exception(hide_internal_frames(error))
             else:
                 future.set_result(value)
             if self._awaited:  # to read a value from the store this thread has polled, and leaves others without
@@ -64,6 +65,7 @@ class Futures:
             try:
                 value = self._load(ref._entry)
             except BaseException as error:
+                hide_internal_frames(error)
                 future.set_exception(error if not isinstance(error, StopIteration) else RuntimeError(repr(error)))
             else:
                 future.set_result(value)

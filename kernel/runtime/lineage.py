@@ -3,7 +3,8 @@
 While anybody may still ask for a stored result, its task is kept: the call itself, small arguments and those that were
 passed by value. Of an argument that is the stored result of another task only the *recipe* is kept, which is that task
 in turn: its value may be freed meanwhile. So an object can be made again as long as its whole recipe leads back to
-tasks and values that are there; what was put, or came out of an actor, has no recipe.
+tasks and values that are there; what was put, or came out of an actor, has no recipe. Of the recipes of values that are
+freed, those last made are kept: a program may make one value of another for ever.
 
 A task that runs again makes all of its results again that are lost, and those that are only where the one was that is
 asked for: what one process has just found out about a node holds for the others, too, and each run costs a retry. The
@@ -24,17 +25,24 @@ from kernel.runtime.streams import Stream
 from kernel.runtime.task import Task
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import ObjectLostError
-from kernel_spec.ids import object_id
+from kernel_spec.ids import ObjectId, object_id
+
+MOST_BYTES = 256 << 20
+"""So much is kept of recipes of freed values, a call without its arguments counted as CALL_BYTES."""
+CALL_BYTES = 1000
 
 
 class Lineage:
     """The recipes of a process's stored objects. `retry(task)` runs a task again. Under the process's lock."""
 
     def __init__(self, process: Process, ownership: Ownership, retry: Callable[[Task], None]) -> None:
-        self._process = process
         self._ownership = ownership
         self._retry = retry
+        self._freed: dict[ObjectId, tuple[Entry, int]] = {}
+        """What is freed and has a recipe, with the size of that, in the order in which it was freed."""
+        self._freed_bytes = 0
         ownership.drop_recipe = self._drop
+        ownership.value_freed = self._on_freed
         ownership.recover = self.recover
         process.on_place_lost.append(self._on_place_lost)
         process.handlers[op.LOST_AT] = self._on_lost_at
@@ -48,7 +56,7 @@ class Lineage:
     def keep(self, task: Task) -> bool:
         """Keep a task that has ended as the recipe of its stored results; return whether it is one.
 
-        What it held is then held as long as the recipe is needed. Where there is one node nothing is lost, or kept.
+        What it held is then held as long as the recipe is needed.
         """
         if task.stream is not None:
             self._miss_items(task, task.stream)
@@ -78,7 +86,7 @@ class Lineage:
             if task is not None and task.ingredients is None:  # it has not ended, or runs again
                 self._await(one, task)
             elif task is None or task.retries == 0:
-                self._give_up(one, _why_not(one, task))
+                self._give_up(one, task)
             else:
                 self._await_results(one, task)
                 self._renew(task)
@@ -94,9 +102,9 @@ class Lineage:
             if entry is None or entry.state != PENDING:
                 continue
             if attempt < task.attempt:
-                self._give_up(entry, f"{task.name}(), which had made it, yielded less when it ran again")
+                self._fail(entry, f"{task.name}(), which had made it, yielded less when it ran again")
             else:
-                entry.state, entry.value, entry.more().recipe = LOST, (0, ()), task
+                entry.state, entry.value, entry.more().recipe = LOST, (0, (), ""), task
                 task.kept += 1
 
     def recover_items(self, stream: Stream) -> None:
@@ -105,21 +113,35 @@ class Lineage:
         for entry in filter(None, map(self._ownership.objects.get, awaited)):
             self.recover(entry)
 
-    def _give_up(self, entry: Entry, reason: str) -> None:
+    def _give_up(self, entry: Entry, task: Task | None) -> None:
+        """A lost object can't be made again by `task`, or by any: it has failed."""
+        why = ""
+        if entry.state == LOST:
+            _, places, why = entry.value
+            if why:
+                self._ownership.delete_at(entry.id, places)
+        self._fail(entry, _why_not(entry, task, why))
+
+    def _fail(self, entry: Entry, reason: str) -> None:
         entry.resolve(FAILED, failure_of(ObjectLostError(f"object {entry.id.hex()} is lost: {reason}")))
         self._ownership.free_unneeded(entry)
 
     def _await_results(self, entry: Entry, task: Task) -> None:
         """Note that `task` is to make a lost object again, and what else of its results is lost."""
-        places = set(entry.value[1]) if entry.state == LOST else set()
+        _, places, why = entry.value if entry.state == LOST else (0, (), "")
         for other in self._results(task):
-            if other.state == STORED and places.issuperset(other.value[1]):
-                self.lost_at(other, other.value[1])
+            if other.state == STORED and set(places).issuperset(other.value[1]):
+                self.lost_at(other, other.value[1], why)
             if other is entry or other.state == LOST:
                 self._await(other, task)
 
     def _await(self, entry: Entry, task: Task) -> None:
+        _, places, why = entry.value if entry.state == LOST else (0, (), "")
+        self._forget_freed(entry)
         entry.state, entry.value, entry.task = PENDING, None, task
+        if why:  # what these nodes have of it is of no use; a node that is gone has nothing
+            for place in places or ("",):
+                self._ownership.clear_away((entry,), place)
         entry.more().recipe = None
         task.kept -= 1
         if task.stream is not None:
@@ -151,9 +173,26 @@ class Lineage:
         if task.retries > 0:
             task.retries -= 1
 
+    def _on_freed(self, entry: Entry) -> None:
+        """The value of an object is freed, but not its recipe. When that is too much, the oldest are forgotten."""
+        task: Task | None = entry.more().recipe
+        if task is None:
+            return
+        size = _size(task)
+        self._freed[entry.id] = entry, size
+        self._freed_bytes += size
+        while self._freed_bytes > MOST_BYTES:
+            oldest, _ = next(iter(self._freed.values()))
+            self._drop(oldest)
+
+    def _forget_freed(self, entry: Entry) -> None:
+        _, size = self._freed.pop(entry.id, (entry, 0))
+        self._freed_bytes -= size
+
     def _drop(self, entry: Entry) -> None:
-        """An object is gone for good: its recipe is needed no more on its account."""
+        """The recipe of an object is needed no more on its account: the object is gone for good, or nearly so."""
         assert entry.details is not None
+        self._forget_freed(entry)
         task, entry.details.recipe = entry.details.recipe, None
         if task is None:
             return
@@ -169,8 +208,7 @@ class Lineage:
                 self._ownership.release((other,))
 
     def _may_keep(self, task: Task) -> bool:
-        many_nodes = bool(self._process.identity.gateway)
-        return many_nodes and type(task.definition) is FunctionDefinition and task.retries != 0
+        return type(task.definition) is FunctionDefinition and task.retries != 0
 
     def _is_known(self, entry: Entry) -> bool:
         return self._ownership.objects.get(entry.id) is entry
@@ -184,41 +222,63 @@ class Lineage:
         """A node is gone, and every copy that it had."""
         for entry in list(self._ownership.objects.values()):
             if entry.state == STORED and place in entry.value[1] and entry.owner is None:
-                self._lose(entry, (place,))
+                self._lose(entry, (place,), "")
 
     def _on_lost_at(self, connection: Connection, message: Message) -> None:
         """A borrower could not have an object from where it was said to be."""
         entry = self._ownership.objects.get(message[1])
         if entry is not None and entry.state == STORED:
-            self.lost_at(entry, message[2])
+            self.lost_at(entry, message[2], message[3])
 
-    def lost_at(self, entry: Entry, places: tuple[str, ...]) -> None:
-        """An own object can't be had from these places (any more): count on them no longer."""
-        for place in places:
-            if place in entry.value[1]:
-                self._ownership.delete_at(entry.id, (place,))  # if that node lives after all
-        self._lose(entry, places)
+    def lost_at(self, entry: Entry, places: tuple[str, ...], why: str) -> None:
+        """An own object can't be had from these places any more, a reader says why: count on them no longer.
 
-    def _lose(self, entry: Entry, places: tuple[str, ...]) -> None:
+        What they have of it, if they live after all, is deleted. That waits until it was made again when no other place
+        has it, for that may be done at one of these.
+        """
+        known = entry.value[1]
+        self._lose(entry, places, why)
+        if entry.state == STORED:
+            for place in known:
+                if place in places:
+                    self._ownership.delete_at(entry.id, (place,))
+
+    def _lose(self, entry: Entry, places: tuple[str, ...], why: str) -> None:
         size, known = entry.value
         left = tuple(place for place in known if place not in places)
-        entry.value = (size, left)
         if left:
+            entry.value = (size, left)
             self._ownership.keep_at(entry.id, left[0])
         else:
-            entry.state, entry.value = LOST, (size, known)
+            entry.state, entry.value = LOST, (size, known, why)
 
 
-def _why_not(entry: Entry, task: Task | None) -> str:
-    """Return why a lost object can't be made again: it has no recipe, or one that may not run any more."""
-    if task is None:
-        how = "freed" if entry.state == FREED else "on a node that is gone"
+def _size(task: Task) -> int:
+    """Return about how many bytes a call takes while it is kept."""
+    if type(task.arguments) is not tuple:
+        return CALL_BYTES
+    _, data, buffers = task.arguments
+    return CALL_BYTES + len(data) + (sum(map(len, buffers)) if type(buffers) is list else 0)
+
+
+def _why_not(entry: Entry, task: Task | None, why: str) -> str:
+    """Return why a lost object can't be made again: it has no recipe, or one that may not run any more.
+
+    `why` is what its reader was told, if anybody tried to read it.
+    """
+    if task is None and entry.state == FREED:
         return (
-            f"it is {how}, and it was put, or came from an actor or a task that may not run again (its max_retries are "
+            "it is freed, and how it was made is forgotten, because so much was made of it since; keep what must "
+            "survive in files, or hold a reference to what is in between"
+        )
+    if task is None:
+        how = why or "it is on a node that is gone"
+        return (
+            f"{how}, and it was put, or came from an actor or a task that may not run again (its max_retries are "
             "0 or used up), so nothing could make it again; keep what must survive a node in files, or have a task "
             "make it that may run again"
         )
     return (
-        f"the node that had it is gone, and its task {task.name}() may not run again: its max_retries are used up "
-        "(give it more to have it made again)"
+        f"{why or 'the node that had it is gone'}, and its task {task.name}() may not run again: its max_retries are "
+        "used up (give it more to have it made again)"
     )

@@ -11,6 +11,7 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any
 
+from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.process import Process
 
 
@@ -34,6 +35,7 @@ class MessageSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-typ
         return ready
 
 
+@calls_user_code
 def run_with_messages(main: Coroutine[Any, Any, None], io: Process) -> None:
     """Run `main` to its end as `asyncio.run` does, in a loop that reads the messages of `io`."""
     loop = asyncio.SelectorEventLoop(MessageSelector(io))

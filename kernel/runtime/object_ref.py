@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.current import get_runtime
+from kernel.runtime.not_a_value import NotAValue
 from kernel.runtime.objects import Entry, dropped
 from kernel.runtime.serialization import note_reference, register_reference_type
 from kernel_spec.ids import ObjectId, ProcessId
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import concurrent.futures
 
 
-class ObjectRef:
+class ObjectRef(NotAValue):
     """A future for a value somewhere in the session.
 
     Pass it to tasks (they receive the value), put it into containers and closures (they receive the reference),

@@ -16,6 +16,7 @@ from kernel.runtime.process import Process
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.tasks import TaskTable
+from kernel.runtime.value_forms import Stored
 from kernel.runtime.waiting import Waiter
 from kernel_spec.errors import ObjectLostError, SessionEndedError
 
@@ -100,35 +101,40 @@ class ObjectValues(ObjectVerbs):
     def stored_payload(self, entry: Entry, deadline: float | None = None) -> tuple[Any, list[memoryview]]:
         """Return head and buffers of a stored value; one that is lost is waited for until it was made again."""
         while True:
-            tried: tuple[str, ...] = entry.value[1] if entry.state == STORED else ()
+            tried, why = entry.value if entry.state == STORED else None, ""
             try:
-                if entry.state == STORED:
+                if tried is not None:
                     return super().stored_payload(entry, deadline)
-            except ObjectLostError:
-                if not self._io.identity.gateway:  # there is one node: nothing is anywhere else
-                    raise
-            self._seek(entry, tried)
+            except ObjectLostError as error:
+                why = str(error)
+            self._seek(entry, tried, why)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if entry.state == PENDING and not self._wait_ready([entry], 1, left):
                 self._raise_late([entry], left)
             if entry.state == FAILED:
+                self._tasks.failures.asked(entry)
                 raise failure_to_raise(*entry.value)
             if entry.state == INLINE:
                 value = entry.value
                 return (value, []) if type(value) is bytes else (value[0], list(map(memoryview, value[1])))
 
-    def _seek(self, entry: Entry, tried: tuple[str, ...]) -> None:
-        """None of the places that were `tried` has the object: have it made again if it is ours, else ask its owner."""
+    def _seek(self, entry: Entry, tried: Stored | None, why: str) -> None:
+        """No place of what was `tried` can give the object: have it made again if it is ours, else ask its owner.
+
+        Another thread may have had that done meanwhile: then the entry has another value, if an equal one.
+        """
         with self._io.lock:
             details = entry.details
+            still = entry.state == STORED and tried is entry.value
             if details is None or details.owner is None:
-                if entry.state == STORED and tried == entry.value[1]:
-                    self._lineage.lost_at(entry, tried)
+                if still:
+                    self._lineage.lost_at(entry, entry.value[1], why)
                 if entry.state >= LOST:
                     self._ownership.recover(entry)
-            elif entry.state == STORED and tried == entry.value[1]:
+            elif still:
+                places = entry.value[1]
                 entry.state, entry.value, details.fetching = PENDING, None, False
-                self._ownership.report_lost(entry.id, tried, details.owner, details.address)
+                self._ownership.report_lost(entry.id, places, why, details.owner, details.address)
                 self._ownership.fetch(entry)
             self._io.finish_batch()
 

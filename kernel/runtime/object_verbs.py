@@ -21,7 +21,7 @@ from kernel.runtime.task_error import rebuild
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.value_forms import inline_or_stored
 from kernel.runtime.waiting import Waiter
-from kernel_spec.errors import GetTimeoutError, UsageError
+from kernel_spec.errors import ArgumentError, GetTimeoutError
 from kernel_spec.ids import object_id
 
 
@@ -56,7 +56,7 @@ class ObjectVerbs(ABC):
     def put(self, value: Any, weak: bool = False, depth: int = 2) -> ObjectRef:
         """See `Runtime.put`. `depth` is how many calls below the user's line this is."""
         if type(value) is ObjectRef:
-            raise UsageError(
+            raise ArgumentError(
                 "put(ObjectRef) would store a reference to a reference; pass the reference itself, "
                 "or put it into a list if that is what you want"
             )
@@ -81,12 +81,16 @@ class ObjectVerbs(ABC):
             self._raise_late(pending, timeout)
         loads = self.serializer.loads
         values = []
-        for ref in refs:
-            entry = ref._entry
-            if entry.state == INLINE and type(entry.value) is bytes:
-                values.append(loads(entry.value))
-            else:
-                values.append(self.load(entry, deadline))
+        try:
+            for ref in refs:
+                entry = ref._entry
+                if entry.state == INLINE and type(entry.value) is bytes:
+                    values.append(loads(entry.value))
+                else:
+                    values.append(self.load(entry, deadline))
+        except BaseException:
+            self._tasks.failures.asked_together([ref._entry for ref in refs])
+            raise
         return values
 
     def get_one(self, ref: ObjectRef, timeout: float | None) -> Any:
@@ -105,6 +109,7 @@ class ObjectVerbs(ABC):
             return self.serializer.loads(*entry.value)
         if entry.state != FAILED:
             return self.serializer.loads(*self.stored_payload(entry, deadline))
+        self._tasks.failures.asked(entry)
         raise failure_to_raise(*entry.value)
 
     def stored_payload(self, entry: Entry, deadline: float | None = None) -> tuple[Any, list[memoryview]]:
@@ -155,6 +160,7 @@ class ObjectVerbs(ABC):
             for entry in pending:
                 if entry.waiters is not None and waiter in entry.waiters:
                     entry.waiters.remove(waiter)
+            waiter.remaining = 0  # nobody waits for it any more
 
     def _raise_late(self, pending: list[Entry], timeout: float | None) -> None:
         missing = [entry for entry in pending if entry.state == PENDING]

@@ -27,8 +27,8 @@ FAILED = 3
 _log = Logger("kernel.runtime")
 
 LOST = 4
-"""At the owner: it was stored, and the last nodes that had it are gone. It is made again when somebody asks for it.
-`value` is as it was."""
+"""At the owner: it was stored, and no copy of it can be had any more. It is made again when somebody asks for it.
+`value` is as it was, and what readers say of the copies; "" when their nodes are gone."""
 FREED = 5
 """At the owner: nobody needs the value any more, but it may have to be made again for that of others (`lineage`)."""
 

@@ -99,7 +99,9 @@ SUBSCRIBE_ACTOR = 55
 EXIT = 56
 """agent -> worker: end after running exit handlers; reason."""
 LOG_LINES = 57
-"""agent -> driver: lines, each (pid, name, stream, text)."""
+"""agent -> driver: pid, name, stream (stdout, stderr or failure), lines. See also `UNFINISHED`."""
+UNFINISHED = "~"
+"""What follows the name of a stream if the text is that of a line which is written over; the latest one counts."""
 
 STORE_CREATE = 60
 """client -> agent: request, object id, size, owner, weak."""
@@ -125,7 +127,8 @@ STORE_DELETE_AT = 70
 STORE_KEEP_AT = 72
 """owner -> agent: place, object id: its copy there is the one that counts now, and not to be dropped."""
 LOST_AT = 37
-"""borrower -> owner: object id, places that could not give it. What it asks next is answered when it is there again."""
+"""borrower -> owner: object id, places that could not give it, why. What it asks next is answered when it is there
+again."""
 COPIED = 36
 """agent -> owner: object id, place that has it now as well."""
 

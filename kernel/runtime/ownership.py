@@ -47,8 +47,12 @@ class Ownership:
         self._releases: dict[tuple[ProcessId, str], list[tuple[ObjectId, int]]] = {}
         self.dead_owners = DeadOwners()
         self.recover: Callable[[Entry], None] = lambda entry: None
-        """Have a lost object of ours made again; set, as `drop_recipe(entry)` is, by `kernel.runtime.lineage`."""
+        """Have a lost object of ours made again; set, as the next two are, by `kernel.runtime.lineage`."""
         self.drop_recipe: Callable[[Entry], None] = lambda entry: None
+        self.value_freed: Callable[[Entry], None] = lambda entry: None
+        """The value of an object is freed, while its recipe may still be needed."""
+        self.failure_asked: Callable[[Entry], None] = lambda entry: None
+        """Another process has asked for an object that failed; set by `kernel.runtime.core`."""
         process.handlers |= {
             op.FETCH: self._on_fetch,
             op.OBJECT: self._on_object,
@@ -136,17 +140,13 @@ class Ownership:
             return
         if self.objects.pop(entry.id, None) is None:
             return
+        self._delete_copies(entry)
         if details is None:
-            if entry.state == STORED:
-                self.delete_at(entry.id, entry.value[1])
             return
         details.view = None
         if details.recipe is not None:
             self.drop_recipe(entry)
-        if details.owner is None:
-            if entry.state == STORED:
-                self.delete_at(entry.id, entry.value[1])
-        elif details.debt:
+        if details.owner is not None and details.debt:
             key = (details.owner, details.address)
             self._releases.setdefault(key, []).append((entry.id, details.debt))
         if details.contained:
@@ -154,12 +154,17 @@ class Ownership:
 
     def _free_value(self, entry: Entry, details: Details) -> None:
         """Let go of a value that nobody needs, but not of how it was made: something else may be lost that needs it."""
-        if entry.state == STORED:
-            self.delete_at(entry.id, entry.value[1])
+        self._delete_copies(entry)
         if entry.state in (STORED, LOST):
             entry.state, entry.value, details.view = FREED, None, None
             contained, details.contained = details.contained, None
             self.release(contained or ())
+            self.value_freed(entry)
+
+    def _delete_copies(self, entry: Entry) -> None:
+        """Have the stores forget an own object, also those that live and can't read what they have of it."""
+        if entry.owner is None and (entry.state == STORED or (entry.state == LOST and entry.value[2])):
+            self.delete_at(entry.id, entry.value[1])
 
     def delete_at(self, id: ObjectId, places: Sequence[str]) -> None:
         """Have the stores of `places` forget an object, soon."""
@@ -274,9 +279,9 @@ class Ownership:
             if not self._tell(owner, address, (op.BORROW, [e.id for e in group], number)):
                 self._acknowledgements.arrived(number)
 
-    def report_lost(self, id: ObjectId, places: Sequence[str], owner: ProcessId, address: str) -> None:
-        """Tell the owner of an object that none of `places` could give it. Under the lock."""
-        self._tell(owner, address, (op.LOST_AT, id, tuple(places)))
+    def report_lost(self, id: ObjectId, places: Sequence[str], why: str, owner: ProcessId, address: str) -> None:
+        """Tell the owner of an object that none of `places` could give it, and why. Under the lock."""
+        self._tell(owner, address, (op.LOST_AT, id, tuple(places), why))
 
     # -- fetching --------------------------------------------------------------------------------------------------
 
@@ -292,6 +297,7 @@ class Ownership:
     def outcome(self, entry: Entry, receiver: ProcessId) -> tuple[int, Any, Carried]:
         """Return (kind, value, carried) of a ready entry for a message to `receiver`."""
         if entry.state == FAILED:
+            self.failure_asked(entry)
             return op.FAILED, entry.value, ()
         contained = entry.details.contained if entry.details is not None else None
         carried = self.carry(contained, receiver, entry.id) if contained else ()

@@ -20,6 +20,7 @@ from typing import Any
 from kernel.logs import Logger
 from kernel.runtime import operations as op
 from kernel.runtime.answers import Pickled
+from kernel.runtime.critical_sections import critical
 from kernel.runtime.cut_peers import CutPeers
 from kernel.runtime.forks import joined
 from kernel.runtime.identity import Identity, Peer
@@ -122,6 +123,7 @@ class Process:
         self.closing = True
         if self in joined:
             joined.remove(self)
+        self.interrupts.remove()
         self.flush()
         self.pump.stop()
         with self.lock:
@@ -135,6 +137,7 @@ class Process:
     def abandon(self) -> None:
         """Leave the session in a forked child: it belongs to the parent, whose threads are not here."""
         self.closing = True
+        self.interrupts.remove()
         self.lock = threading.RLock()  # the old one may be held by such a thread
         if self._entrance is not None:
             self._entrance.abandon()
@@ -152,6 +155,7 @@ class Process:
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
+    @critical
     def send(self, connection: Connection, message: Message) -> None:
         """Queue a message under the lock; it leaves with the next flush, soon."""
         outbox = connection.outbox
@@ -165,6 +169,7 @@ class Process:
         if self.agent is not None:
             self.send(self.agent, message)
 
+    @critical
     def flush(self) -> None:
         """Write everything queued."""
         dirty = self._dirty

@@ -16,8 +16,8 @@ from typing import SupportsIndex, TypeVar
 
 import kernel_spec
 
-Frame = tuple[str, int, str, str]
-"""File, line number, function, source line (stripped, "" if unknown)."""
+Frame = tuple[str, int, str, str, int]
+"""File, line number, function, source line (stripped, "" if unknown), first line of the function."""
 
 _FRAME_LIMIT = 100
 _FIRST_FRAMES = 40
@@ -49,7 +49,7 @@ def frames_of(traceback: TracebackType | None) -> list[Frame]:
         left_out = len(entries) - _FRAME_LIMIT
         entries = entries[:_FIRST_FRAMES] + entries[_FIRST_FRAMES - _FRAME_LIMIT :]
         frames = [_frame_of(entry) for entry in entries]
-        frames.insert(_FIRST_FRAMES, ("...", 0, f"{left_out} more frames", ""))
+        frames.insert(_FIRST_FRAMES, ("...", 0, f"{left_out} more frames", "", 1))
         return frames
     return [_frame_of(entry) for entry in entries]
 
@@ -58,14 +58,14 @@ def _frame_of(entry: TracebackType) -> Frame:
     code = entry.tb_frame.f_code
     number = entry.tb_lineno or 0
     line = linecache.getline(code.co_filename, number, entry.tb_frame.f_globals)
-    return "".join([code.co_filename]), number, "".join([code.co_name]), line.strip()
+    return "".join([code.co_filename]), number, "".join([code.co_name]), line.strip(), code.co_firstlineno
 
 
 def traceback_of(frames: list[Frame]) -> TracebackType | None:
     """Return a traceback that shows `frames`, or None for no frames."""
     traceback = None
-    for filename, number, name, line in reversed(frames):
-        code = _code(filename, name)
+    for filename, number, name, line, first in reversed(frames):
+        code = _code(filename, name, number, first)
         frame = FunctionType(code, {"__name__": "", "_getframe": sys._getframe})()
         traceback = TracebackType(traceback, frame, 0, number)
         if line:
@@ -95,24 +95,47 @@ def _template():  # type: ignore[no-untyped-def]
 
 
 @lru_cache(maxsize=1024)
-def _code(filename: str, name: str) -> CodeType:
+def _code(filename: str, name: str, number: int, first: int) -> CodeType:
+    """Return code whose frame is in line `number`: some who show tracebacks, such as IPython, ask the frame."""
     code: CodeType = _template.__code__
+    table = _line_table(len(code.co_code), number - first)
     if sys.version_info >= (3, 11):
-        code = code.replace(co_qualname=name, co_linetable=_no_positions(len(code.co_code) // 2))
-    return code.replace(co_filename=filename, co_name=name)
+        code = code.replace(co_qualname=name)
+    return code.replace(co_filename=filename, co_name=name, co_firstlineno=first, co_linetable=table)
 
 
-def _no_positions(instructions: int) -> bytes:
-    """Return a line table that says "unknown" for every instruction, so that nothing is underlined below a line.
+def _line_table(size: int, lines: int) -> bytes:
+    """Return a table that says of `size` bytes of code that they are `lines` below its first line, and no columns.
 
-    An entry covers at most eight instructions; 15 is the code for "no location".
+    So nothing is underlined below the line. From 3.11 on an entry covers at most eight instructions of two bytes; 13 is
+    the code for "no columns", and a number of lines follows. Before, an entry is bytes of code and up to 127 lines.
     """
     table = bytearray()
+    if sys.version_info < (3, 11):
+        step = 127 if lines > 0 else -127
+        while abs(lines) > 127:
+            table += bytes((0, step & 0xFF))
+            lines -= step
+        return bytes(table) + bytes((size, lines & 0xFF))
+    instructions = size // 2
     while instructions > 0:
         covered = min(instructions, 8)
-        table.append(0x80 | 15 << 3 | covered - 1)
+        table.append(0x80 | 13 << 3 | covered - 1)
+        table += _number(lines)
         instructions -= covered
+        lines = 0
     return bytes(table)
+
+
+def _number(value: int) -> bytes:
+    """Return a number with sign as line tables have it: six bits a byte, lowest first, the sign in the very lowest."""
+    rest = value << 1 if value >= 0 else -value << 1 | 1
+    encoded = bytearray()
+    while rest >= 0x40:
+        encoded.append(0x40 | rest & 0x3F)
+        rest >>= 6
+    encoded.append(rest)
+    return bytes(encoded)
 
 
 # -- source lines of files that are not here -----------------------------------------------------------------------

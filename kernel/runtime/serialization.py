@@ -21,6 +21,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.array_heads import offers_buffer, pickle_inside, pickle_outside
+from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.in_progress import current_load, in_progress, note_reference
 from kernel_spec.errors import ContractError, KernelError, OptionError, SerializationError
 from kernel_spec.serialization import Buffer, Payload, Reducer, Serializer, SerializerBase
@@ -200,17 +201,23 @@ class ValueSerializer:
         """Return `function` (or class) as bytes, and the references that it closes over.
 
         By reference when it can be imported, by value when it is local or belongs to `__main__`.
-        Raises `SerializationError`.
+        Says so when it is large for what it takes along. Raises `SerializationError`, also when that is too much.
         """
+        from kernel.runtime import captures
 
         def describe(error: Exception) -> SerializationError:
             from kernel.runtime.unpicklable import explain
+
+            if isinstance(error, captures.TooLargeError):
+                return captures.too_large(function, self)
 
             name = getattr(function, "__name__", None) or type(function).__name__
             kind = "class" if isinstance(function, type) else "function"
             return explain(function, f"{kind} {name}", error, name=name, serializer=self)
 
         head, _, references = self._dumps_capturing(function, self._pickle_in_band, describe)
+        if len(head) >= captures.WARN_BYTES:
+            captures.warn_of(function, len(head), self)
         return head, references
 
     def _dumps_capturing(
@@ -229,6 +236,8 @@ class ValueSerializer:
         except (KernelError, MemoryError):
             raise
         except Exception as error:
+            if is_from_outside(error):
+                raise
             raise self._explained(value, error, describe) from None
         finally:
             in_progress.captured = before
@@ -241,7 +250,9 @@ class ValueSerializer:
         return (self._pickler_class or self._load_pickler()).dump_to_bytes(value, self, _collector(buffers))
 
     def _pickle_in_band(self, value: Any, buffers: list[Buffer]) -> bytes:
-        return (self._pickler_class or self._load_pickler()).dump_to_bytes(value, self, None)
+        from kernel.runtime.captures import pickle_bounded
+
+        return pickle_bounded(value, self)
 
     def _load_pickler(self) -> type[ValuePickler]:
         from kernel.runtime.value_pickler import ValuePickler
@@ -267,6 +278,8 @@ class ValueSerializer:
             try:
                 changed = plugin.encode(payload)
             except Exception as error:
+                if is_from_outside(error):
+                    raise
                 text = f"the serializer plugin {plugin.name!r} failed in encode(): {type(error).__name__}: {error}"
                 raise SerializationError(text) from error
             if changed is not payload:
@@ -285,7 +298,7 @@ class ValueSerializer:
         the payload is missing here or can't undo it; what rebuilding the value itself raises, as it is.
         """
         if not head or head[0] != _PICKLE_OPCODE:
-            head, buffers = self._decoded(head, buffers)
+            return self._loads_encoded(head, buffers, context)
         if context is None:
             return _loads(head, buffers=buffers)
         before = in_progress.context
@@ -295,8 +308,22 @@ class ValueSerializer:
         finally:
             in_progress.context = before
 
-    def _decoded(self, head: Buffer, buffers: Sequence[Buffer]) -> tuple[Buffer, Sequence[Buffer]]:
+    def _loads_encoded(self, head: Buffer, buffers: Sequence[Buffer], context: Any) -> Any:
         names, inner = _unmark(head)
+        inner, buffers = self._decoded(names, inner, buffers)
+        try:
+            if not inner or inner[0] != _PICKLE_OPCODE:
+                raise pickle.UnpicklingError("it does not begin like one")
+            return self.loads(inner, buffers, context)
+        except pickle.UnpicklingError as error:
+            raise SerializationError(
+                f"what the serializer {' after '.join(map(repr, names))} decoded is no value ({error}): the bytes are "
+                "damaged, or it was told something else, such as another key, when the value was sent"
+            ) from error
+
+    def _decoded(
+        self, names: Sequence[str], inner: Buffer, buffers: Sequence[Buffer]
+    ) -> tuple[Buffer, Sequence[Buffer]]:
         for name in reversed(names):
             plugin = self._by_name.get(name)
             if plugin is None:
@@ -307,10 +334,12 @@ class ValueSerializer:
                 )
             try:
                 payload = plugin.decode(inner, buffers)
+                inner, buffers = payload.head, payload.buffers
             except Exception as error:
+                if is_from_outside(error):
+                    raise
                 text = f"the serializer plugin {name!r} can't undo its encoding: {type(error).__name__}: {error}"
                 raise SerializationError(text) from error
-            inner, buffers = payload.head, payload.buffers
         return inner, buffers
 
     # -- classes that the user takes care of --

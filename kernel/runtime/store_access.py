@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
 from kernel.runtime import operations as op
+from kernel.runtime.critical_sections import critical
 from kernel.runtime.layout import pack, packed_size
 from kernel.runtime.overflow_files import OverflowFile, map_readable, map_writable
 from kernel.runtime.process import Process
@@ -107,15 +108,12 @@ class StoreAccess:
             if request is not None:
                 process.withdraw(request, unpin)
             raise
-        if type(location) is not OverflowFile:
-            return client.readable(location, size, unpin)
         try:
-            return map_readable(location, size, unpin)
-        except BaseException as error:
-            unpin()
-            if isinstance(error, ObjectLostError):  # nobody is to be sent to that file again
-                with process.lock:
-                    self.delete([id])
+            return _map(client, location, size, unpin)
+        except ObjectLostError:  # its file is gone: nobody is to be sent there again
+            with process.lock:
+                self.delete([id])
+            request.connection.flush()
             raise
 
     def drain_released(self) -> None:
@@ -207,3 +205,15 @@ class StoreAccess:
     def _release_idle(self, connection: Connection, message: Message) -> None:
         self.drop_idle_views()
         self.drain_released()
+
+
+@critical
+def _map(client: StoreClient, location: Any, size: int, unpin: Callable[[], None]) -> memoryview:
+    """Return a view of a pinned object, which has the pin from then on."""
+    try:
+        if type(location) is OverflowFile:
+            return map_readable(location, size, unpin)
+        return client.readable(location, size, unpin)
+    except BaseException:
+        unpin()
+        raise

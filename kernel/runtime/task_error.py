@@ -17,6 +17,7 @@ from types import new_class
 from typing import Any
 
 from kernel.runtime.carried_exception import is_group, pack, put_together, take_apart, unpack
+from kernel.runtime.critical_sections import critical
 from kernel.runtime.remote_traceback import frames_of, hide_internal_frames, traceback_of
 from kernel_spec.errors import ActorDiedError, TaskError
 
@@ -26,6 +27,7 @@ _CHAIN_DEPTH = 8
 _MESSAGE_LIMIT = 100_000
 _HAS_NOTES = sys.version_info >= (3, 11)
 _RECORD = "_kernel_record"
+_READ_ONLY = "  arrays that were sent are shared by all who have them, and can't be changed: use array.copy()"
 
 Record = dict[str, Any]
 """Plain data: `type`, `module`, `message`, `notes`, `frames`, `carried` (bytes or None), `cause`, `context`
@@ -36,6 +38,7 @@ Record = dict[str, Any]
 # -- in the worker -------------------------------------------------------------------------------------------------
 
 
+@critical
 def capture(
     error: BaseException,
     *,
@@ -68,7 +71,7 @@ def capture(
 def record_of(error: BaseException) -> Record | None:
     """Return the record that `error` was rebuilt from, None for an exception of this process.
 
-    It has, among others, `type`, `message`, `frames` (file, line number, function, source line) and `tasks`.
+    It has, among others, `type`, `message`, `frames` (see `remote_traceback.Frame`) and `tasks`.
     """
     record = _attributes(error).get(_RECORD)
     if record is not None:
@@ -95,6 +98,8 @@ def _record(error: BaseException, depth: int, seen: set[int]) -> Record:
     record["carried"], left_behind = pack(error)
     notes = _attributes(error).get("__notes__") or ()
     record["notes"] = ["".join([note]) for note in notes if isinstance(note, str)]
+    if isinstance(error, ValueError) and "read-only" in record["message"]:  # numpy's words
+        record["notes"].append(_READ_ONLY)
     record["notes"] += [f"  left behind, as it can't be pickled: .{name}" for name in left_behind]
     record["suppress"] = bool(error.__suppress_context__)
     record["cause"] = _linked(error.__cause__, depth, seen)
@@ -149,6 +154,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 # -- where the result is asked for ---------------------------------------------------------------------------------
 
 
+@critical
 def rebuild(data: bytes) -> BaseException:
     """Return a fresh exception to raise.
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.definitions import CallOptions, FunctionDefinition
+from kernel.runtime.failure_reports import FailureReports
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, INLINE, LOST, PENDING, Entry
 from kernel.runtime.ownership import Ownership
@@ -50,6 +51,7 @@ class TaskTable:
         self.recover_items: Callable[[Stream], None] = lambda stream: None
         """Called when a generator has ended that was to give single items once more, and did not."""
         self.arguments = TaskArguments(process, ownership, store, serializer)
+        self.failures = FailureReports(process.lock)
         self.budget = self.arguments.budget
         self._pack = self.arguments.pack
         self._failing: deque[tuple[Task, tuple[int, bytes]]] = deque()
@@ -178,6 +180,7 @@ class TaskTable:
     def fail(self, task: Task, kind: int, data: bytes) -> None:
         """End a task with a failure."""
         self.running.pop(task.id, None)
+        self.failures.note(task.id, task.name, task.actor, task.all_entries(), (kind, data))
         for entry in task.all_entries():
             if entry.state == PENDING:
                 entry.resolve(FAILED, (kind, data))
@@ -289,6 +292,7 @@ class TaskTable:
         entry = Entry(object_id(task.id, index), 1)
         entry.site = task.site
         self.ownership.objects[entry.id] = entry
+        self.failures.note(task.id, task.name, task.actor, [entry], failure)
         entry.resolve(FAILED, failure)
         stream.append(ObjectRef(entry), index)
         stream.finish()

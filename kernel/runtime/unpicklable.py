@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernel.runtime.critical_sections import critical
 from kernel.runtime.pickled_parts import Part, attempt, parts_of
 from kernel.runtime.remedies import remedy_for, stands_for_its_parts
 from kernel_spec.dataclass import dataclass
@@ -33,6 +34,7 @@ class _Culprit:
     error: Exception
 
 
+@critical
 def explain(
     value: Any, root: str, error: Exception, *, name: str = "value", serializer: ReducerSource | None = None
 ) -> SerializationError:
@@ -58,6 +60,7 @@ def explain(
     return SerializationError("\n".join(lines))
 
 
+@critical
 def explain_call(
     function_name: str,
     args: Sequence[Any],

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
+from kernel.runtime.critical_sections import catches_interrupts, critical
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import SessionEndedError
 
@@ -27,6 +28,10 @@ _STUCK_SECONDS = 0.05
 """How often the background thread looks whether an event loop still polls."""
 
 _MOMENT_SECONDS = 0.001
+
+_LOOK_SECONDS = 0.5
+"""How long a wait lasts at most before Python looks for signals again, and this module for interrupts. A signal that
+comes between Python's last look and the beginning of a wait ends nothing."""
 
 
 class Waiter:
@@ -49,6 +54,22 @@ class Waiter:
         signal = self.signal
         if signal is not None:
             _release(signal)
+
+
+def sleep(signal: threading.Lock, seconds: float) -> None:
+    """Wait for a poke, and nothing else: here a signal may strike."""
+    signal.acquire(timeout=seconds)
+
+
+class Interrupted(BaseException):
+    """Ends a wait at once, without a trace, so that `deliver` is called outside of it. It may raise; else one waits on.
+
+    Raised by what may interrupt a thread in a wait (see `signals`), and never seen outside of this module.
+    """
+
+    def __init__(self, deliver: Callable[[], None]) -> None:
+        super().__init__()
+        self.deliver = deliver
 
 
 class Pump:
@@ -89,29 +110,37 @@ class Pump:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout=5)
 
+    @critical
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
         """Poll or park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not.
 
         Raises SessionEndedError when the pump was stopped and its reactor closed.
         """
+        interrupted: Interrupted | None = None
         while waiter.remaining > 0:
-            if self._seat.acquire(False) or self._take_seat_from_background():
-                try:
-                    if not self._poll_until(waiter, deadline):
+            try:
+                if self._seat.acquire(False) or self._take_seat_from_background():
+                    try:
+                        if not self._poll_until(waiter, deadline):
+                            return False
+                    except (OSError, ValueError) as error:  # what is polled was closed by another thread meanwhile
+                        if not self._stopped:
+                            raise
+                        raise SessionEndedError("the session was shut down while this thread waited") from error
+                    finally:
+                        self._leave_seat()
+                else:
+                    remaining = None if deadline is None else deadline - monotonic()
+                    if remaining is not None and remaining <= 0:
                         return False
-                except (OSError, ValueError) as error:  # what is polled was closed by another thread meanwhile
-                    if not self._stopped:
-                        raise
-                    raise SessionEndedError("the session was shut down while this thread waited") from error
-                finally:
-                    self._leave_seat()
-            else:
-                remaining = None if deadline is None else deadline - monotonic()
-                if remaining is not None and remaining <= 0:
-                    return False
-                self._park(waiter, remaining)
-                if self.interrupts:
-                    self.raise_interrupt()
+                    self._park(waiter, remaining)
+            except Interrupted as error:
+                interrupted = error
+            if interrupted is not None:
+                interrupted.deliver()
+                interrupted = None
+            if self.interrupts:
+                self.raise_interrupt()
         return True
 
     def nudge(self) -> None:
@@ -131,22 +160,30 @@ class Pump:
         if self.lurking or not self._in_background:
             _release(self._hurry)
 
+    @critical
+    @catches_interrupts(Reactor.poll)
     def poll_now(self) -> None:
         """Handle what has arrived without waiting for more, unless another thread is doing so."""
         # One that has the seat for a moment only gets that moment: a loop would come back at once, and spin.
+        interrupted: Interrupted | None = None
         if self._seat.acquire(False) or self._seat.acquire(timeout=_MOMENT_SECONDS):
             try:
                 self._foreground += 1
                 self._reactor.poll(0)
+            except Interrupted as error:
+                interrupted = error
             finally:
                 self._leave_seat()
+        if interrupted is not None:
+            interrupted.deliver()
         if self.interrupts:
             self.raise_interrupt()
 
-    def poke_parked(self) -> None:
-        """Have the threads that are parked look whether they are interrupted. By the thread that polls."""
+    def look_for_interrupts(self) -> None:
+        """Have the threads that wait look whether they are interrupted."""
         for waiter in list(self._parked):
             waiter.poke()
+        self._reactor.wake()
 
     def yield_to_loop(self, yes: bool) -> None:
         """While an event loop polls for us (`poll_now`), the background thread only helps out when that is stuck."""
@@ -165,19 +202,22 @@ class Pump:
         finally:
             self._wanted -= 1
 
+    @catches_interrupts(Reactor.poll)
     def _poll_until(self, waiter: Waiter, deadline: float | None) -> bool:
         poll = self._reactor.poll
-        remaining = -1.0
         while waiter.remaining > 0:
             self._flush()
             self._foreground += 1
+            seconds = _LOOK_SECONDS
             if deadline is not None:
                 remaining = deadline - monotonic()
                 if remaining <= 0:
                     return False
+                if remaining < seconds:
+                    seconds = remaining
             if self.interrupts:
                 self.raise_interrupt()
-            poll(remaining)
+            poll(seconds)
         return True
 
     def _leave_seat(self) -> None:
@@ -194,6 +234,7 @@ class Pump:
             self.lurking = True
             self._ring()
 
+    @catches_interrupts(sleep)
     def _park(self, waiter: Waiter, timeout: float | None) -> None:
         self._flush()  # what is waited for may be the answer to a message that is still queued
         signal = threading.Lock()
@@ -203,7 +244,7 @@ class Pump:
         # The seat may have been freed, or the wait ended, just before we were in line.
         if waiter.remaining > 0 and self._seat.locked():
             try:
-                sleep(signal, min(timeout, 0.5) if timeout is not None else 0.5)
+                sleep(signal, min(timeout, _LOOK_SECONDS) if timeout is not None else _LOOK_SECONDS)
             finally:
                 self._unpark(waiter)
         else:
@@ -301,8 +342,3 @@ def _release(signal: threading.Lock) -> None:
             signal.release()
         except RuntimeError:  # another thread did it between the two lines
             return
-
-
-def sleep(signal: threading.Lock, seconds: float) -> None:
-    """Wait for a poke, and nothing else: here a signal may strike."""
-    signal.acquire(timeout=seconds)

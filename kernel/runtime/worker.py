@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.runtime import operations as op
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
+from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.current import set_runtime
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.executor import Executor
@@ -232,6 +233,7 @@ class Worker:
             main.add_group(name, limit)
         self._construct(actor, creation, attempt)
 
+    @calls_user_code
     def _construct(self, actor: bytes, creation: dict[str, Any], attempt: int) -> bool:
         """Run the constructor and tell the agent; return whether it succeeded."""
         name = f"{creation['name']}.__init__"
@@ -318,6 +320,7 @@ class Worker:
 
     def _leave_trace(self) -> None:
         """Hand the latest calls to the agent, for the timeline and observers, because this process ends."""
+        self.runtime.failures.close()
         with self.runtime.io.lock:
             followed = self.trace.is_followed or self.runtime.details.get("observed")
             new = self.trace.new_calls() if followed else []

@@ -22,8 +22,6 @@ class ObjectStoreSuite:
     """Makes the store under test."""
     spills = True
     """Whether a full store moves objects to the spill target."""
-    shares_memory = True
-    """Whether another process can read what this one wrote."""
 
     @contextmanager
     def shell(self, capacity: int = 1 << 16, eager: bool = True) -> Iterator[StoreShell]:

@@ -51,8 +51,6 @@ class StoreViews(ObjectStoreSuite):
             assert fired == [1]
 
     def test_other_processes_read_the_same_memory(self) -> None:
-        if not self.shares_memory:
-            return
         store = type(self).make_store()
         server = store.open_server(1 << 16, None)
         (reply,) = server.handle(Create(WRITER, 1, name(0), 4, OWNER))

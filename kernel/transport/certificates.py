@@ -204,7 +204,7 @@ class _Modules:
             from cryptography.hazmat.primitives.asymmetric import ec
         except ImportError as error:
             raise UsageError(
-                f'certificates need the package cryptography ({error}); run: pip install "kernel[tls]"'
+                f"certificates need the package cryptography ({error}); run: pip install cryptography"
             ) from error
         self.x509: Any = x509
         self.hashes: Any = hashes

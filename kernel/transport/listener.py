@@ -37,7 +37,11 @@ class Listener:
         self._on_refused = on_refused
         self._silent: set[Connection] = set()  # accepted, and not heard of yet
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        listening.bind(path)
+        try:
+            listening.bind(path)
+        except OSError as error:
+            listening.close()
+            raise OSError(error.errno, error.strerror, path) from None  # which else does not name it
         os.chmod(path, 0o600)
         listening.listen(1024)
         self._acceptor = Acceptor(listening, reactor, self._accepted, on_refused)

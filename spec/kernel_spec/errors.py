@@ -3,9 +3,12 @@
     KernelError
     ├── UsageError                      the caller's move: the program asked for something that can't be
     │   ├── OptionError                 an option is unknown, misplaced or has a bad value (also TypeError, ValueError)
+    │   ├── ArgumentError               a value where there must be another (also TypeError, ValueError)
+    │   ├── OutsideActorError           what only an actor can do (also TypeError, RuntimeError)
     │   ├── NotInitializedError         no session in this process
-    │   ├── AlreadyInitializedError     a second init
+    │   ├── AlreadyInitializedError     a second init (also RuntimeError)
     │   ├── SerializationError          a value can't cross processes (also TypeError)
+    │   ├── ReferenceUseError           a reference was used as a value (also TypeError, AttributeError)
     │   ├── NameTakenError              an actor or placement group of that name lives (also ValueError)
     │   ├── ActorNotFoundError          no actor of that name lives (also ValueError)
     │   ├── PlacementGroupNotFoundError no placement group of that name lives (also ValueError)
@@ -61,16 +64,28 @@ class OptionError(UsageError, TypeError, ValueError):
     """An option is unknown, misplaced or has a bad value."""
 
 
+class ArgumentError(UsageError, TypeError, ValueError):
+    """A function of the kernel was given a value where it takes another, such as a number for a reference."""
+
+
+class OutsideActorError(UsageError, TypeError, RuntimeError):
+    """What only an actor can do was asked for outside of one."""
+
+
 class NotInitializedError(UsageError):
     """There is no session in this process."""
 
 
-class AlreadyInitializedError(UsageError):
+class AlreadyInitializedError(UsageError, RuntimeError):
     """There is a session in this process already."""
 
 
 class SerializationError(UsageError, TypeError):
     """A value can't cross processes; the message names the path to the culprit."""
+
+
+class ReferenceUseError(UsageError, TypeError, AttributeError):
+    """A reference was used as if it were the value that it stands for."""
 
 
 class NameTakenError(UsageError, ValueError):

@@ -5,9 +5,12 @@ group `kernel.plugins`. Hooks are called when a process boots, to choose impleme
 method calls do the work. Each `Mapping[str, factory]` hook offers implementations by name; two plugins that offer
 the same name are refused with both named. Factories are called without arguments unless said otherwise.
 
-Keyword-only arguments of a factory, each with a default, are the options of schedulers, metadata stores and spill
-targets: `plugin_options={"redis": {"url": ...}}`, the environment (KERNEL_OPTION_REDIS_URL, turned into the type of the
-default) and the configuration file (`[options.redis]`) fill them. Head services get theirs with `start`.
+Keyword-only arguments of a factory, each with a default, are its options: `plugin_options={"redis": {"url": ...}}`,
+the environment (KERNEL_OPTION_REDIS_URL, turned into the type of the default) and the configuration file
+(`[options.redis]`) fill them. Object stores and serializers get those of the head's node in every process of the
+session. Head services get theirs with `start`.
+
+"On the head" is in the process of the head: the agent of its node, or one of its own (`kernel start --head`).
 
 Libraries (`from kernel import tune`) are mounted by an entry point in the group `kernel.libraries`, whose name is
 the mounted name and whose value is the package: no hook, so that an import never loads a plugin.
@@ -48,7 +51,7 @@ def kernel_contracts() -> Mapping[str, int]:  # type: ignore[empty-body]
 
 @hookspec
 def kernel_schedulers() -> Mapping[str, Callable[[], Scheduler]]:  # type: ignore[empty-body]
-    """Offer schedulers (driver: one is chosen by name). Called in the node agent."""
+    """Offer schedulers (driver: one is chosen by name). Called on the head."""
 
 
 @hookspec
@@ -63,7 +66,9 @@ def kernel_serializers() -> Mapping[str, Callable[[], Serializer]]:  # type: ign
 
 @hookspec
 def kernel_node_providers() -> Mapping[str, Callable[[Mapping[str, Any]], NodeProvider]]:  # type: ignore[empty-body]
-    """Offer node providers (driver); the factory takes the provider's section of the configuration."""
+    """Offer node providers (driver); the factory takes the provider's section of the configuration. Called on the
+    head.
+    """
 
 
 @hookspec
@@ -83,7 +88,7 @@ def kernel_spill_targets() -> Mapping[str, Callable[[str], SpillTarget]]:  # typ
 
 @hookspec
 def kernel_observers() -> Sequence[Observer]:  # type: ignore[empty-body]
-    """Offer observers of life cycle events (hook: all are told). Called in the node agent."""
+    """Offer observers of life cycle events (hook: all are told). Called on the head."""
 
 
 @hookspec

@@ -1,8 +1,8 @@
 """The metadata contract: a small ordered key-value table for the control service.
 
 Called from one thread of the head. A call that returned has happened as far as the store promises: `durable`
-stores keep it through `kill -9` and restart of the head. Keys and values are bytes; values up to 16 MB. It may
-raise `MetadataError`; the control service then stops accepting changes and says so.
+stores keep it through `kill -9` and restart of the head. Keys and values are bytes; a value with its key has up to
+`LARGEST_VALUE_BYTES`. It may raise `MetadataError`; the control service then stops accepting changes and says so.
 
 A store that can outlive its head should be a `LastingMetadataStore`: then a head that was replaced, and does not know
 it yet, can do no harm.
@@ -14,6 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Protocol, runtime_checkable
+
+LARGEST_VALUE_BYTES = 16 << 20
+"""What programs may store under one key, with the key: more would keep the head from everything else for too long."""
 
 
 @runtime_checkable

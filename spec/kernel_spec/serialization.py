@@ -45,7 +45,8 @@ Reducer = Callable[[Any], tuple[Any, ...]]
 
 @runtime_checkable
 class Serializer(Protocol):
-    """See the module's text. `name` is what users select and what a payload is marked with."""
+    """See the module's text. `name` is what users select and what a payload is marked with: a Python identifier of less
+    than 100 characters."""
 
     name: str
 
@@ -54,11 +55,18 @@ class Serializer(Protocol):
         ...
 
     def encode(self, payload: Payload) -> Payload:
-        """Return what is stored and sent in its place; return `payload` itself to leave it alone."""
+        """Return what is stored and sent in its place, a new `Payload` with a head of bytes.
+
+        Return `payload` itself to leave it alone; never change it.
+        """
         ...
 
     def decode(self, head: bytes, buffers: Sequence[Buffer]) -> Payload:
-        """Undo `encode`. Called only for payloads that `encode` changed."""
+        """Undo `encode`; `buffers` may be read-only memory. Called only for payloads that `encode` changed.
+
+        Raise anything for bytes that `encode` can't have made. Whatever comes of bytes that pass for such all the same
+        is refused by the kernel, in the serializer's name.
+        """
         ...
 
 

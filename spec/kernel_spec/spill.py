@@ -13,6 +13,9 @@ A target that can remove many copies at once cheaply should have a method `delet
 A call that takes too long is given up: who waits for it is told, and another thread goes on with the next. It should
 end by itself at last, with `SpillError`; what it returns then is not used, and a copy that it wrote is deleted.
 
+The kernel keeps a checksum of each copy and compares it with what `read_into` brings. A copy that is damaged, or can't
+be read, is lost to the session: another copy is used, or the object is made again.
+
 On conflict: a driver (one chosen by name). On absence the kernel's own, a directory of the session, is used.
 """
 

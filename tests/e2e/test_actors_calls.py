@@ -420,14 +420,11 @@ def test_inheritance_super_and_every_kind_of_method() -> None:
         child.length  # noqa: B018
 
 
-def test_remote_class_can_be_inherited_from() -> None:
-    @kernel.remote
-    class Double(Counter):  # type: ignore[misc]
-        def increment(self, by: int = 1) -> int:
-            return super().increment(2 * by)
+def test_an_actor_class_can_not_be_inherited_from() -> None:
+    with pytest.raises(TypeError, match="a class can't inherit from the actor class Counter: inherit from a"):
 
-    double = Double.remote(1)
-    assert kernel.get([double.increment.remote(), double.read.remote()]) == [3, 3]
+        class Double(Counter):  # type: ignore[misc]
+            pass
 
 
 def test_inherited_methods_take_options() -> None:

@@ -616,9 +616,8 @@ def test_a_dynamic_number_of_returns():
 
 
 def test_streaming_a_function_that_is_no_generator():
-    stream = identity.options(num_returns="streaming").remote(5)
-    with pytest.raises(TypeError, match=r"num_returns='streaming' and must return a generator, but returned a int"):
-        kernel.get(next(stream))
+    with pytest.raises(ValueError, match=r"num_returns='streaming' is for generators, and identity\(\) is none"):
+        identity.options(num_returns="streaming").remote(5)
 
 
 @pytest.mark.parametrize("size", [10, 100_000])

@@ -16,7 +16,7 @@ import pytest
 
 from kernel.node.processes import descendants_of, is_alive
 from kernel.testing.command_line import COMMAND, SECONDS, CommandLine
-from kernel.testing.faults import kill, title_of, wait_until
+from kernel.testing.faults import kill, paused, title_of, wait_until
 from kernel.testing.session import temporary_root
 from kernel.transport import certificates
 
@@ -111,6 +111,18 @@ def test_two_commands_make_a_cluster_and_programs_of_both_machines_use_it(
     wait_until(lambda: "CPU 0/1, there 0/1" in other.run("status").stdout, SECONDS, "the end of what the programs held")
     status = other.run("status").stdout
     assert "NODES  2 alive" in status and "CPU 0/1, there 0/1" in status and "metadata sqlite" in status
+
+
+def test_nodes_that_do_not_answer_are_named(head: CommandLine, other: CommandLine) -> None:
+    place = head.start("--port", "0", "--node-death-seconds", "120")["address"]
+    joined = other.join(place, KERNEL_TOKEN=token_of(head))
+    (agent,) = [row["AgentPid"] for row in head.json("status")["nodes"] if row["NodeID"] == joined["node_id"]]
+    missing = {"status": "its workers, its store and its memory are", "memory": "its store and its memory are"}
+    with paused(agent):
+        for command, what in missing.items():
+            told = head.run(command).stderr
+            assert told == f"node {joined['node_id']} did not answer within 2 s; {what} missing here\n"
+    wait_until(lambda: not head.json("status")["silent_nodes"], SECONDS, "the answer of the node")
 
 
 def test_the_token_is_on_no_command_line_and_in_no_environment(head: CommandLine, other: CommandLine) -> None:

@@ -82,7 +82,7 @@ def test_stop_ends_every_process_and_leaves_no_file(command: CommandLine) -> Non
 def test_stop_with_nothing_to_stop_is_one_line_and_no_failure(command: CommandLine) -> None:
     done = command.run("stop")
     assert (done.returncode, done.stdout) == (0, "Nothing to stop: no session of yours is running.\n")
-    assert command.json("stop") == {"ended": [], "failures": [], "swept": []}
+    assert command.json("stop") == {"ended": [], "failures": [], "swept": [], "elsewhere": {}}
 
 
 def test_of_two_sessions_one_is_stopped_and_the_other_stays(command: CommandLine) -> None:

@@ -15,6 +15,7 @@ import pytest
 import kernel
 from kernel.node import log_service
 from kernel.node.log_service import LogService
+from kernel.node.log_writer import LogWriter
 from kernel.node.rotating_file import RotatingFile
 from kernel.testing.faults import agents_of, paused, wait_until
 from kernel.testing.leaks import MARK, no_leaks
@@ -95,8 +96,9 @@ def test_workers_that_print_a_lot_stay_within_the_cap(tmp_path: Path) -> None:
         seen += len(lines)
 
     service = LogService(reactor, str(tmp_path), lambda worker: (1, "noisy"), count)
+    path = str(tmp_path / "workers.log")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(service, "_file", RotatingFile(str(tmp_path / "workers.log"), 100_000, log_service.FILES))
+        patch.setattr(service, "_file", LogWriter(RotatingFile(path, 100_000, log_service.FILES)))
         ends = [service.open(bytes([number]) * 8) for number in range(8)]
         for _ in range(60):
             for out, errors in ends:

@@ -34,6 +34,20 @@ class TestVerbs:
         assert store.delete("a") is False
         assert store.get("a") is None
 
+    def test_what_is_too_large_is_refused_before_it_is_sent(self) -> None:
+        store = kernel.KeyValue("large")
+        limit = 16 << 20
+        assert store.put("model", bytes(limit - 5)) is True
+        text = (
+            r"the value of 'model' can't be stored in a KeyValue: 16777217 bytes are more than 16777216 \(16 MB\); "
+            r"keep it in an object \(kernel.put\) or a file, and store what names that"
+        )
+        with pytest.raises(OptionError, match=text):
+            store.put("model", bytes(limit - 4))
+        with pytest.raises(OptionError, match="a key of 16777217 bytes can't be stored"):
+            store.put("x" * (limit + 1), b"")
+        assert len(store.get("model") or b"") == limit - 5
+
     def test_of_many_one_is_the_first(self) -> None:
         store = kernel.KeyValue("first")
         assert [store.put("leader", name, overwrite=False) for name in (b"a", b"b")] == [True, False]

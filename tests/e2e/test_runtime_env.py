@@ -127,6 +127,26 @@ def test_files_can_be_left_out(project):
     assert names == ["env_module.py", "env_package"]
 
 
+def test_what_git_ignores_stays_here(project):
+    (project / ".gitignore").write_text("*.key\n/data\n")
+    (project / "env_package" / ".gitignore").write_text("scratch.*\n")
+    (project / "env_package" / "scratch.py").write_text("")
+    _, names = kernel.get(directory.options(runtime_env={"working_dir": str(project)}).remote())
+    assert names == [".gitignore", "env_module.py", "env_package"]
+    module = {"py_modules": [str(project / "env_package")]}
+    assert kernel.get(imported.options(runtime_env=module).remote("env_package")) == "package"
+    with pytest.raises(ModuleNotFoundError):
+        kernel.get(imported.options(runtime_env=module).remote("env_package.scratch"))
+    all_the_same = {"working_dir": str(project), "excludes": ["!data"]}
+    assert kernel.get(read.options(runtime_env=all_the_same).remote("data/words.txt")) == "hello"
+
+
+def test_what_can_not_be_packed_is_an_error_where_it_is_asked_for(project):
+    (project / "data" / "again").symlink_to(project)
+    with pytest.raises(exceptions.RuntimeEnvError, match="data/again can't be packed: it is a link to"):
+        directory.options(runtime_env={"working_dir": str(project)}).remote()
+
+
 def test_files_are_sent_once_by_their_content(project, session):
     before = packages(session)
     for _ in range(3):

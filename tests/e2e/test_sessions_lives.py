@@ -277,14 +277,15 @@ def test_an_unknown_plugin(choice: dict[str, str], words: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["environment", "file"])
+@pytest.mark.parametrize("kind", ["scheduler", "node_provider"])
 def test_an_unknown_plugin_that_was_chosen_elsewhere_is_not_replaced_by_local_mode(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if source == "file":
-        (tmp_path / "kernel.toml").write_text('[plugins]\nscheduler = "nonesuch"\n')
+        (tmp_path / "kernel.toml").write_text(f'[plugins]\n{kind} = "nonesuch"\n')
         monkeypatch.setenv("KERNEL_CONFIG", str(tmp_path / "kernel.toml"))
     else:
-        monkeypatch.setenv("KERNEL_SCHEDULER", "nonesuch")
+        monkeypatch.setenv(f"KERNEL_{kind.upper()}", "nonesuch")
     with temporary_root() as root, no_leaks(root), fails_soon(PluginNotFoundError, "nonesuch"):
         kernel.init(temp_dir=root)
 

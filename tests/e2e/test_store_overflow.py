@@ -232,14 +232,21 @@ def test_a_url_for_spilling_leaves_the_files_on_this_machine() -> None:
         wait_until(lambda: is_empty(session), SECONDS, "the end of the file")
 
 
-def test_a_file_that_something_else_removed_is_named() -> None:
+def test_a_file_that_something_else_removed_is_named_and_made_again_where_it_can_be() -> None:
     with running_session(object_store_memory=STORE) as session:
         ref = kernel.put(block(1, LARGE))
         (path,) = files(session)
         path.unlink()
         with pytest.raises(kernel.exceptions.ObjectLostError, match=rf"{path}.* is gone: something removed it"):
             kernel.get(ref, timeout=SECONDS)
-        assert np.array_equal(kernel.get(kernel.put(block(2, LARGE))), block(2, LARGE))
+        made = make.options(max_retries=1).remote(2, LARGE)
+        kernel.wait([made], timeout=SECONDS)
+        (path,) = files(session)
+        path.unlink()
+        assert kernel.get(same.remote(made, 2), timeout=SECONDS), "its task was run again"
+        assert np.array_equal(kernel.get(made, timeout=SECONDS), block(2, LARGE))
+        del ref, made
+        wait_until(lambda: is_empty(session), SECONDS, "the end of the files")
 
 
 # -- no room anywhere ------------------------------------------------------------------------------------------------

@@ -37,6 +37,11 @@ def note(path, n, stop_at=None):
 
 
 @kernel.remote
+def takes(value):
+    return value
+
+
+@kernel.remote
 def plain():
     return 1
 
@@ -74,23 +79,16 @@ def test_an_empty_generator():
     assert list(count.remote(0)) == []
 
 
-def test_asking_a_function_for_a_stream():
-    @kernel.remote(num_returns="streaming")
+@pytest.mark.parametrize("returns", ["streaming", "dynamic"])
+def test_a_plain_function_can_not_stream(returns):
+    @kernel.remote(num_returns=returns)
     def listing():
         return [1, 2, 3]
 
-    assert kernel.get(list(listing.remote())) == [1, 2, 3]
-
-
-@pytest.mark.parametrize("returns", ["streaming", "dynamic"])
-def test_a_stream_needs_something_to_iterate(returns):
-    @kernel.remote(num_returns=returns)
-    def number():
-        return 7
-
-    with pytest.raises(TypeError, match=f"num_returns='{returns}' and must return a generator, but returned a int"):
-        result = number.remote()
-        kernel.get(list(result) if returns == "streaming" else result)
+    with pytest.raises(
+        ValueError, match=rf"num_returns='{returns}' is for generators, and listing\(\) is none: let it"
+    ):
+        listing.remote()
 
 
 def test_an_error_is_raised_by_the_reference_after_the_last_good_one():
@@ -298,7 +296,7 @@ def test_an_error_in_a_dynamic_generator_is_raised_by_its_reference():
 
 def test_a_generator_stays_in_its_process():
     with pytest.raises(TypeError, match="Send the references that it yields"):
-        plain.remote(count.remote(3))
+        takes.remote(count.remote(3))
 
 
 def test_cancelling_a_generator(tmp_path, eventually):

@@ -186,8 +186,8 @@ def test_the_bare_kernel(checkout: Path, tmp_path: Path) -> None:
     )
     assert said.splitlines() == [
         "there is no object store named 'plasma' (the default); installed: local. "
-        'To get it: pip install "kernel[store_plasma]"',
-        'the library kernel.tune is not installed: pip install "kernel[tune]"',
+        f'To get it: pip install "{checkout}[store_plasma]"',
+        f'the library kernel.tune is not installed: pip install "{checkout}[tune]"',
     ]
 
 
@@ -218,3 +218,6 @@ def test_from_built_wheels(dist: Path, tmp_path: Path) -> None:
         assert "@ file:" not in (info / "METADATA").read_text().split("\n\n")[0]
     assert environment.plugins() == dict.fromkeys({"local", *NAMES}, "")
     assert environment.code("import kernel; print(kernel.__version__)") == version()
+    assert environment.code("from kernel.installing import install_command as c; print(c('tune'))") == (
+        f'pip install --find-links FOLDER "kernel[tune]=={version()}" (FOLDER is where the wheels of kernel are)'
+    )

@@ -40,7 +40,6 @@ OPTIONAL: dict[str, set[str]] = {
         "pydantic",
         "scikit-learn",
         "torch",
-        "werkzeug",
         "watchfiles",
     },
     "kernel-tune": {"crc32c", "google-crc32c", "keras", "lightgbm", "scikit-learn", "torch", "xgboost"},

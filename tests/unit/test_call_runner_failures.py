@@ -91,7 +91,7 @@ def test_what_the_kernel_raises_where_user_code_calls_it_tells_its_story(runner:
 
 def test_a_lost_argument_is_the_kernels_own_word(runner: CallRunner) -> None:
     with pytest.raises(ObjectLostError) as caught:
-        runner.arguments_from(ProcessId(b"caller"), "", 1, ((0, 2, b"object", (100, ()), (b"caller", "")),))
+        runner.arguments_from(ProcessId(b"caller"), "", (0, b"object", (100, ())), ())
     error = caught.value.with_traceback(caught.tb.tb_next)  # without this test, where an executor would be
     assert runner.describe_failure("task", error)[0] == op.SYSTEM_ERROR
 

@@ -78,6 +78,7 @@ def process(tmp_path: Any) -> Iterator[Process]:
     before = signal.getsignal(signal.SIGINT)
     process = Process(Identity(b"process1", "worker", b"node", b"job", str(tmp_path), b"token"))  # type: ignore[arg-type]
     yield process
+    process.interrupts.remove()
     process.reactor.close()
     signal.signal(signal.SIGINT, before)
 
@@ -179,10 +180,13 @@ def test_a_cancelled_call_is_settled_too(executor: Executor, runner: Runner) -> 
 def test_an_interrupt_that_came_too_late_does_not_hit_the_next_call(
     process: Process, executor: Executor, runner: Runner
 ) -> None:
-    def interrupted_late() -> None:
-        with process.lock:
+    class Dropped:
+        def __del__(self) -> None:
             executor.cancel(b"first")
             signal.raise_signal(signal.SIGINT)
+
+    def interrupted_late() -> None:
+        dropped = Dropped()  # noqa: F841  (it goes as this returns, and nothing interrupts a destructor)
 
     executor.enqueue(Caller(), call(b"first", interrupted_late))  # type: ignore[arg-type]
     executor.enqueue(Caller(), call(b"second", process.raise_interrupt))  # type: ignore[arg-type]

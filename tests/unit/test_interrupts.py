@@ -1,14 +1,12 @@
-"""Interrupts strike where nothing is left half done: user code and waits, not the bookkeeping between them."""
+"""Threads are interrupted where nothing is left half done: in user code and waits, not the bookkeeping between them."""
 
 from __future__ import annotations
 
-import marshal
-import signal
-import socket
+import ctypes
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,16 +15,7 @@ from kernel.runtime import waiting
 from kernel.runtime.identity import Identity
 from kernel.runtime.process import Process
 from kernel.runtime.waiting import Waiter
-from kernel.testing.faults import wait_until
-from kernel.transport.connection import Connection
 
-
-def run(work: Callable[[], Any]) -> None:
-    """What an executor is to the interrupts: it calls the user's code."""
-    work()
-
-
-RUNNER = frozenset((run.__code__,))
 SECONDS = 120.0
 """How long anything may take: the machine may be busy."""
 
@@ -35,6 +24,7 @@ SECONDS = 120.0
 def process(tmp_path: Any) -> Iterator[Process]:
     process = Process(Identity(b"process1", "worker", b"node", b"job", str(tmp_path), b"token"))  # type: ignore[arg-type]
     yield process
+    process.interrupts.remove()
     process.reactor.close()
 
 
@@ -52,7 +42,7 @@ class Call(threading.Thread):
 
     def run(self) -> None:
         try:
-            run(self._work)
+            self._work()
         except BaseException as error:
             self.raised.append(error)
         finally:
@@ -65,7 +55,7 @@ class Call(threading.Thread):
     def interrupt(self) -> None:
         with self.process.lock:
             assert self.ident is not None
-            self.process.interrupts.interrupt_call(self.ident, self.is_alive, RUNNER)
+            self.process.interrupts.interrupt_call(self.ident, self.is_alive)
 
     def was_interrupted(self) -> bool:
         return [type(error) for error in self.raised] == [KeyboardInterrupt]
@@ -174,117 +164,87 @@ def test_a_thread_amid_the_kernels_own_code_is_left_alone_until_it_is_back(proce
 
 def test_a_call_that_has_just_ended_leaves_nothing_for_the_next(process: Process) -> None:
     with process.lock:
-        process.interrupts.interrupt_call(threading.get_native_id(), lambda: False, RUNNER)
+        process.interrupts.interrupt_call(threading.get_native_id(), lambda: False)
     assert_in_order(process)
 
 
-# -- Ctrl-C ------------------------------------------------------------------------------------------------------------
+# -- exceptions that programs set in their threads ---------------------------------------------------------------------
+
+
+class Deadline(Exception):
+    """What a program sets."""
 
 
 @pytest.fixture
-def with_ctrl_c(process: Process) -> Iterator[None]:
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def installed(process: Process) -> Process:
     process.interrupts.install()
-    yield
-    signal.signal(signal.SIGINT, before)
+    return process
 
 
-@pytest.fixture
-def connection(process: Process) -> Iterator[tuple[Connection, list[Any]]]:
-    """A connection, and what arrives at its other end."""
-    left, right = socket.socketpair()
-    heard: list[Any] = []
-    sender = Connection(left, process.reactor, None, lambda c, m: None, lambda c, r: None)
-    receiver = Connection(right, process.reactor, None, lambda c, m: heard.extend(m), lambda c, r: None)
-    yield sender, heard
-    sender.close()
-    receiver.close()
+def set_exception(thread: Any, error: Any) -> int:
+    return ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, error)
 
 
-@pytest.mark.usefixtures("with_ctrl_c")
-def test_ctrl_c_amid_a_flush_loses_no_message(
-    process: Process, connection: tuple[Connection, list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sender, heard = connection
-
-    def dumps(value: Any) -> bytes:
-        signal.raise_signal(signal.SIGINT)
-        return marshal.dumps(value)
-
-    process.send(sender, (1, "here"))
-    monkeypatch.setattr("kernel.transport.connection.marshal", SimpleNamespace(dumps=dumps, loads=marshal.loads))
-    process.flush()
-    with pytest.raises(KeyboardInterrupt):
-        process.pump.poll_now()
-    process.pump.poll_now()
-    assert heard == [(1, "here")]
-    assert_in_order(process)
+def raised_by(call: Call) -> list[type]:
+    return [type(error) for error in call.raised]
 
 
-@pytest.mark.usefixtures("with_ctrl_c")
-def test_ctrl_c_amid_sending_leaves_no_message_behind(
-    process: Process, connection: tuple[Connection, list[Any]]
-) -> None:
-    sender, heard = connection
-
-    class Outbox(list[Any]):
-        def append(self, message: Any) -> None:
-            super().append(message)
-            signal.raise_signal(signal.SIGINT)
-
-    sender.outbox = Outbox()
-    process.send(sender, (1, "here"))
-    with pytest.raises(KeyboardInterrupt):
-        process.raise_interrupt()
-    process.flush()
-    process.pump.poll_now()
-    assert heard == [(1, "here")]
+@pytest.mark.parametrize("work", ["user code", "a wait"])
+def test_an_exception_that_a_program_sets_is_raised(installed: Process, work: str) -> None:
+    call = Call(installed, spin if work == "user code" else lambda: installed.pump.wait(Waiter()))
+    assert set_exception(ctypes.c_ulong(call.ident or 0), ctypes.py_object(Deadline)) == 1
+    poll_until(installed, lambda: not call.is_alive())
+    assert raised_by(call) == [Deadline]
+    assert_in_order(installed)
 
 
-@pytest.mark.usefixtures("with_ctrl_c")
-def test_ctrl_c_is_kept_while_the_lock_is_held(process: Process) -> None:
-    with process.lock:
-        signal.raise_signal(signal.SIGINT)
-        process.raise_interrupt()
-    with pytest.raises(KeyboardInterrupt):
-        process.raise_interrupt()
-    process.raise_interrupt()
+def test_an_exception_that_a_program_sets_strikes_nothing_that_holds_the_lock(installed: Process) -> None:
+    amid, goes_on = threading.Event(), threading.Event()
+    reached: list[str] = []
+
+    def work() -> None:
+        with installed.lock:
+            amid.set()
+            while not goes_on.is_set():
+                sum(range(10))
+            reached.append("the end")
+        installed.raise_interrupt()
+
+    call = Call(installed, work)
+    assert amid.wait(SECONDS)
+    assert set_exception(call.ident, ctypes.py_object(Deadline)) == 1
+    goes_on.set()
+    poll_until(installed, lambda: not call.is_alive())
+    assert (reached, raised_by(call)) == (["the end"], [Deadline])
 
 
-@pytest.mark.usefixtures("with_ctrl_c")
-def test_ctrl_c_in_a_destructor_is_not_swallowed(process: Process) -> None:
-    class Dropped:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGINT)
-
-    Dropped()
-    with pytest.raises(KeyboardInterrupt):
-        process.pump.poll_now()
-    assert_in_order(process)
+@pytest.mark.parametrize(
+    "nothing", [None, 0, ctypes.c_void_p(0), ctypes.py_object()], ids=["None", "0", "void", "null"]
+)
+def test_an_exception_that_was_set_is_taken_back(installed: Process, nothing: Any) -> None:
+    with installed.lock:
+        installed.pump.interrupts[threading.get_ident()] = Deadline()
+        assert set_exception(ctypes.c_long(threading.get_ident()), nothing) == 1
+    assert_in_order(installed)
 
 
-@pytest.mark.usefixtures("with_ctrl_c")
-def test_ctrl_c_that_was_kept_strikes_a_program_that_does_not_wait(process: Process) -> None:
-    process.pump.start()
-    deadline = time.monotonic() + SECONDS
-    with pytest.raises(KeyboardInterrupt):
-        with process.lock:
-            signal.raise_signal(signal.SIGINT)
-        while time.monotonic() < deadline:
-            sum(range(1000))
-    process.pump.stop()
+def test_a_thread_that_is_not_there_gets_no_exception(installed: Process) -> None:
+    assert set_exception(1, ctypes.py_object(Deadline)) == 0
+    assert_in_order(installed)
 
 
-@pytest.mark.usefixtures("with_ctrl_c")
-def test_ctrl_c_ends_a_wait(process: Process) -> None:
-    def strike() -> None:
-        wait_until(process.pump._seat.locked, SECONDS, "the wait")
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+def test_outside_of_a_session_exceptions_are_set_as_ever(process: Process) -> None:
+    process.interrupts.install()
+    process.interrupts.remove()
+    call = Call(process, spin)
+    assert set_exception(call.ident, ctypes.py_object(Deadline)) == 1
+    call.join(SECONDS)
+    assert raised_by(call) == [Deadline]
+    assert set_exception(1, None) == 0
 
-    striking = threading.Thread(target=strike)
-    striking.start()
-    with pytest.raises(KeyboardInterrupt):
-        process.pump.wait(Waiter(), time.monotonic() + SECONDS)
-    striking.join()
-    assert_in_order(process)
+
+def test_a_thread_sets_an_exception_in_itself(installed: Process) -> None:
+    with pytest.raises(Deadline):
+        set_exception(threading.get_ident(), ctypes.py_object(Deadline))
+        poll_until(installed, lambda: False)
+    assert sys.exc_info() == (None, None, None)

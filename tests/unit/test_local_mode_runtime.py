@@ -13,6 +13,7 @@ import structlog
 
 import kernel
 from kernel import exceptions
+from kernel.installing import install_command
 from kernel.local.helpers import Helpers
 from kernel.runtime.current import get_runtime
 from kernel.testing.faults import wait_until
@@ -331,7 +332,7 @@ def test_the_bare_kernel_runs_in_local_mode_and_says_so_once(monkeypatch):
         assert kernel.get(thread.remote()) == threading.get_ident()
     warnings = [line for line in logs if line["log_level"] == "warning"]
     assert len(warnings) == 1
-    assert 'pip install "kernel[plugins]"' in warnings[0]["event"]
+    assert install_command("plugins") in warnings[0]["event"]
     assert "object store" in warnings[0]["reason"] or "object_store" in warnings[0]["reason"]
 
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from kernel import mounts
+from kernel.installing import install_command
 from kernel_spec.hooks import LIBRARY_GROUP
 
 SECONDS = 120.0
@@ -159,7 +161,7 @@ def test_missing_known_library_says_what_to_install(tmp_path: Path) -> None:
         "import kernel.mounts\nkernel.mounts.libraries = lambda: {}\n"
         "try:\n    %s\nexcept ModuleNotFoundError as error:\n    print(error)\n"
     )
-    said = 'the library kernel.tune is not installed: pip install "kernel[tune]"'
+    said = f"the library kernel.tune is not installed: {install_command('tune')}"
     for statement in ("import kernel.tune", "from kernel import tune", "import kernel.tune.schedulers"):
         result = fresh(tmp_path, code % statement)
         assert result.stdout.strip() == said, (statement, result.stderr)
@@ -177,7 +179,7 @@ def test_attribute_of_missing_library_says_what_to_install(site: Path, monkeypat
     monkeypatch.setattr(mounts, "_missed", set())
     monkeypatch.delitem(sys.modules, "kernel.serve", raising=False)  # other tests of this process may use it
     with pytest.raises(
-        AttributeError, match=r'the library kernel\.serve is not installed: pip install "kernel\[serve\]"'
+        AttributeError, match=re.escape(f"the library kernel.serve is not installed: {install_command('serve')}")
     ):
         mounts.load("serve")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,41 @@ def test_a_head_service_gets_its_own() -> None:
     host.start(HeadInfo("address", "directory", {}))
     host.stop()
     assert service.got == HeadInfo("address", "directory", {"port": 80})
+
+
+SEALED = """
+from kernel_spec import hookimpl
+from kernel_spec.serialization import SerializerBase
+
+class Sealed(SerializerBase):
+    name = "sealed"
+
+    def __init__(self, *, key="", rounds=1):
+        self.told = key, rounds
+
+@hookimpl
+def kernel_contracts():
+    return {"serializer": 1}
+
+@hookimpl
+def kernel_serializers():
+    return {"sealed": Sealed}
+"""
+
+
+def test_what_every_process_uses_has_its_options_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sealed_plugin.py").write_text(SEALED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    manager = PluginManager.discover(
+        {"serializer": "sealed"},
+        options={"sealed": {"key": "secret"}},
+        environment={"KERNEL_OPTION_SEALED_ROUNDS": "3"},
+        config=Config("", {}, {}),
+        installed=[("sealed", "sealed_plugin")],
+    )
+    assert manager.shared_options() == {"sealed": {"key": "secret", "rounds": 3}}
+    catalog = pickle.loads(pickle.dumps(manager.catalog()))
+    assert "secret" not in repr(catalog)
+    for one in (manager, PluginManager.from_catalog(catalog, {})):
+        (make_sealed,) = one.choose_many("serializer")
+        assert make_sealed().told == ("secret", 3)

@@ -18,7 +18,7 @@ from kernel.testing.programs import PACKAGES, advice, missing, need
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-EVERYWHERE = {"bash", "cat", "echo", "env", "mount", "sh", "sleep", "true", "umount", "unshare"}
+EVERYWHERE = {"bash", "cat", "echo", "env", "mount", "nsenter", "sh", "sleep", "true", "umount", "unshare"}
 """Programs that are part of the smallest Debian: its essential packages, and `mount`."""
 
 LOOKED_FOR = {"nvidia-smi", "telnet"}
@@ -97,10 +97,10 @@ def test_a_program_that_would_not_be_installed_can_not_be_needed(machine: Path) 
 
 def test_the_advice_names_all_that_is_missing(machine: Path) -> None:
     program(machine, "curl")
-    assert missing() == ["ip", "openssl", "redis-server"]
+    assert missing() == ["git", "ip", "openssl", "redis-server"]
     assert advice(missing()) == (
-        "ip, openssl, redis-server are not installed here; "
-        "on Debian and Ubuntu: apt-get install iproute2 openssl redis-server"
+        "git, ip, openssl, redis-server are not installed here; "
+        "on Debian and Ubuntu: apt-get install git iproute2 openssl redis-server"
     )
 
 
@@ -110,7 +110,7 @@ echo "$DEBIAN_FRONTEND: $*" >>{log}
 case "$*" in
     update*) : >{lists} ;;
     install*) [ -e {lists} ] || {{ echo "E: Unable to locate package curl" >&2; exit 100; }}
-        for name in curl ip openssl redis-server; do
+        for name in curl git ip openssl redis-server; do
             printf '#!/bin/sh\\n' >{place}/$name
             /bin/chmod +x {place}/$name
         done ;;
@@ -135,7 +135,7 @@ def test_what_is_missing_is_installed_and_lists_that_are_too_old_are_fetched(mac
     program(machine, "apt-get", APT_GET.format(lists=lists, log=log, place=machine))
     assert install(machine, AS_ROOT) == ""
     assert missing() == []
-    asked = "noninteractive: install -qq -y --no-install-recommends curl iproute2 openssl redis-server"
+    asked = "noninteractive: install -qq -y --no-install-recommends curl git iproute2 openssl redis-server"
     assert log.read_text().splitlines() == [asked, "noninteractive: update -qq", asked]
     assert install(machine, AS_ROOT) == "", "nothing is missing any more"
     assert len(log.read_text().splitlines()) == 3
@@ -160,7 +160,8 @@ def test_who_is_not_root_installs_with_sudo(machine: Path) -> None:
         (
             {"apt-get": "echo W: old >&2; echo E: no network >&2; exit 100"},
             AS_ROOT,
-            "`apt-get install -qq -y --no-install-recommends curl iproute2 openssl redis-server` failed: E: no network",
+            "`apt-get install -qq -y --no-install-recommends curl git iproute2 openssl redis-server` failed: "
+            "E: no network",
         ),
     ],
 )
@@ -170,8 +171,8 @@ def test_where_nothing_can_be_installed_one_line_says_what_to_do(
     for name, script in programs.items():
         program(machine, name, script)
     assert install(machine, before) == (
-        "curl, ip, openssl, redis-server are not installed here; on Debian and Ubuntu: apt-get install curl iproute2 "
-        f"openssl redis-server ({reason}). Tests that need them are skipped.\n"
+        "curl, git, ip, openssl, redis-server are not installed here; on Debian and Ubuntu: apt-get install curl git "
+        f"iproute2 openssl redis-server ({reason}). Tests that need them are skipped.\n"
     )
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -23,7 +24,7 @@ from kernel.runtime.serialization import (
     register_reference_type,
 )
 from kernel_spec.errors import ContractError, NotInitializedError, OptionError, SerializationError
-from kernel_spec.serialization import Payload, SerializerBase
+from kernel_spec.serialization import Buffer, Payload, SerializerBase
 
 atoms = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
 values = st.recursive(
@@ -431,6 +432,30 @@ def test_failing_plugins_are_named() -> None:
     head, _, _ = ValueSerializer([Reversing()]).dumps("x" * 20)
     with pytest.raises(SerializationError, match="'reversing' can't undo its encoding: TypeError"):
         ValueSerializer([Broken()]).loads(head)
+
+
+@pytest.mark.parametrize("came", [Payload(b"noise"), Payload(b""), Payload(b"\x80\x05noise"), None, b"bytes"])
+def test_what_is_decoded_to_no_value_is_refused_in_the_plugins_name(came: Any) -> None:
+    class WrongKey(Reversing):
+        def decode(self, head: bytes, buffers: Sequence[Buffer]) -> Payload:
+            return came  # type: ignore[no-any-return]
+
+    head, buffers, _ = ValueSerializer([Reversing()]).dumps("x" * 20)
+    with pytest.raises(SerializationError, match="'reversing' (decoded is no value|can't undo its encoding)"):
+        ValueSerializer([WrongKey()]).loads(head, buffers)
+
+
+def test_what_rebuilding_a_value_raises_comes_as_it_is() -> None:
+    head, buffers, _ = ValueSerializer([Reversing()]).dumps([Fails(), "x" * 20])
+    with pytest.raises(ZeroDivisionError):
+        ValueSerializer([Reversing()]).loads(head, buffers)
+
+
+class Fails:
+    """A value that can be sent, and not rebuilt."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return divmod, (1, 0)
 
 
 def test_plugins_that_do_not_fit_are_refused() -> None:

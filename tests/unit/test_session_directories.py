@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +17,21 @@ import pytest
 from kernel.api.session import _find_session
 from kernel.cli.client import find_session, match_session
 from kernel.commands import Refusal
-from kernel.node.sessions import clean_up, describe, make_session, root_directory, running_sessions, session_at, sweep
+from kernel.node import session_lock
+from kernel.node.pid_namespace import PidNamespace
+from kernel.node.session_root import root_directory
+from kernel.node.sessions import (
+    clean_up,
+    describe,
+    last_ended,
+    make_session,
+    missing_files,
+    remove,
+    running_sessions,
+    session_at,
+    sessions_elsewhere,
+    sweep,
+)
 from kernel.testing.session import temporary_root
 from kernel_spec.errors import SessionEndedError, UsageError
 
@@ -52,10 +69,10 @@ def test_a_root_that_is_a_link_is_refused_and_what_it_points_to_is_not_swept(bas
 
 def test_only_what_is_named_like_a_session_is_swept(base: Path) -> None:
     root = Path(root_directory(str(base)))
-    for name in ("documents", "session_of_old"):
-        (root / name).mkdir()
-        grow_old(root / name)
-    sweep(str(root))
+    over = make_over(base)
+    (root / "documents").mkdir()
+    (root / "documents" / "session.json").write_text((over / "session.json").read_text())
+    assert sweep(str(root)) == [over.name]
     assert os.listdir(root) == ["documents"]
 
 
@@ -66,13 +83,145 @@ def make_running(base: Path) -> Path:
     return directory
 
 
-def test_a_session_of_a_dead_agent_whose_pid_is_anothers_now_is_not_running_and_is_swept(base: Path) -> None:
-    running, dead = make_running(base), make_running(base)
-    description = json.loads((dead / "session.json").read_text())
-    (dead / "session.json").write_text(json.dumps({**description, "born": description["born"] - 1}))
+def make_over(base: Path) -> Path:
+    """Make a session whose agent has died: its lock is free."""
+    directory = make_running(base)
+    session_lock.let_go(str(directory))
+    return directory
+
+
+def redescribe(directory: Path, **said: object) -> None:
+    """Change what is written about a session; None takes an entry away."""
+    description = {**json.loads((directory / "session.json").read_text()), **said}
+    known = {name: value for name, value in description.items() if value is not None}
+    (directory / "session.json").write_text(json.dumps(known))
+
+
+def test_a_session_lives_as_long_as_its_lock_is_held_whoever_has_its_pid(base: Path) -> None:
+    running, dead = make_running(base), make_over(base)
+    redescribe(running, pid=dead_process(), born=1)
     assert [session.directory for session in running_sessions(str(base))] == [str(running)]
-    sweep(str(root_in(base)))
+    assert sweep(str(root_in(base))) == [dead.name]
     assert running.is_dir() and not dead.exists()
+
+
+OWN = PidNamespace.own()
+OTHERS = {
+    "another namespace": (
+        PidNamespace(OWN.host, OWN.boot, "pid:[1]"),
+        "in another PID namespace of this host, such as a container's",
+    ),
+    "another boot": (
+        PidNamespace(OWN.host, "00000000-e0f8-450e-b0f1-864c7dcaf892", OWN.number),
+        f"on host {OWN.host} before that was started last, or on another host of that name",
+    ),
+    "another host": (PidNamespace("far-away", OWN.boot, OWN.number), "on host far-away"),
+    "nothing": (None, "on a host that it does not name, of an older kernel"),
+}
+
+
+@pytest.mark.parametrize("whose", OTHERS)
+def test_what_is_of_elsewhere_is_neither_swept_nor_joined_nor_listed(base: Path, whose: str) -> None:
+    other, where = OTHERS[whose]
+    directory = make_over(base)
+    ours = [other.host, other.boot, other.number] if other is not None else None
+    redescribe(directory, pid_namespace=ours, locked=None if ours is None else True, pid=dead_process(), ended="enough")
+    assert sweep(str(root_in(base))) == []
+    assert running_sessions(str(base)) == [] and last_ended(str(base)) is None
+    assert sessions_elsewhere(str(base)) == {directory.name: where}
+    with pytest.raises(UsageError, match=f"{directory.name} can't be joined from here: it is {re.escape(where)}. Prog"):
+        session_at(str(directory))
+    assert (directory / "token").exists()
+
+
+def test_a_running_session_of_an_older_kernel_is_told_by_its_pid(base: Path) -> None:
+    directory = make_over(base)
+    redescribe(directory, pid_namespace=None, locked=None)
+    assert [session.directory for session in running_sessions(str(base))] == [str(directory)]
+    assert sweep(str(root_in(base))) == [] and sessions_elsewhere(str(base)) == {}
+
+
+def test_a_session_of_this_namespace_runs_on_when_the_host_gets_another_name(base: Path) -> None:
+    directory = make_running(base)
+    redescribe(directory, pid_namespace=["renamed", OWN.boot, OWN.number])
+    assert [session.directory for session in running_sessions(str(base))] == [str(directory)]
+
+
+def test_without_locks_nothing_is_swept_and_a_pid_tells_what_runs(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    running, dead = make_running(base), make_running(base)
+    redescribe(dead, pid=dead_process())
+    assert [session.directory for session in running_sessions(str(base))] == [str(running)]
+    assert sweep(str(root_in(base))) == []
+    assert sessions_elsewhere(str(base)) == {dead.name: "where nothing tells whether it is over"}
+
+
+def test_a_session_that_is_being_made_is_left_alone(base: Path) -> None:
+    root = Path(root_directory(str(base)))
+    (root / "session_new").mkdir()
+    grow_old(root / "session_new")
+    assert sweep(str(root)) == []
+    assert sessions_elsewhere(str(base)) == {"session_new": "on a host that nothing names"}
+
+
+def test_what_points_to_a_place_that_only_others_can_see_is_left_alone(base: Path) -> None:
+    root = Path(root_directory(str(base)))
+    (root / "session_there").symlink_to(base / "only-in-a-container" / "session_there")
+    assert sweep(str(root)) == []
+    assert sessions_elsewhere(str(base)) == {"session_there": "on a host that nothing names"}
+
+
+def test_two_namespaces_make_a_session_of_one_name_and_get_two(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter([1_000_000, 1_000_000, 2_000_000])
+    monkeypatch.setattr("time.time_ns", lambda: next(moments))
+    first = Path(make_session(TOKEN, stays=False, given=str(base)))
+    second = Path(make_session(TOKEN, stays=False, given=str(base)))
+    assert first != second and (first / "token").exists() and (second / "token").exists()
+
+
+def test_a_forked_child_holds_no_lock(base: Path) -> None:
+    directory = make_running(base)
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        ours.close()
+        theirs.send(b"here")
+        theirs.recv(1)
+        os._exit(0)
+    theirs.close()
+    assert ours.recv(4) == b"here"
+    session_lock.let_go(str(directory))
+    held = session_lock.is_held(str(directory))
+    ours.close()
+    os.waitpid(child, 0)
+    assert not held
+
+
+def test_a_removal_that_was_cut_short_is_finished_by_a_sweep(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = make_over(base)
+
+    def cut_short(path: str, ignore_errors: bool) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("shutil.rmtree", cut_short)
+        remove(str(directory))
+    assert (directory / "session.json").exists()
+    assert sweep(str(root_in(base))) == [directory.name]
+    assert not directory.exists()
+
+
+def test_what_was_removed_of_a_running_session_is_named(base: Path) -> None:
+    directory = make_running(base)
+    assert missing_files(str(directory)) == ""
+    (directory / "agent.sock").unlink()
+    assert missing_files(str(directory)) == (
+        f"its directory {directory} was removed or emptied while it ran, by a cleaner of temporary files perhaps; "
+        "set KERNEL_TMPDIR to a directory that nothing cleans"
+    )
 
 
 def test_a_session_that_lies_elsewhere_is_found_by_its_directory(base: Path) -> None:
@@ -109,6 +258,7 @@ def make_spilled(base: Path, stays: bool, pid: int) -> tuple[Path, Path]:
 
 def test_what_a_dead_session_spilled_elsewhere_is_swept_with_it(base: Path) -> None:
     directory, spilled = make_spilled(base, stays=False, pid=dead_process())
+    session_lock.let_go(str(directory))
     assert sweep(str(root_in(base))) == [directory.name]
     assert not directory.exists()
     assert os.listdir(spilled.parent) == []

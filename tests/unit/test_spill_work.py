@@ -127,6 +127,21 @@ def test_writes_reads_and_deletes(bench: Bench) -> None:
     assert isinstance(bench.fed[2], contract.RestoreFailed) and "spilling failed: KeyError" in str(bench.fed[2].error)
 
 
+def test_a_copy_that_is_not_what_was_written_is_lost(bench: Bench) -> None:
+    bench.memory[:] = b"0123456789"
+    bench.write(A)
+    bench.until(lambda: bench.fed, "a write")
+    uri = f"mine:{A.hex()}"
+    bench.target.kept[uri] = b"0123456799"
+    bench.read(A)
+    bench.until(lambda: len(bench.fed) == 2, "a read")
+    assert isinstance(bench.fed[1], contract.RestoreFailed)
+    assert "10 bytes with the CRC-32 a684c7c6 were written" in str(bench.fed[1].error)
+    bench.target.kept[uri] = b"0123456789"
+    bench.read(A)
+    bench.until(lambda: bench.fed[2:] == [contract.RestoreDone(A)], "a read of what is whole again")
+
+
 def test_a_write_that_hangs_fails_with_target_and_seconds(bench: Bench) -> None:
     go = bench.target.hang(A)
     bench.write(A)
@@ -171,10 +186,14 @@ def test_a_target_may_set_its_own_limit() -> None:
 
 
 def test_a_read_that_hangs_is_late_and_may_still_come(bench: Bench) -> None:
-    bench.target.kept[f"mine:{A.hex()}"] = b"0123456789"
+    bench.memory[:] = b"0123456789"
+    bench.write(A)
+    bench.until(lambda: bench.fed, "a write")
+    bench.fed.clear()
+    bench.memory[:] = bytes(10)
     go = bench.target.hang(A)
     bench.read(A)
-    bench.until(lambda: bench.target.calls == 1, "the call")
+    bench.until(lambda: bench.target.calls == 2, "the call")
     bench.later(CALL_SECONDS + 1)
     (late,) = bench.fed
     assert isinstance(late, contract.RestoreLate) and "did not read object" in str(late.error)

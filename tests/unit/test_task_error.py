@@ -17,6 +17,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from kernel.runtime.remote_traceback import traceback_of
 from kernel.runtime.task_error import capture, hide_internal_frames, rebuild, record_of
 from kernel_spec.errors import KernelError, ObjectLostError, SerializationError, TaskError
 
@@ -366,6 +367,17 @@ def test_deep_recursion_is_cut_in_the_middle() -> None:
     assert isinstance(error, RecursionError)
     assert len(entries) == 101
     assert any(entry.name.endswith("more frames") for entry in entries)
+
+
+@pytest.mark.parametrize(("first", "line"), [(1, 1), (5, 6), (7, 134), (7, 135), (10, 1000), (1, 100_000), (1000, 3)])
+def test_frames_are_in_their_line_and_nothing_is_underlined(first: int, line: int) -> None:
+    made = traceback_of([("/nowhere/code.py", line, "function", "some(code)", first)])
+    assert made is not None
+    frame = made.tb_frame
+    assert made.tb_lineno == frame.f_lineno == line and frame.f_code.co_firstlineno == first
+    assert {found for _, _, found in frame.f_code.co_lines()} == {line}
+    shown = "".join(traceback.format_tb(made))
+    assert shown == f'  File "/nowhere/code.py", line {line}, in function\n    some(code)\n'
 
 
 def test_kernel_frames_are_hidden() -> None:

@@ -21,7 +21,7 @@ class ZlibSerializer(SerializerBase):
 
     name = "zlib"
 
-    def __init__(self, least_bytes: int = 4096, level: int = 1, worth: float = 0.8) -> None:
+    def __init__(self, *, least_bytes: int = 4096, level: int = 1, worth: float = 0.8) -> None:
         self.least_bytes = least_bytes
         self.level = level
         self.worth = worth

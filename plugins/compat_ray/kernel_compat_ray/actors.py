@@ -38,7 +38,17 @@ class ActorClass:
         return self._inner(*args, **kwargs)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
-        return (self._cls,)
+        mro: tuple[type] = self._inner.__mro_entries__(bases)
+        return mro
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the class itself has: constants, static and class methods."""
+        if name == "_inner" or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, self._cls)
 
     def options(self, **options: Any) -> ActorClass:
         """Return the same class with other options; this one stays as it is."""

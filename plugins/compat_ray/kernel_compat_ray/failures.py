@@ -11,18 +11,30 @@ _ID_DIGITS = 16
 
 
 def errors(all_jobs: bool = False, worker: object = None) -> Any:
-    """Return a row per call of this program that failed; `ray.get` of its reference has the traceback.
+    """Return a row per call of this program that failed, with the traceback if nobody has asked for the result.
 
-    A call is in the list within about a second of its end. With `all_jobs` everything of the session that failed, by
-    the id of the program or worker that made the call.
+    Of others `ray.get` of the reference has it. A call is in the list within about a second of its end. With `all_jobs`
+    everything of the session that failed, by the id of the program or worker that made the call.
     """
     failed: dict[str, list[dict[str, Any]]] = {}
+    unread = {row["task_id"]: row for row in kernel.errors(all_jobs)}
+    own = kernel.get_runtime_context().get_job_id()
     for event in kernel.timeline() or ():
-        if event.get("args", {}).get("failed"):
-            failed.setdefault(event["args"]["task_id"][:_ID_DIGITS], []).append(_row(event))
-    return failed if all_jobs else failed.get(kernel.get_runtime_context().get_job_id(), [])
+        arguments = event.get("args", {})
+        if arguments.get("failed"):
+            found = unread.pop(arguments["task_id"], None)
+            by = own if found is not None and not all_jobs else arguments["task_id"][:_ID_DIGITS]
+            said = f"raised in process {event['pid']}; ray.get() of its reference shows where"
+            if found is not None:
+                said = f"raised in process {event['pid']}:\n{found['text']}"
+            row = _row(f"{event['name']}() {said}", event["ts"] / 1e6, arguments)
+            failed.setdefault(by, []).append(row)
+    for id, found in unread.items():  # a constructor, or a task whose worker died: no call that ended
+        by = id[:_ID_DIGITS] if all_jobs else own
+        row = _row(f"{found['name']} failed:\n{found['text']}", found["time"], {"task_id": id, "failed": True})
+        failed.setdefault(by, []).append(row)
+    return failed if all_jobs else failed.get(own, [])
 
 
-def _row(event: dict[str, Any]) -> dict[str, Any]:
-    message = f"{event['name']}() raised in process {event['pid']}; ray.get() of its reference shows where"
-    return {"type": "task", "message": message, "timestamp": event["ts"] / 1e6, "data": event["args"]}
+def _row(message: str, timestamp: float, data: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "task", "message": message, "timestamp": timestamp, "data": data}

@@ -39,6 +39,29 @@ _LOGGERS = (
     "CSVLogger", "CSVLoggerCallback", "DEFAULT_LOGGERS", "JsonLogger", "JsonLoggerCallback", "Logger", "LoggerCallback",
     "MLFLowLogger", "NoopLogger", "TBXLogger", "TBXLoggerCallback", "UnifiedLogger", "pretty_print",
 )  # fmt: skip
+_STOPPERS = {
+    "experiment_plateau": "ExperimentPlateauStopper",
+    "function_stopper": "FunctionStopper",
+    "maximum_iteration": "MaximumIterationStopper",
+    "noop": "NoopStopper",
+    "timeout": "TimeoutStopper",
+    "trial_plateau": "TrialPlateauStopper",
+}
+_RESOURCE_CHANGING = ("DistributeResources", "DistributeResourcesToTopJob", "ResourceChangingScheduler")
+_UTILITIES = {
+    **{name: f".tune_helpers:{name}" for name in (
+        "date_str", "diagnose_serialization", "flatten_dict", "merge_dicts", "unflattened_lookup",
+    )},
+    **{name: f"kernel.tune:{name}" for name in ("get_pinned_object", "pin_in_object_store", "validate_save_restore")},
+}  # fmt: skip
+_PLACEMENT = {
+    "PlacementGroupFactory": "kernel.tune:PlacementGroupFactory",
+    "resource_dict_to_pg_factory": ".tune_helpers:resource_dict_to_pg_factory",
+}
+_GIVEN = {name: f"kernel.tune:{name}" for name in ("with_parameters", "with_resources")}
+_FUNCTION_TRAINABLES = {
+    name: f"kernel.tune.trainable.function:{name}" for name in ("FunctionTrainable", "wrap_function")
+}
 _TRACKERS = {"comet": "CometLoggerCallback", "mlflow": "MLflowLoggerCallback", "wandb": "WandbLoggerCallback"}
 
 TUNE_NAMES: dict[str, dict[str, str]] = {
@@ -69,18 +92,20 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "ExperimentAnalysis": "kernel.tune.analysis:ExperimentAnalysis",
     },
     "ray.tune.callback": {"Callback": "kernel.tune:Callback"},
+    "ray.tune.context": {name: f"kernel.tune:{name}" for name in ("TuneContext", "get_context")},
     "ray.tune.durable_trainable": {"DurableTrainable": "kernel.tune:DurableTrainable"},
     "ray.tune.error": {
         "AbortTrialExecution": "kernel.tune.execution.trial_executor:AbortTrialExecution",
         "TuneError": "kernel.tune:TuneError",
     },
-    "ray.tune.execution.placement_groups": {"PlacementGroupFactory": "kernel.tune:PlacementGroupFactory"},
+    "ray.tune.execution.placement_groups": _PLACEMENT,
     "ray.tune.experiment": {
         "Experiment": "kernel.tune:Experiment",
         "Trial": "kernel.tune:Trial",
         "convert_to_experiment_list": "kernel.tune:convert_to_experiments",
     },
-    "ray.tune.experiment.trial": {"Trial": "kernel.tune:Trial"},
+    "ray.tune.experiment.experiment": {"Experiment": "kernel.tune:Experiment"},
+    "ray.tune.experiment.trial": {name: f"kernel.tune:{name}" for name in ("ExportFormat", "Trial")},
     "ray.tune.function_runner": {"StatusReporter": "kernel.tune:StatusReporter"},
     "ray.tune.integration": {},
     "ray.tune.integration.pytorch_lightning": {
@@ -90,6 +115,10 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.tune.logger": {name: f"kernel.tune.loggers:{name}" for name in _LOGGERS},
     "ray.tune.logger.csv": {name: f"kernel.tune.loggers:{name}" for name in ("CSVLogger", "CSVLoggerCallback")},
     "ray.tune.logger.json": {name: f"kernel.tune.loggers:{name}" for name in ("JsonLogger", "JsonLoggerCallback")},
+    "ray.tune.logger.logger": {
+        name: f"kernel.tune.loggers:{name}" for name in ("Logger", "LoggerCallback", "pretty_print")
+    },
+    **{f"ray.tune.logger.{module}": {name: f"kernel.tune.loggers:{name}"} for module, name in _TRACKERS.items()},
     "ray.tune.logger.tensorboardx": {
         name: f"kernel.tune.loggers:{name}" for name in ("TBXLogger", "TBXLoggerCallback")
     },
@@ -106,6 +135,9 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.tune.resources": {"Resources": "kernel.tune:Resources"},
     "ray.tune.result_grid": {"ResultGrid": "kernel.tune.analysis:ResultGrid"},
+    "ray.tune.schedulers.resource_changing_scheduler": {
+        name: f"kernel.tune.schedulers:{name}" for name in _RESOURCE_CHANGING
+    },
     "ray.tune.schedulers.trial_scheduler": {
         name: f"kernel.tune.schedulers:{name}" for name in ("FIFOScheduler", "TrialScheduler")
     },
@@ -134,20 +166,25 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         f"ray.tune.search.{module}": {name: f"kernel.tune.searchers:{name}"}
         for module, name in sorted(_ADAPTERS.items())
     },
+    **{
+        f"ray.tune.search.{module}.{module}_search": {name: f"kernel.tune.searchers:{name}"}
+        for module, name in sorted(_ADAPTERS.items())
+    },
+    "ray.tune.stopper": {"*": "kernel.tune.stopper"},
+    **{f"ray.tune.stopper.{module}": {name: f"kernel.tune.stopper:{name}"} for module, name in _STOPPERS.items()},
+    "ray.tune.stopper.stopper": {name: f"kernel.tune.stopper:{name}" for name in ("CombinedStopper", "Stopper")},
     "ray.tune.syncer": {"SyncConfig": "kernel.tune:SyncConfig"},
     "ray.tune.trial_executor": {"TrialExecutor": "kernel.tune.execution.trial_executor:TrialExecutor"},
     "ray.tune.trial_runner": {},
-    "ray.tune.trainable": {
-        **{name: f"kernel.tune:{name}" for name in ("Trainable", "with_parameters", "with_resources")},
-        "FunctionTrainable": "kernel.tune.trainable.function:FunctionTrainable",
-        "wrap_function": "kernel.tune.trainable.function:wrap_function",
-    },
+    "ray.tune.trainable": {"Trainable": "kernel.tune:Trainable", **_GIVEN, **_FUNCTION_TRAINABLES},
+    "ray.tune.trainable.function_trainable": _FUNCTION_TRAINABLES,
+    "ray.tune.trainable.trainable_fn_utils": _REPORTING,
+    "ray.tune.trainable.util": _GIVEN,
     "ray.tune.tune": {name: f"kernel.tune:{name}" for name in ("run", "run_experiments")},
-    "ray.tune.tune_config": {"TuneConfig": "kernel.tune:TuneConfig"},
+    "ray.tune.tune_config": {name: f"kernel.tune:{name}" for name in ("ResumeConfig", "TuneConfig")},
     "ray.tune.tuner": {"Tuner": "kernel.tune:Tuner"},
-    "ray.tune.utils": {
-        name: f"kernel.tune:{name}" for name in ("get_pinned_object", "pin_in_object_store", "validate_save_restore")
-    },
+    "ray.tune.utils": _UTILITIES,
+    "ray.tune.utils.util": _UTILITIES,
     "ray.tune.web_server": {"TuneClient": "kernel.tune.server.client:TuneClient"},
 }
 
@@ -157,6 +194,8 @@ TUNE_RENAMED: dict[str, str] = {
 }
 
 TUNE_REFUSED: dict[str, str] = {
+    "ray.tune.utils.wait_for_gpu": "a trial that asks for a GPU begins when it has one of its own: nobody else's "
+    "process is on it",
     "ray.tune.trial_runner.TrialRunner": "use tune.run or tune.Tuner, which run trials to their end. A trial "
     "scheduler gets a Controller where it got a runner (docs/tune-schedulers.md), callbacks have on_step_begin and "
     "on_step_end, and a loop of your own drives trials by kernel.tune.execution.process_executor.ProcessTrialExecutor "

@@ -34,7 +34,8 @@ def test_its_names_are_those_of_the_library(tune: ModuleType) -> None:
     [
         ("suggest.repeater", "TRIAL_INDEX"), ("logger", "pretty_print"), ("utils", "pin_in_object_store"),
         ("trial", "ExportFormat"), ("registry", "get_trainable_cls"), ("web_server", "TuneClient"),
-        ("schedulers.async_hyperband", "ASHAScheduler"), ("util", "validate_save_restore"), ("error", "TuneError"),
+        ("schedulers.async_hyperband", "ASHAScheduler"),
+        ("util", "validate_save_restore"), ("error", "TuneError"),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -43,6 +44,23 @@ def test_older_modules_are_attributes(tune: ModuleType, module: str, name: str) 
     for part in (*module.split("."), name):
         found = getattr(found, part)
     assert found is not None
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("context", "get_context"), ("execution.placement_groups", "PlacementGroupFactory"),
+        ("experiment.experiment", "Experiment"), ("experiment.trial", "ExportFormat"),
+        ("logger.logger", "LoggerCallback"), ("logger.mlflow", "MLflowLoggerCallback"),
+        ("schedulers.resource_changing_scheduler", "DistributeResources"), ("search.bohb.bohb_search", "TuneBOHB"),
+        ("search.optuna.optuna_search", "OptunaSearch"), ("stopper", "CombinedStopper"),
+        ("stopper.maximum_iteration", "MaximumIterationStopper"), ("stopper.stopper", "Stopper"),
+        ("trainable.function_trainable", "wrap_function"), ("trainable.trainable_fn_utils", "report"),
+        ("trainable.util", "with_resources"), ("tune_config", "ResumeConfig"), ("utils.util", "date_str"),
+    ],
+)  # fmt: skip
+def test_what_is_imported_from_modules_of_the_newest_releases(tune: ModuleType, module: str, name: str) -> None:
+    assert getattr(importlib.import_module(f"ray.tune.{module}"), name) is not None
 
 
 def test_the_library_is_as_it_was_without_ray(tune: ModuleType) -> None:
@@ -74,3 +92,22 @@ def test_examples_that_there_are_not_name_those_that_there_are(tune: ModuleType)
     if importlib.util.find_spec("torch") is None:
         with pytest.raises(ImportError, match=r"digits_torch_example.*needs the library 'torch'.*pip install torch"):
             importlib.import_module("ray.tune.examples.mnist_pytorch")
+
+
+def test_helpers_for_dicts_and_resources(tune: ModuleType) -> None:
+    utils = importlib.import_module("ray.tune.utils")
+    assert utils.flatten_dict({"a": {"b": [1, {"c": 2}]}, "d": {}}) == {"a/b": [1, {"c": 2}], "d": {}}
+    assert utils.flatten_dict({"a": [1, {"c": 2}]}, ".", flatten_list=True) == {"a.0": 1, "a.1.c": 2}
+    with pytest.raises(ValueError, match="key 'a/b' has the delimiter"):
+        utils.flatten_dict({"a/b": 1}, prevent_delimiter=True)
+    assert utils.unflattened_lookup("a/1/c", {"a": [1, {"c": 2}]}) == 2
+    assert utils.unflattened_lookup("a/x", {"a": {}}, default=5) == 5
+    with pytest.raises(KeyError):
+        utils.unflattened_lookup("a/9", {"a": [1]})
+    first = {"a": {"b": 1}}
+    assert utils.merge_dicts(first, {"a": {"c": 2}}) == {"a": {"b": 1, "c": 2}} and first == {"a": {"b": 1}}
+    assert utils.diagnose_serialization(len) is True
+    groups = importlib.import_module("ray.tune.execution.placement_groups")
+    assert groups.resource_dict_to_pg_factory({"cpu": 2, "gpu": 1}).bundles() == [{"CPU": 2.0, "GPU": 1.0}]
+    with pytest.raises(NotSupportedError, match="a trial that asks for a GPU begins when it has one of its own"):
+        utils.wait_for_gpu()

@@ -42,6 +42,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "DeployFailedError",
         "DeploymentError",
         "DeploymentUnavailableError",
+        "ReplicasDiedError",
         "MetricError",
         "NotServingError",
         "RequestCancelledError",

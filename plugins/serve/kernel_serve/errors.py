@@ -8,6 +8,7 @@ ServeError                      (KernelError)
 └── RequestError                one request was not served
     ├── BackPressureError       too many requests wait for the deployment already: 503, with Retry-After
     ├── DeploymentUnavailableError  nothing can serve it now, or what served it died: 503
+    ├── ReplicasDiedError       two replicas died while they had it, so it is not sent to a third: 500
     ├── RequestTimeoutError     it took longer than it may (also TimeoutError): 408 or 504
     ├── RequestCancelledError   whoever asked is gone, or cancelled it
     └── UserCodeError           the deployment raised what can't travel; the message has its traceback
@@ -48,6 +49,10 @@ class BackPressureError(RequestError):
 
 class DeploymentUnavailableError(RequestError):
     """Nothing can serve the request now, or what served it died and it can't be repeated."""
+
+
+class ReplicasDiedError(RequestError):
+    """Two replicas died while they had the request, which is not sent to a third: it may be what ends them."""
 
 
 class RequestTimeoutError(RequestError, TimeoutError):

@@ -6,6 +6,7 @@ from kernel_serve.errors import (
     BackPressureError,
     DeploymentUnavailableError,
     NotServingError,
+    ReplicasDiedError,
     RequestCancelledError,
     RequestError,
     RequestTimeoutError,
@@ -16,7 +17,7 @@ CLIENT_GONE = 499
 """The status that logs show for a request whose client went away. No client sees it."""
 _BUSY_SECONDS, _AWAY_SECONDS = 1, 2
 """After how long a client may well try again."""
-CALLS_FAIL = (BackPressureError, DeploymentUnavailableError, RequestTimeoutError)
+CALLS_FAIL = (BackPressureError, DeploymentUnavailableError, ReplicasDiedError, RequestTimeoutError)
 """What calls of handles raise. Who does not catch it, has not served a request of its own for that reason."""
 _CODES: tuple[tuple[type[ServeError], int], ...] = (
     (NotServingError, 5),
@@ -42,6 +43,8 @@ def status_of(error: ServeError) -> tuple[int, list[tuple[bytes, bytes]]]:
         return 408, []
     if isinstance(error, NotServingError):
         return 404, []
+    if isinstance(error, ReplicasDiedError):
+        return 500, []
     seconds = _BUSY_SECONDS if isinstance(error, BackPressureError) else _AWAY_SECONDS
     return 503, [(b"retry-after", str(seconds).encode())]
 

@@ -8,14 +8,28 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Any, Literal, TypeVar
 
 from kernel_serve.errors import DeploymentError
+from kernel_serve.value_checks import (
+    each_is,
+    is_amount,
+    is_text,
+    is_texts,
+    is_whole,
+    not_negative,
+    port_number,
+    positive,
+    tls_options,
+    truths,
+    whole,
+)
 from kernel_spec.dataclass import dataclass
 
 UNLIMITED = -1
+_STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
 T = TypeVar("T")
 
@@ -47,11 +61,11 @@ class AutoscalingConfig:
     policy_arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _whole(self, 0, "min_replicas", "initial_replicas")
-        _whole(self, 1, "max_replicas")
-        _not_negative(self, "upscale_delay_s", "downscale_delay_s", "downscale_to_zero_delay_s")
-        _positive(self, "target_ongoing_requests", "metrics_interval_s", "look_back_period_s")
-        _positive(self, "upscaling_factor", "downscaling_factor")
+        whole(self, 0, "min_replicas", "initial_replicas")
+        whole(self, 1, "max_replicas")
+        not_negative(self, "upscale_delay_s", "downscale_delay_s", "downscale_to_zero_delay_s")
+        positive(self, "target_ongoing_requests", "metrics_interval_s", "look_back_period_s")
+        positive(self, "upscaling_factor", "downscaling_factor")
         if self.max_replicas < self.min_replicas:
             raise DeploymentError(
                 f"max_replicas ({self.max_replicas}) must be at least min_replicas ({self.min_replicas})"
@@ -84,6 +98,9 @@ class LoggingConfig:
             raise DeploymentError(f'encoding of logging_config is "TEXT" or "JSON", not {self.encoding!r}')
         if not isinstance(self.level_number, int):
             raise DeploymentError(f'log_level of logging_config is a level such as "DEBUG", not {self.log_level!r}')
+        each_is(self, ("logs_dir",), lambda value: isinstance(value, (str, os.PathLike)), "the path of a directory")
+        truths(self, "enable_access_log")
+        each_is(self, ("additional_log_standard_attrs",), is_texts, "a list of names")
 
     @property
     def level_number(self) -> int:
@@ -122,23 +139,27 @@ class DeploymentSettings:
     logging_config: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.num_replicas is not None and (not _is_whole(self.num_replicas) or self.num_replicas < 0):
+        if self.num_replicas is not None and (not is_whole(self.num_replicas) or self.num_replicas < 0):
             raise DeploymentError(f'num_replicas is a number from 0 on, or "auto", not {self.num_replicas!r}')
-        _whole(self, 1, "max_ongoing_requests", "max_replicas_per_node", "max_constructor_retry_count")
-        _positive(self, "health_check_period_s", "health_check_timeout_s", "request_timeout_s")
-        _not_negative(self, "graceful_shutdown_wait_loop_s", "graceful_shutdown_timeout_s")
-        if not _is_whole(self.max_queued_requests) or self.max_queued_requests < UNLIMITED:
+        whole(self, 1, "max_ongoing_requests", "max_replicas_per_node", "max_constructor_retry_count")
+        positive(self, "health_check_period_s", "health_check_timeout_s", "request_timeout_s")
+        not_negative(self, "graceful_shutdown_wait_loop_s", "graceful_shutdown_timeout_s")
+        if not is_whole(self.max_queued_requests) or self.max_queued_requests < UNLIMITED:
             raise DeploymentError(
                 f"max_queued_requests is a number from 0 on, or -1 for no limit, not {self.max_queued_requests!r}"
             )
         share = self.rolling_update_percentage
-        if not _is_number(share) or not 0 < share <= 1:
+        if not is_amount(share) or not 0 < share <= 1:
             raise DeploymentError(f"rolling_update_percentage is a share above 0 and up to 1, not {share!r}")
         if self.logging_config:
             checked(LoggingConfig, self.logging_config, "logging_config")
         for bundle in self.placement_group_bundles:
-            if not isinstance(bundle, Mapping) or not all(_is_number(amount) for amount in bundle.values()):
+            if not isinstance(bundle, Mapping) or not bundle or not all(is_amount(each) for each in bundle.values()):
                 raise DeploymentError(f"each of placement_group_bundles is like {{'CPU': 1}}, not {bundle!r}")
+        if self.placement_group_strategy not in _STRATEGIES:
+            raise DeploymentError(
+                f"placement_group_strategy is one of {', '.join(_STRATEGIES)}, not {self.placement_group_strategy!r}"
+            )
         if self.max_replicas_per_node is not None and self.placement_group_bundles:
             raise DeploymentError("max_replicas_per_node can't be combined with placement_group_bundles")
 
@@ -174,10 +195,24 @@ class HTTPOptions:
     middlewares: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        _port(self.port)
-        _whole(self, 1, "proxies_per_node", "maximum_header_bytes", "maximum_body_bytes")
-        _positive(self, "request_timeout_s", "keep_alive_timeout_s", "header_timeout_s", "stall_timeout_s")
-        _whole_tls(self)
+        port_number(self.port)
+        whole(self, 1, "proxies_per_node", "maximum_header_bytes", "maximum_body_bytes")
+        positive(self, "request_timeout_s", "keep_alive_timeout_s", "header_timeout_s", "stall_timeout_s")
+        each_is(self, ("host",), lambda value: is_text(value) and value, 'an address such as "127.0.0.1"')
+        each_is(
+            self,
+            ("root_path",),
+            lambda value: is_text(value) and value[:1] in ("", "/"),
+            'a path such as "/app", or ""',
+        )
+        each_is(
+            self,
+            ("access_log",),
+            lambda value: isinstance(value, (bool, str, os.PathLike)),
+            "True, False, or the path of a directory",
+        )
+        each_is(self, ("middlewares",), _are_middlewares, "a list of starlette's Middleware")
+        tls_options(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +236,16 @@ class GRPCOptions:
     ssl_ca_certs: str | None = None
 
     def __post_init__(self) -> None:
-        _port(self.port)
-        _positive(self, "request_timeout_s")
+        port_number(self.port)
+        positive(self, "request_timeout_s")
         if isinstance(self.grpc_servicer_functions, str):
             raise DeploymentError(
                 f"grpc_servicer_functions is a list of import paths, not the text {self.grpc_servicer_functions!r}"
             )
-        _whole_tls(self)
+        each_is(self, ("grpc_servicer_functions",), is_texts, "a list of import paths")
+        truths(self, "enable_reflection")
+        each_is(self, ("app_dir", "services_version"), is_text, "text")
+        tls_options(self)
 
 
 gRPCOptions = GRPCOptions
@@ -236,45 +274,8 @@ def checked(kind: type[T], given: Mapping[str, Any], what: str = "") -> T:
     return kind(**given)
 
 
-def _port(value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65535:
-        raise DeploymentError(f"port is a number from 0 (any free one) to 65535, not {value!r}")
-
-
-def _whole_tls(settings: Any) -> None:
-    """Refuse options of TLS without a certificate: what was meant to be encrypted would not be."""
-    for name in ("ssl_keyfile", "ssl_keyfile_password", "ssl_ca_certs"):
-        if getattr(settings, name) is not None and settings.ssl_certfile is None:
-            raise DeploymentError(f"{name} is given, but no ssl_certfile: there would be no TLS at all")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _whole(settings: Any, least: int, *names: str) -> None:
-    _each(settings, names, lambda value: _is_whole(value) and value >= least, f"a whole number from {least} on")
-
-
-def _positive(settings: Any, *names: str) -> None:
-    _each(settings, names, lambda value: _is_number(value) and value > 0, "a number above 0")
-
-
-def _not_negative(settings: Any, *names: str) -> None:
-    _each(settings, names, lambda value: _is_number(value) and value >= 0, "a number from 0 on")
-
-
-def _each(settings: Any, names: tuple[str, ...], holds: Callable[[Any], bool], expected: str) -> None:
-    """Raise DeploymentError for a value that is not what is expected. None is, where it is the default."""
-    for name in names:
-        value = getattr(settings, name)
-        is_left_out = value is None and settings.__dataclass_fields__[name].default is None
-        if not is_left_out and not holds(value):
-            raise DeploymentError(f"{name} is {expected}, not {value!r}")
+def _are_middlewares(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(callable(getattr(each, "cls", each)) for each in value)
 
 
 AUTOMATIC = AutoscalingConfig(min_replicas=1, max_replicas=100)

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 from kernel_serve.errors import ServeError
-from kernel_serve.proxy import grpc_server
+from kernel_serve.proxy import holding_off
 from kernel_serve.proxy.grpc_server import GRPCServer
 from kernel_serve.proxy.holding_off import hold_off
 from kernel_serve.settings import GRPCOptions
@@ -142,7 +142,7 @@ def test_who_begins_to_connect_is_held_off_and_comes_to_the_next_one() -> None:
 
 
 def test_a_server_whose_port_others_share_holds_off_before_it_closes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_server, "SETTLE_SECONDS", 2.0)
+    monkeypatch.setattr(holding_off, "SETTLE_SECONDS", 2.0)
 
     async def go() -> None:
         server = GRPCServer(OneReplica(object, ()), GRPCOptions(port=0, grpc_servicer_functions=(SERVICE,)))
@@ -154,5 +154,27 @@ def test_a_server_whose_port_others_share_holds_off_before_it_closes(monkeypatch
         await ending
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
+
+    asyncio.run(go())
+
+
+def test_connections_that_wait_to_be_accepted_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holding_off, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(holding_off, "LONGEST_SECONDS", SECONDS)
+
+    async def go() -> None:
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen()
+            port = listening.getsockname()[1]
+            with socket.create_connection(listening.getsockname()), socket.create_connection(listening.getsockname()):
+                assert holding_off.queued(port) == 2
+                settling = asyncio.ensure_future(holding_off.settled(port))
+                for left in (1, 0):
+                    with pytest.raises(asyncio.TimeoutError):
+                        await asyncio.wait_for(asyncio.shield(settling), 0.2)
+                    listening.accept()[0].close()
+                    assert holding_off.queued(port) == left
+                await asyncio.wait_for(settling, SECONDS)
 
     asyncio.run(go())

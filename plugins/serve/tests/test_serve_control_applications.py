@@ -362,6 +362,17 @@ class TestProxies:
             world.run(0.2)
             assert world.state.proxies.settled
 
+    def test_one_that_follows_knows_the_ports_of_the_one_that_died(self) -> None:
+        world = self.wished({"a": 1}, port=0)
+        ((id, first),) = world.state.proxies.proxies.items()
+        first.address, first.grpc_address = "127.0.0.1:4321", "127.0.0.1:5432"
+        world.state.proxies.configure(ProxyWish("EveryNode", HTTPOptions(port=0), GRPCOptions(port=0)), world.now)
+        del world.proxies[id]
+        world.state.proxies.failed(id, "signal 9", True, world.now)
+        world.run(1)
+        starts = [(each.http.port, each.ports_before) for _, each in world.done if isinstance(each, StartProxy)]
+        assert starts == [(0, ()), (4321, (4321, 5432))]
+
     def test_one_that_dies_is_replaced(self) -> None:
         world = self.wished({"a": 1})
         id = next(iter(world.proxies))

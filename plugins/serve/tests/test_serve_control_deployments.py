@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kernel_serve.control import views
 from kernel_serve.control.instructions import (
     CheckReplica,
@@ -290,8 +292,14 @@ class TestFailures:
         starts = [each for _, each in world.done[before:] if isinstance(each, StartReplica)]
         assert 4 <= len(starts) <= 10
         assert status(world) == ("UNHEALTHY", "UNHEALTHY")
-        world.run(60)
+        message = views.status_of(world.state, "app", world.now)[1]
+        assert re.search(r"replicas failed \d times in a row, so the next one starts in \d+ s; the last f", message)
+        world.run(30)
+        message = views.status_of(world.state, "app", world.now)[1]
+        assert re.fullmatch(r"main: replicas failed \d times in a row", message) or not message
+        world.run(30)
         assert status(world) == ("RUNNING", "HEALTHY")
+        assert views.status_of(world.state, "app", world.now)[1] == ""
 
 
 class TestHealth:

@@ -72,6 +72,8 @@ RESULTS: dict[str, Any] = {
     "infinite": lambda: iter([float("inf")]),
     "object": lambda: object(),
     "injected": lambda: Response("x", headers={"x-own": "a\r\nx-evil: b"}),
+    "nul": lambda: Response("x", headers={"x-own": "a\0evil"}),
+    "bad name": lambda: Response("x", headers={"x own: evil": "a"}),
     "no end": lambda: Response("x", headers={"content-length": "5"}),
     "early hints": lambda: Response("", 103),
 }
@@ -268,7 +270,9 @@ def test_results_become_answers(client: httpx.Client, name: str, status: int, ki
     assert client.get("/text").status_code == 200  # the connection is as it should be
 
 
-@pytest.mark.parametrize("name", ["object", "injected", "no end", "early hints", "raise", "leave", "base", "cancelled"])
+@pytest.mark.parametrize(
+    "name", ["object", "injected", "nul", "bad name", "no end", "early hints", "raise", "leave", "base", "cancelled"]
+)
 def test_what_can_not_be_an_answer_is_a_500_that_tells_the_client_nothing(client: httpx.Client, name: str) -> None:
     answer = client.get(f"/{name}", headers={"x-request-id": "mine"})
     assert answer.status_code == 500

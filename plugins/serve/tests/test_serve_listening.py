@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 from kernel_serve.errors import ServeError
-from kernel_serve.proxy.listening import Heirs, bind, listening_socket
+from kernel_serve.proxy.grpc_server import GRPCServer
+from kernel_serve.proxy.listening import HANDING_SECONDS, Heirs, bind, listening_socket
 from kernel_serve.proxy.server import HTTPServer
-from kernel_serve.settings import HTTPOptions
+from kernel_serve.settings import GRPCOptions, HTTPOptions
+from kernel_serve.testing.grpc_world import OneReplica
 
 SECONDS = 120.0
+SERVICE = "kernel_serve.examples.words_rpc:add_WordsServicer_to_server"
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
@@ -174,5 +177,29 @@ def test_a_request_that_is_half_there_is_answered_before_the_connection_ends() -
         assert b"connection: close" in await answer(reader)
         await asyncio.wait_for(draining, SECONDS)
         writer.close()
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("takes", ["HTTP", "gRPC"])
+def test_the_port_of_a_process_that_is_about_to_end_is_waited_for(takes: str) -> None:
+    async def go() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as ending:
+            port = ending.getsockname()[1]
+            if takes == "HTTP":
+                starting: Any = asyncio.ensure_future(listening_socket(HTTPOptions(port=port), "n", 0, (), SECONDS))
+            else:
+                options = GRPCOptions(port=port, grpc_servicer_functions=(SERVICE,))
+                server = GRPCServer(OneReplica(object, ()), options)
+                starting = asyncio.ensure_future(server.start(SECONDS))
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(asyncio.shield(starting), 2 * HANDING_SECONDS)
+        found = await asyncio.wait_for(starting, SECONDS)
+        if takes == "HTTP":
+            assert found[0].getsockname()[1] == port
+            found[0].close()
+        else:
+            assert found == f"127.0.0.1:{port}"
+            await server.drain(0)
 
     asyncio.run(go())

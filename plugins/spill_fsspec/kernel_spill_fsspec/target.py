@@ -51,7 +51,7 @@ class FsspecSpill:
         except (ImportError, ValueError, TypeError) as error:
             raise SpillError(
                 f"the spill target fsspec can't use {self.place!r}: {said(error)}. Name a path or URL with "
-                'spill_directory, and install what it needs (pip install "kernel-spill-fsspec[s3]" for s3://)'
+                "spill_directory, and install what it needs (for s3://: pip install s3fs)"
             ) from error
         self._is_local = isinstance(self._files, LocalFileSystem)
         if self._is_local:

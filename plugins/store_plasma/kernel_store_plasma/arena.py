@@ -53,6 +53,27 @@ def open_arena(capacity: int, directory: str | None = None) -> Arena:
     return _open_file(capacity, tempfile.gettempdir(), "the directory for temporary files")
 
 
+def map_arena(descriptor: int, bytes: int, access: int) -> mmap.mmap:
+    """Map all of an arena. Raises `ObjectStoreError` where this process may not have so much more address space."""
+    try:
+        return mmap.mmap(descriptor, bytes, mmap.MAP_SHARED, access)
+    except OSError as error:
+        if error.errno != errno.ENOMEM:
+            raise
+        raise ObjectStoreError(
+            f"process {os.getpid()} can't map the {bytes} bytes of the object store, which each process maps twice"
+            f"{_address_limit()}; start the session with a smaller object_store_memory"
+        ) from error
+
+
+def _address_limit() -> str:
+    """Return in words what limits the address space of this process, if that is known."""
+    import resource  # for an error alone
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return "" if limit == resource.RLIM_INFINITY else f": `ulimit -v` gives it {limit} bytes of address space"
+
+
 def total_memory() -> int | None:
     """Return how many bytes of memory this process could ever have: the machine's or its cgroup's limit."""
     limits = []

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel_spec.errors import ObjectStoreError
+from kernel_store_plasma.arena import map_arena
 
 
 class _Watch(weakref.ref):  # type: ignore[type-arg]
@@ -81,8 +82,8 @@ class PlasmaClient:
                 raise ObjectStoreError("this process has closed its object store; its session is over")
             if self._array_of is not None:
                 return
-            writable = mmap.mmap(self._descriptor, self._size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-            self._readable = mmap.mmap(self._descriptor, self._size, mmap.MAP_SHARED, mmap.PROT_READ)
+            writable = map_arena(self._descriptor, self._size, mmap.PROT_READ | mmap.PROT_WRITE)
+            self._readable = map_arena(self._descriptor, self._size, mmap.PROT_READ)
             self._writable = memoryview(writable)
             self._byte = numpy.dtype(numpy.uint8)
             # Each mapping holds a descriptor of its own.

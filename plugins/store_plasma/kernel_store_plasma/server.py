@@ -10,7 +10,7 @@ from typing import Any
 
 from kernel_spec.errors import ObjectStoreError
 from kernel_spec.store import Location
-from kernel_store_plasma.arena import Arena
+from kernel_store_plasma.arena import Arena, map_arena
 from kernel_store_plasma.machine import StoreMachine
 
 
@@ -32,7 +32,7 @@ class PlasmaServer(StoreMachine):
                 if self._arena.descriptor < 0:
                     raise ObjectStoreError("the object store is closed; its session is over")
                 access = mmap.PROT_READ | mmap.PROT_WRITE
-                self._mapping = mmap.mmap(self._arena.descriptor, self._arena.bytes, mmap.MAP_SHARED, access)
+                self._mapping = map_arena(self._arena.descriptor, self._arena.bytes, access)
             return memoryview(self._mapping)[location : location + size]
 
     def descriptors(self) -> list[int]:

@@ -61,7 +61,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "searchers.algorithm": ("SearchAlgorithm",),
     "searchers.registry": ("create_searcher",),
-    "settings": ("CheckpointConfig", "FailureConfig", "RunConfig", "SyncConfig", "TuneConfig"),
+    "settings": ("CheckpointConfig", "FailureConfig", "ResumeConfig", "RunConfig", "SyncConfig", "TuneConfig"),
     "stopper": (),
     "stoppers": ("Stopper",),
     "storage.checkpoint": ("Checkpoint",),

@@ -21,7 +21,12 @@ class MetricError(TuneError, KeyError):
 
 
 class TrialError(TuneError):
-    """A trial failed: the message ends with the traceback of its process."""
+    """A trial failed: the message ends with the traceback of its process.
+
+    What the trainable raised is `cause`, and the error is an instance of its type as well, if it could be pickled.
+    """
+
+    cause: Exception | None = None
 
 
 class CheckpointError(TuneError):

@@ -46,6 +46,8 @@ AUTO_KEYS = (
 
 DEFAULT_METRIC = EPISODE_REWARD_MEAN
 """What searchers and schedulers go by when nobody says."""
+NUMBER_METRIC = "_metric"
+"""What a number is called that a function returns or reports without a name."""
 
 
 def with_plain_numbers(result: dict[Any, Any]) -> dict[Any, Any]:
@@ -88,6 +90,13 @@ def look_up(result: dict[str, Any], key: str) -> Any:
             return None
         value = value[part]
     return value
+
+
+def metric_in(result: Result, metric: str) -> str:
+    """Return the key that a result is compared by: `metric`, or where nobody has said one, that of a plain number."""
+    if metric == DEFAULT_METRIC and NUMBER_METRIC in result and metric not in result:
+        return NUMBER_METRIC
+    return metric
 
 
 def own_keys(result: Result) -> str:

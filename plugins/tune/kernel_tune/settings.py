@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from enum import Enum
+from typing import Any, ClassVar
 
 from kernel_tune.trial import Trial
 
@@ -43,12 +44,57 @@ class TuneConfig:
             raise ValueError(f"num_samples is {self.num_samples!r}: it is a number of trials, or -1 for no end")
 
 
+class ResumeType(Enum):
+    """What becomes of a trial when its experiment goes on: so does it, or it begins anew, or it is left as it is."""
+
+    RESUME = "resume"
+    RESTART = "restart"
+    SKIP = "skip"
+
+
+@dataclass
+class ResumeConfig:
+    """Which trials of an experiment that goes on run again, by what had become of them; each is a `ResumeType`.
+
+    Trials that had ended are left as they are, those that had not go on where they were: these can be left (`SKIP`),
+    too. Those that failed are left, go on from their last checkpoint, or begin anew.
+    """
+
+    finished: ResumeType | str = ResumeType.SKIP
+    unfinished: ResumeType | str = ResumeType.RESUME
+    errored: ResumeType | str = ResumeType.SKIP
+
+    ResumeType: ClassVar[type[Enum]] = ResumeType
+
+    def __post_init__(self) -> None:
+        for name in ("finished", "unfinished", "errored"):
+            setattr(self, name, ResumeType(getattr(self, name)))
+        if self.finished is not ResumeType.SKIP:
+            raise ValueError(f"finished is {self.finished!s}: a trial that has ended well is not run again, but SKIP")
+        if self.unfinished is ResumeType.RESTART:
+            raise ValueError("unfinished is ResumeType.RESTART: such trials go on where they were (RESUME), or SKIP")
+
+    @property
+    def words(self) -> str:
+        """The same as what `resume` of a run is set to."""
+        again = {ResumeType.SKIP: "", ResumeType.RESUME: "ERRORED", ResumeType.RESTART: "RESTART_ERRORED"}
+        only = "ONLY" if self.unfinished is ResumeType.SKIP else ""
+        return "_".join(filter(None, (again[ResumeType(self.errored)], only)))
+
+
 @dataclass
 class FailureConfig:
-    """What happens when trials fail: each is tried again `max_failures` times (-1: always); `fail_fast` ends all."""
+    """What happens when trials fail: each is tried again `max_failures` times (-1: always); `fail_fast` ends all.
+
+    With `fail_fast="raise"` what the trial has raised is raised from the run at once, and nothing is waited for.
+    """
 
     max_failures: int = 0
-    fail_fast: bool = False
+    fail_fast: bool | str = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.fail_fast, bool) and self.fail_fast != "raise":
+            raise ValueError(f"fail_fast is {self.fail_fast!r}: it is True, False or 'raise'")
 
 
 @dataclass

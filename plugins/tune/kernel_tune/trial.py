@@ -75,6 +75,8 @@ class Trial:
     failures: int = 0
     error_file: str = ""
     error_message: str = ""
+    raised: bytes = b""
+    """The exception by which it failed last, pickled; nothing where that could not be."""
     location: str = ""
     """Address and process id of where it runs."""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -90,6 +92,30 @@ class Trial:
     def logdir(self) -> str:
         """Where its files are."""
         return os.path.join(self.local_dir, self.extra.get("directory") or self.name)
+
+    @property
+    def local_path(self) -> str:
+        """Where its files are: the same as `logdir` and `path`."""
+        return self.logdir
+
+    path = local_path
+
+    @property
+    def checkpoint(self) -> Any:
+        """Its newest `Checkpoint` on this machine, None where it has none."""
+        from kernel_tune.storage.checkpoint import Checkpoint, checkpoint_directories  # here: few programs ask for it
+
+        found = checkpoint_directories(self.logdir)
+        return Checkpoint(found[-1][1]) if found else None
+
+    @property
+    def placement_group_factory(self) -> Any:
+        """What is reserved for it, as a `PlacementGroupFactory`; None before that is known."""
+        from kernel_tune.execution.resources import PlacementGroupFactory  # see above
+
+        if self.resources is None or isinstance(self.resources, PlacementGroupFactory):
+            return self.resources
+        return PlacementGroupFactory(self.resources.bundles(), self.resources.strategy)
 
     @property
     def is_finished(self) -> bool:

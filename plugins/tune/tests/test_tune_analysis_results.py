@@ -256,6 +256,6 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path = Path(make(tmp_path)[0].logdir) / "result.json"
     path.write_text('{"a": 1}\nbroken\n{"a": 2}\n')
     with pytest.raises(
-        TuneError, match=r"result.json has a line that is no JSON object .*: 'broken'. If it was damaged"
+        TuneError, match=r"result.json is damaged: it has a line that is no JSON object .*: 'broken'. Take it out"
     ):
         Analysis(tmp_path)

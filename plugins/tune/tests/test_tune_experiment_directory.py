@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from kernel import tune
+from kernel.tune.analysis import ResultGrid
 from kernel.tune.schedulers import FIFOScheduler
 
 pytestmark = pytest.mark.usefixtures("session", "results")
@@ -16,6 +18,10 @@ pytestmark = pytest.mark.usefixtures("session", "results")
 
 def objective(config: dict[str, Any]) -> None:
     tune.report({"loss": config["x"]})
+
+
+def reports(config: dict[str, Any]) -> None:
+    tune.report({"loss": 1})
 
 
 def run(x: int, **arguments: Any) -> tune.ExperimentAnalysis:
@@ -71,3 +77,49 @@ def test_a_directory_that_can_not_be_made_is_named(tmp_path: Path) -> None:
         run(1, name="mine", local_dir=str(tmp_path / "file"))
     with pytest.raises(tune.TuneError, match="Not a directory"):
         run(1, local_dir=str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("name", ["../../x", "/elsewhere", "a/../..", ".."])
+def test_an_experiment_stays_below_its_storage(name: str, results: Path) -> None:
+    with pytest.raises(tune.TuneError, match=r"an experiment can't be called .*, which is not below"):
+        tune.Tuner(reports, run_config=tune.RunConfig(name=name, verbose=0)).fit()
+    assert not results.exists() or not list(results.iterdir())
+
+
+def test_a_trial_stays_below_its_experiment() -> None:
+    with pytest.raises(tune.TuneError, match="the directory of a trial can't be called '..'"):
+        tune.run(reports, trial_dirname_creator=lambda trial: "..", verbose=0)
+
+
+def test_directories_of_trials_show_what_was_chosen() -> None:
+    space = {"objective_a": tune.choice([0.123456]), "deep": {"b": tune.choice(["c/d"])}, "constant": 1}
+    [trial] = tune.run(reports, config=space, verbose=0).trials
+    assert Path(trial.logdir).name == f"reports_{trial.trial_id}_0_b=c_d,objective_a=0.1235"
+    assert ResultGrid(os.path.dirname(trial.logdir))[0].metrics["trial_id"] == trial.trial_id
+    [trial] = tune.run(reports, config=space, trial_name_creator=lambda trial: f"n{trial.trial_id}", verbose=0).trials
+    assert Path(trial.logdir).name == f"n{trial.trial_id}_0_b=c_d,objective_a=0.1235"
+    [trial] = tune.run(reports, config=space, trial_dirname_creator=lambda trial: "mine", verbose=0).trials
+    assert Path(trial.logdir).name == "mine"
+    [trial] = tune.run(reports, config={"constant": 1}, verbose=0).trials
+    assert Path(trial.logdir).name == f"reports_{trial.trial_id}", "nothing was chosen"
+
+
+def test_experiments_have_a_storage_path_and_a_checkpoint_config(tmp_path: Path) -> None:
+    class Counts(tune.Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"done": self.iteration == 4}
+
+        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+            return {}
+
+    config = tune.CheckpointConfig(checkpoint_frequency=1, num_to_keep=2)
+    [trial] = tune.run_experiments(
+        {"counts": {"run": Counts, "storage_path": str(tmp_path / "here"), "checkpoint_config": config}}, verbose=0
+    )
+    assert trial.local_dir == str(tmp_path / "here" / "counts")
+    assert len(list(Path(trial.logdir).glob("checkpoint_*"))) == 2
+    experiment = tune.Experiment(
+        "mine", Counts, storage_path=str(tmp_path), checkpoint_config={"checkpoint_at_end": True}
+    )
+    assert experiment.checkpoint_dir == str(tmp_path / "mine") and experiment.plan().checkpoints.at_end
+    assert tune.Experiment("mine", Counts, storage_path="memory://there").remote_checkpoint_dir == "memory://there/mine"

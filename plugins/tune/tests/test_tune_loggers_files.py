@@ -116,6 +116,16 @@ def test_every_value_becomes_json_that_any_reader_takes() -> None:
     assert "\n" not in to_json({"a": "b\nc"})
 
 
+def test_asking_for_a_checkpoint_now_and_then_is_no_late_column(tmp_path: Path) -> None:
+    logger, trial = CSVLoggerCallback(), Trial("f", trial_id="a826033a", name="f_a826033a", local_dir=str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for result in ({"a": 1}, {"a": 2, "should_checkpoint": True}, {"a": 3}):
+            logger.on_trial_result(1, [trial], trial, result)
+        logger.on_trial_complete(1, [trial], trial)
+    assert (tmp_path / "f_a826033a/progress.csv").read_text() == "a\n1\n2\n3\n"
+
+
 def test_progress_csv_is_a_table_of_flat_columns(tmp_path: Path) -> None:
     logger, trial = CSVLoggerCallback(), a_trial(tmp_path)
     logger.on_trial_start(0, [trial], trial)

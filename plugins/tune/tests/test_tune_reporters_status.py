@@ -19,6 +19,8 @@ from kernel_tune.reporters.text import duration, text_table
 from kernel_tune.reporters.trials_table import trials_table
 from kernel_tune.trial import Status, Trial
 
+from kernel import tune
+
 GIB = 1024**3
 INFO = ExperimentInfo(
     "myexp", "/results/myexp", "Using FIFO scheduling algorithm.", {"CPU": 4},
@@ -258,3 +260,19 @@ def test_verbosity_says_how_much_of_a_result_is_shown(verbose: int, shown: str) 
     callback = TrialProgressCallback(verbose=verbose, stream=out)
     callback.on_trial_result(0, [], a_trial(), {"b": 1})
     assert out.getvalue() == shown
+
+
+@pytest.mark.usefixtures("session", "results")
+def test_the_end_is_shown_once() -> None:
+    shown: list[bool] = []
+
+    class Always(CLIReporter):
+        def should_report(self, trials: Any, done: bool = False) -> bool:
+            return True
+
+        def report(self, trials: Any, done: bool, *sys_info: str) -> None:
+            if len(trials) == 3 and all(trial.is_finished for trial in trials):
+                shown.append(done)
+
+    tune.run(lambda config: {"loss": 1}, num_samples=3, progress_reporter=Always(), verbose=1)
+    assert shown == [True]

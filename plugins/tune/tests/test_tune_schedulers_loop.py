@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from kernel_tune import search_space
 from kernel_tune.execution.generation import SearchGenerator, TrialMaker
@@ -20,7 +22,8 @@ from kernel_tune.schedulers import (
     ResourceChangingScheduler,
 )
 from kernel_tune.schedulers.pbt_policy import Exploit
-from kernel_tune.searchers import BasicVariantGenerator, BOHBSearch, ConcurrencyLimiter, TPESearch
+from kernel_tune.searchers import BasicVariantGenerator, BOHBSearch, ConcurrencyLimiter, GridSearch, TPESearch
+from kernel_tune.testing.world import at_random, make_world
 from kernel_tune.trainable.orders import Answer, Saved
 from kernel_tune.trial import Trial
 
@@ -69,8 +72,10 @@ class Play:
 
 
 def pbt(**arguments):
-    arguments = {"hyperparam_mutations": {"x": search_space.uniform(0, 1)}, **arguments}
-    return PopulationBasedTraining("training_iteration", perturbation_interval=2, **arguments)
+    arguments = {
+        "hyperparam_mutations": {"x": search_space.uniform(0, 1)}, "perturbation_interval": 2, **arguments
+    }  # fmt: skip
+    return PopulationBasedTraining("training_iteration", **arguments)
 
 
 @pytest.mark.parametrize("cpus", [1, 3, 20])
@@ -100,6 +105,22 @@ def test_trials_go_on_from_the_states_of_better_ones():
     changed = [trial for trial in play.loop.trials if "@perturbed[x=" in trial.experiment_tag]
     assert changed and all(trial.experiment_tag.count("@") == 1 for trial in changed)
     assert all(len(set(play.seen[trial.trial_id])) > 1 for trial in changed)
+
+
+@pytest.mark.parametrize("saves_each", [True, False])
+@pytest.mark.parametrize("cpus", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_synchronously_the_worst_go_on_from_the_best_at_the_first_chance(saves_each: bool, cpus: int, seed: int):
+    """Whoever answers first: nobody runs on from its own state while the best one is still saving for it."""
+    values = random.Random(seed).sample([20, 30, 40], 3)
+    world = make_world(
+        GridSearch(), pbt(synch=True, perturbation_interval=1, hyperparam_mutations={"c": lambda: 1}),
+        {"a": search_space.grid_search(values), "c": 1}, lambda config, state, at: config["a"] + at - state,
+        samples=3, length=3, cpus=cpus, every=int(saves_each), order=at_random(seed),
+    )  # fmt: skip
+    assert world.run()
+    assert [history[-1] for history in world.history.values()] == [43, 43, 43]
+    assert [len(history) for history in world.history.values()] == [3, 3, 3], "no report is thrown away"
 
 
 def test_a_schedule_is_replayed(tmp_path):

@@ -196,6 +196,9 @@ def test_the_server_lists_adds_and_stops_trials(results: Path) -> None:
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/trials")
         assert refused.value.code == 401 and "experiment's directory as server.token" in refused.value.read().decode()
+        assert TuneClient("localhost", port).get_all_trials(), "whoever is the same user needs no token"
+        with pytest.raises(tune.TuneError, match="refused GET /trials: a token is needed"):
+            TuneClient("127.0.0.1", port, "another").get_all_trials()
         client = TuneClient("127.0.0.1", port, token)
         first = next(each for each in client.get_all_trials() if each["status"] == "RUNNING")
         assert client.get_trial(first["id"])["status"] == "RUNNING"
@@ -222,7 +225,7 @@ def test_the_server_lists_adds_and_stops_trials(results: Path) -> None:
     by_id = {trial.trial_id: trial for trial in trials}
     assert by_id[added].last_result["score"] == pytest.approx(-1 / 3) and len(trials) >= 3
     assert all(str(trial.status) == "TERMINATED" for trial in trials)
-    assert not list(results.rglob("server.token"))
+    assert not list(results.rglob("*.token")) and not list(results.rglob(".*.token"))
 
 
 def test_the_documented_requests_of_curl(results: Path) -> None:

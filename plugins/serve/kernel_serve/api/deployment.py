@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -13,6 +14,21 @@ from kernel_serve.errors import DeploymentError
 from kernel_serve.settings import AUTOMATIC, AutoscalingConfig, DeploymentSettings, LoggingConfig, checked
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
+
+_NAMES = "a deployment's name is its option `name`"
+_RESTARTS = "a replica that dies is replaced by another one"
+_REQUESTS = "max_ongoing_requests says how many requests a replica works on at a time"
+_OF_SERVE = {
+    "name": _NAMES,
+    "namespace": _NAMES,
+    "get_if_exists": _NAMES,
+    "lifetime": "replicas live until their application is deleted",
+    "max_restarts": _RESTARTS,
+    "max_task_retries": _RESTARTS,
+    "max_concurrency": _REQUESTS,
+    "concurrency_groups": _REQUESTS,
+}
+"""Options of actors that a user can't set, and what to say of them."""
 
 
 class _Unset:
@@ -54,6 +70,8 @@ class Deployment:
         """Return the deployment with other options; this one stays as it is. Raises DeploymentError for a bad one."""
         name = options.pop("name", self.name)
         version = options.pop("version", self.version)
+        if not isinstance(version or "", str):
+            raise DeploymentError(f"version of deployment {name} is text, not {version!r}")
         route = options.pop("route_prefix", self.route_prefix)
         settings = with_options(self.settings, options, f"deployment {name}")
         return Deployment(func_or_class or self.func_or_class, name, settings, version or "", route_prefix=route)
@@ -200,7 +218,10 @@ def with_options(settings: DeploymentSettings, options: Mapping[str, Any], what:
     elif no_longer_scaled:
         given["num_replicas"], given["autoscaling"] = DeploymentSettings().num_replicas, None
     if "placement_group_bundles" in given:
-        given["placement_group_bundles"] = tuple(given["placement_group_bundles"] or ())
+        bundles = given["placement_group_bundles"] or ()
+        if not isinstance(bundles, (list, tuple)):
+            raise DeploymentError(f"{what}: placement_group_bundles is a list such as [{{'CPU': 1}}], not {bundles!r}")
+        given["placement_group_bundles"] = tuple(bundles)
     if isinstance(given.get("logging_config"), LoggingConfig):
         default = asdict(LoggingConfig())  # what is as it would be anyway, a configuration file may still say
         said = asdict(given["logging_config"]).items()
@@ -219,6 +240,14 @@ def _check_actor_options(options: Mapping[str, Any] | None, what: str) -> None:
     """Raise DeploymentError for what `@kernel.remote` does not take, before any replica starts."""
     if not options:
         return
+    for name in _OF_SERVE:
+        if name in options:
+            raise DeploymentError(
+                f"{what}: actor_options: {name} of a replica's actor is Serve's own; {_OF_SERVE[name]}"
+            )
+    for name, value in options.items():
+        if isinstance(value, float) and math.isinf(value):
+            raise DeploymentError(f"{what}: actor_options: {name} is a finite number, not {value!r}")
     try:
         kernel.remote(**options)(_Unset)
     except OptionError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import KeysView, Mapping
 from typing import Any
 
 
@@ -17,6 +18,37 @@ class Facts(dict[str, Any]):
             raise AttributeError(
                 f"there is no {name!r} here; there are {', '.join(map(str, self)) or 'none'}"
             ) from None
+
+
+class ProxyFacts(str):
+    """The status of a proxy, such as "HEALTHY". `facts["address"]` and `facts.address` are what else is known of it."""
+
+    __slots__ = ("_known",)
+
+    _known: Facts
+
+    def __new__(cls, known: Mapping[str, Any]) -> ProxyFacts:
+        """Return the status, with all that is known."""
+        made = super().__new__(cls, known["status"])
+        made._known = Facts(known)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._known, name)
+
+    def __getitem__(self, name: Any) -> Any:
+        return self._known[name] if isinstance(name, str) else super().__getitem__(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ProxyFacts, (dict(self._known),)
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of what is known: `dict(facts)` has all of it."""
+        return self._known.keys()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return what is known by a name."""
+        return self._known.get(name, default)
 
 
 def facts_of(value: Any) -> Any:

@@ -16,6 +16,7 @@ from kernel_serve.context import current_request
 from kernel_serve.errors import DeploymentError
 from kernel_serve.routing.loops import on_data_loop
 from kernel_serve.routing.sending import Call
+from kernel_serve.value_checks import is_number
 from kernel_serve.values import key_of
 
 _ids = itertools.count(1)
@@ -60,8 +61,18 @@ class DeploymentHandle:
     ) -> DeploymentHandle:
         """Return a handle with other options; those that are not named stay.
 
-        `timeout_s` is for a whole call, from now to its result. `retry`: a call may run again when its replica died.
+        `timeout_s` is for a whole call, from now to its result. `retry`: a call may run again, once, when its replica
+        died. Raises DeploymentError for options that can't be.
         """
+        if timeout_s is not None and (not is_number(timeout_s) or timeout_s <= 0):
+            raise DeploymentError(f"timeout_s of a handle is a finite number above 0, not {timeout_s!r}")
+        for name, value, kind in (
+            ("method_name", method_name, str), ("multiplexed_model_id", multiplexed_model_id, str),
+            ("stream", stream, bool), ("retry", retry, bool),
+        ):  # fmt: skip
+            if value is not None and not isinstance(value, kind):
+                expected = "text" if kind is str else "True or False"
+                raise DeploymentError(f"{name} of a handle is {expected}, not {value!r}")
         given = {
             "method_name": method_name,
             "stream": stream,

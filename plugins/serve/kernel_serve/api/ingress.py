@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kernel_serve.errors import DeploymentError
-from kernel_serve.replica.front import FRONT, bind_routes
+from kernel_serve.replica.class_routes import bind_routes
+from kernel_serve.replica.front import FRONT
 
 C = TypeVar("C", bound=type)
 

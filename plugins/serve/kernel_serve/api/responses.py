@@ -12,6 +12,7 @@ import kernel
 from kernel_serve.errors import DeploymentError, RequestTimeoutError
 from kernel_serve.routing.loops import data_loop, in_data_loop, on_data_loop
 from kernel_serve.routing.sending import FAILED, ITEM, OVER, RESULT, Call, Pending, Stored, loaded
+from kernel_serve.value_checks import seconds
 
 
 class _Response(Pending):
@@ -83,8 +84,10 @@ class DeploymentResponse(_Response):
     def result(self, timeout_s: float | None = None) -> Any:
         """Wait for the result and return it, in a thread without an event loop.
 
-        Raises what the deployment raised, RequestTimeoutError after `timeout_s` seconds, or another RequestError.
+        Raises what the deployment raised, RequestTimeoutError after `timeout_s` seconds, or another RequestError;
+        DeploymentError for a time that is none.
         """
+        seconds("timeout_s", timeout_s)
         if not self.call.over:
             self._wait(timeout_s)
         return self._load()

@@ -13,7 +13,7 @@ from kernel_serve.api import log_default
 from kernel_serve.api.addresses import grpc_addresses, proxy_addresses
 from kernel_serve.api.asking import answer_to, ask
 from kernel_serve.api.deployment import UNSET, Application, Deployment
-from kernel_serve.api.facts import Facts, facts_of
+from kernel_serve.api.facts import Facts, ProxyFacts, facts_of
 from kernel_serve.api.graph import flatten, unchanged
 from kernel_serve.api.handle import DeploymentHandle
 from kernel_serve.api.staying import stay
@@ -26,6 +26,7 @@ from kernel_serve.routing.router import controller_handle, forget_controller
 from kernel_serve.settings import GRPCOptions, HTTPOptions, LoggingConfig, ProxyLocation, checked
 from kernel_serve.tracing import setting as trace_setting
 from kernel_serve.tracing.setting import Setting
+from kernel_serve.value_checks import seconds
 from kernel_serve.values import CONTROLLER_NAME, NAMESPACE, ApplicationSpec
 
 DEFAULT_APPLICATION = "default"
@@ -100,6 +101,8 @@ def run(
     if not isinstance(target, Application):
         hint = f"; did you mean serve.run({target.name}.bind())?" if isinstance(target, Deployment) else ""
         raise DeploymentError(f"serve.run takes what bind() returns, not a {type(target).__name__}{hint}")
+    if seconds("timeout_s", timeout_s) is not None and timeout_s < 0:  # type: ignore[operator]
+        raise DeploymentError(f"timeout_s of serve.run is a number of seconds from 0 on, not {timeout_s!r}")
     if _local_testing_mode:
         return run_here(target, name)
     start()
@@ -159,9 +162,11 @@ def delete(name: str) -> None:
 def status() -> Facts:
     """Return what runs: applications and their deployments with status, message and replicas; proxies; endpoints.
 
-    Entries can be read as attributes as well: `serve.status().applications["default"].status`.
+    Entries can be read as attributes as well: `serve.status().applications["default"].status`. Of a proxy there is its
+    status, a word, which has what else is known of it as entries and attributes: `address`, `node_id`, ...
     """
-    return facts_of(ask("status"))  # type: ignore[no-any-return]
+    found = ask("status")
+    return Facts({**facts_of(found), "proxies": Facts({id: ProxyFacts(each) for id, each in found["proxies"].items()})})
 
 
 def shutdown() -> None:

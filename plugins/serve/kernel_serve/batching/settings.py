@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -43,6 +44,6 @@ def checked_number(name: str, value: Any) -> int:
 
 def checked_wait(value: Any) -> float:
     """Return `value` as a number of seconds from 0 on. Raises DeploymentError otherwise."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < math.inf:
         raise DeploymentError(f"batch_wait_timeout_s is a number of seconds from 0 on, not {value!r}")
     return float(value)

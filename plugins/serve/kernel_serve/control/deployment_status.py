@@ -35,7 +35,9 @@ def message_of(state: DeploymentState, now: float) -> str:
         return state.rolled_back
     status = status_of(state)
     if status == HEALTHY:
-        return "it has num_replicas=0, so nothing answers its requests" if is_paused(state) else ""
+        if is_paused(state):
+            return "it has num_replicas=0, so nothing answers its requests"
+        return _spaced(state, now)
     if status == DEPLOY_FAILED:
         failed = state.attempts
         return f"it failed {failed.in_a_row}, and is tried again now and then. At last:\n{failed.message}"
@@ -47,9 +49,21 @@ def message_of(state: DeploymentState, now: float) -> str:
     if starting:
         since = f"{len(starting)} {'has' if len(starting) == 1 else 'have'} been starting for {max(starting):.0f} s"
         said.append(f"{since}: {'its constructor runs' if len(starting) == 1 else 'their constructors run'}")
+    if spaced := _spaced(state, now):
+        said.append(spaced)
     if state.attempts.message:
         said.append(f"the last failure was: {state.attempts.message}")
     return "; ".join(said)
+
+
+def _spaced(state: DeploymentState, now: float) -> str:
+    """Return how often replicas have ended soon after their start, and when the next one starts for that reason."""
+    attempts = state.attempts
+    if attempts.failed < 2:
+        return ""
+    left = attempts.not_before - now
+    soon = f", so the next one starts in {left:.0f} s" if left > 0 and len(state.replicas) < state.target else ""
+    return f"replicas failed {attempts.in_a_row}{soon}"
 
 
 def is_paused(state: DeploymentState) -> bool:

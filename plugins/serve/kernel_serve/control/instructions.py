@@ -69,7 +69,7 @@ class StartProxy:
     """Make a proxy and have it listen: `ready` or `failed`. With `resume` it is there already.
 
     `shares_grpc`: another one of the node has the port for gRPC, or may be just taking it. `beside`: where others of
-    the node listen, which may be hidden by where this one is to.
+    the node listen, which may be hidden by where this one is to. `ports_before`: those of the one whose place it takes.
     """
 
     id: str
@@ -80,6 +80,7 @@ class StartProxy:
     resume: bool = False
     shares_grpc: bool = False
     beside: tuple[str, ...] = ()
+    ports_before: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 
 import kernel
 from kernel_serve.control.checkpoint import Specs, record
@@ -12,6 +13,8 @@ from kernel_serve.values import NAMESPACE, DeploymentSpec
 
 RECORD = "controller"
 _SPEC = "spec/"
+PIECE_BYTES = 8 << 20
+"""Specs hold arguments of the users' classes, and may be larger than what the store takes under one key."""
 
 
 def epoch() -> float:
@@ -25,23 +28,28 @@ class Memory:
     def __init__(self) -> None:
         self.specs = Specs()
         self._store = kernel.KeyValue(NAMESPACE)
-        self._stored: set[str] = set()
+        self._stored: dict[str, int] = {}
+        """The specs that are in the store, and of how many pieces each is."""
         self._read: dict[str, DeploymentSpec] = {}
         self._one_at_a_time = threading.Lock()
         self._over = False
 
     def read(self) -> bytes | None:
         """Return the last record, None if there is none."""
-        self._stored = {key.removeprefix(_SPEC) for key in self._store.keys(_SPEC)}
+        pieces = Counter(tuple(key.split("/")[1:3]) for key in self._store.keys(_SPEC))
+        self._stored = {digest: int(count) for digest, count in pieces}
+        for (digest, count), found in pieces.items():
+            if found != int(count):  # whoever wrote it was ended on the way
+                self._delete(digest)
         return self._store.get(RECORD)
 
     def read_spec(self, digest: str) -> DeploymentSpec:
         """Return a spec that the record names."""
         if digest not in self._read:
-            data = self._store.get(_SPEC + digest)
-            if data is None:
+            pieces = [self._store.get(key) for key in _keys(digest, self._stored.get(digest, 0))]
+            if not pieces or None in pieces:
                 raise KeyError(f"the spec {digest} is missing from the key-value store of the session")
-            self._read[digest] = self.specs.know(digest, data)
+            self._read[digest] = self.specs.know(digest, b"".join(piece or b"" for piece in pieces))
         return self._read[digest]
 
     def prepare(self, state: ServeState) -> tuple[bytes, dict[str, bytes]]:
@@ -56,13 +64,21 @@ class Memory:
                 self._write(data, specs)
 
     def _write(self, data: bytes, specs: dict[str, bytes]) -> None:
-        for digest in specs.keys() - self._stored:
-            self._store.put(_SPEC + digest, specs[digest])
-            self._stored.add(digest)
+        for digest in specs.keys() - self._stored.keys():
+            self._put(digest, specs[digest])
         self._store.put(RECORD, data)
-        for digest in self._stored - specs.keys():
-            self._store.delete(_SPEC + digest)
-        self._stored &= specs.keys()
+        for digest in self._stored.keys() - specs.keys():
+            self._delete(digest)
+
+    def _put(self, digest: str, spec: bytes) -> None:
+        count = max(1, -(-len(spec) // PIECE_BYTES))
+        for number, key in enumerate(_keys(digest, count)):
+            self._store.put(key, spec[number * PIECE_BYTES : (number + 1) * PIECE_BYTES])
+        self._stored[digest] = count
+
+    def _delete(self, digest: str) -> None:
+        for key in _keys(digest, self._stored.pop(digest)):
+            self._store.delete(key)
 
     def clear(self) -> None:
         """Forget everything, and write nothing more: a turn that was cancelled may still be about to."""
@@ -70,4 +86,8 @@ class Memory:
             self._over = True
             for key in (RECORD, *self._store.keys(_SPEC)):
                 self._store.delete(key)
-            self._stored = set()
+            self._stored = {}
+
+
+def _keys(digest: str, count: int) -> list[str]:
+    return [f"{_SPEC}{digest}/{count}/{number}" for number in range(count)]

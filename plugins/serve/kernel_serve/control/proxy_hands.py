@@ -46,7 +46,7 @@ class ProxyHands(Hands):
             "num_cpus": 0,
             "scheduling_strategy": kernel.NodeAffinitySchedulingStrategy(start.node, soft=False),
         }
-        arguments = (start.index, start.http, start.grpc, start.shares_grpc, start.beside)
+        arguments = (start.index, start.http, start.grpc, start.shares_grpc, start.beside, start.ports_before)
         try:
             handle = await self.make(start.id, start.resume, options, *arguments)
             listening = await asyncio.wait_for(handle.start.remote().as_future(), START_SECONDS)

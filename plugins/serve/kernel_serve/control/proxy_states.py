@@ -223,7 +223,8 @@ class ProxyStates:
         others = [each for each in self.proxies.values() if each.node == node and each.id != id]
         shares = http.proxies_per_node > 1 or any(_takes(each, grpc.port) for each in others)
         beside = tuple(each.address for each in others if each.address)
-        return StartProxy(id, node, index, http, grpc, shares_grpc=shares, beside=beside)
+        before = tuple(port for port in (http_port, grpc_port) if port)
+        return StartProxy(id, node, index, http, grpc, shares_grpc=shares, beside=beside, ports_before=before)
 
     def _know_port(self, proxy: ProxyState) -> None:
         if proxy.address:

@@ -9,7 +9,7 @@ python -m kernel_serve.examples.chat
     < {"from":"Ada","text":"hello","people":["Ada"]}
 
 http://127.0.0.1:8000/chat/ is a page to chat by: open it in two windows. Who leaves is missed by the others at once.
-Needs fastapi (`pip install "kernel-serve[fastapi]"`).
+Needs fastapi (`pip install fastapi`).
 """
 
 from __future__ import annotations

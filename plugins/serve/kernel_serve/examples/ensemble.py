@@ -7,7 +7,7 @@ python -m kernel_serve.examples.ensemble
 
 The scaled image goes to three models at the same time, and their answers to the vote. None of these waits for the
 others in `Digits`: a response that is an argument is awaited on its way. Needs scikit-learn (`pip install
-"kernel-serve[sklearn]"`).
+scikit-learn`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ python -m kernel_serve.examples.grpc_words
 
 `grpcurl -plaintext 127.0.0.1:9000 list`, and any other client, finds the service by reflection, and
 `python -m kernel_serve.examples.grpc_words --ask 127.0.0.1:9000` asks one that runs. Needs grpcio-tools
-(`pip install "kernel-serve[grpc]" grpcio-tools`).
+(`pip install grpcio-tools`).
 """
 
 from __future__ import annotations

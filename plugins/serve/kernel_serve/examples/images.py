@@ -10,7 +10,7 @@ python -m kernel_serve.examples.images
     there is no filter 'rainbow'; there are blur, edges, grey, none
 
 Decoding and resizing are one deployment, filtering another: the pixels go from one to the other as a numpy array.
-Needs pillow (`pip install "kernel-serve[images]"`).
+Needs pillow (`pip install pillow`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ python -m kernel_serve.examples.iris
     {"detail":[{"type":"greater_than","loc":["body","petal_length"],"msg":"Input should be greater than 0",...
 
 http://127.0.0.1:8000/iris/docs is the page to try it by. Needs fastapi and scikit-learn (`pip install
-"kernel-serve[fastapi,sklearn]"`).
+fastapi scikit-learn`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ python -m kernel_serve.examples.text_stream
     {"text":"The file is a string and the string containing the","model":"torch","batch":1}
 
 The model learns in the replica's constructor, in seconds, from the documentation of Python's own library: a recurrent
-network with torch, where that is installed (`pip install "kernel-serve[torch]"`), or else counts of which character
+network with torch, where that is installed (`pip install torch`), or else counts of which character
 follows which four. Streams that begin at about the same time share each step of the model: `batch` says how many.
 """
 

@@ -24,7 +24,6 @@ from kernel_serve.first_generation.config import (
     settings_of,
 )
 from kernel_serve.first_generation.replica import Backend
-from kernel_serve.first_generation.requests import check_werkzeug
 from kernel_serve.names import missing
 from kernel_serve.values import ApplicationSpec
 
@@ -50,7 +49,6 @@ def create_backend(
             f"create_backend() takes no argument {next(iter(more))!r}: settings go into config={{...}}"
         )
     _check(backend_tag, func_or_class, actor_init_args)
-    check_werkzeug()
     wanted = config_of(config)
     _check_batching(backend_tag, wanted, accepts_batches(func_or_class))
     api.start()

@@ -9,21 +9,8 @@ from urllib.parse import unquote_to_bytes
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kernel_serve.errors import DeploymentError
-
 if TYPE_CHECKING:
     import werkzeug.wrappers
-
-
-def check_werkzeug() -> None:
-    """Raise DeploymentError if Werkzeug is not installed."""
-    try:
-        import werkzeug.wrappers  # noqa: F401
-    except ImportError as error:
-        raise DeploymentError(
-            "handlers of the first generation get a request like Flask's, which needs Werkzeug: "
-            'pip install "kernel-serve[first-generation]"'
-        ) from error
 
 
 async def flask_request(request: Request) -> werkzeug.wrappers.Request:

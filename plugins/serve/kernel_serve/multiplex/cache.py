@@ -35,6 +35,7 @@ class ModelCache:
         self._users: set[Hashable] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._metrics = ModelMetrics(name)
+        loaded.caches.add(self)
         weakref.finalize(self, loaded.forget, id(self))
 
     async def get(self, model_id: str) -> Any:

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Protocol
+from weakref import WeakSet
 
 Listener = Callable[[tuple[str, ...]], None]
 
 _listeners: list[Listener] = []
 _by_cache: dict[Hashable, tuple[str, ...]] = {}
+
+
+class Cache(Protocol):
+    """What has models of one event loop."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def clear(self) -> Awaitable[None]:
+        """Let all models go that no request uses, and wait until they are gone."""
+
+
+caches: WeakSet[Cache] = WeakSet()
+"""All that there are."""
+
+
+async def clear() -> None:
+    """Let all models of the running event loop go that no request uses, and wait until they are gone."""
+    here = [cache for cache in caches if cache.loop is asyncio.get_running_loop()]
+    await asyncio.gather(*(cache.clear() for cache in here))
 
 
 def models() -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from kernel_serve.metrics.of_process import watch_loop, watch_process
 from kernel_serve.metrics.of_routers import watch_router
 from kernel_serve.metrics.registry import REGISTRY, Picture
 from kernel_serve.proxy.application import ProxyApplication
-from kernel_serve.proxy.holding_off import SETTLE_SECONDS, hold_off
-from kernel_serve.proxy.listening import Heirs, listening_socket
+from kernel_serve.proxy.holding_off import settled
+from kernel_serve.proxy.listening import ENDING_SECONDS, HANDING_SECONDS, Heirs, listening_socket
 from kernel_serve.proxy.passage import Passage
 from kernel_serve.proxy.server import HTTPServer
 from kernel_serve.proxy.service import ProxyService
@@ -33,12 +33,20 @@ class ProxyActor:
     """Takes requests on one node. All of its methods are coroutines of the actor's own loop."""
 
     def __init__(
-        self, index: int, http: HTTPOptions, grpc: GRPCOptions, shares_grpc: bool = False, beside: tuple[str, ...] = ()
+        self,
+        index: int,
+        http: HTTPOptions,
+        grpc: GRPCOptions,
+        shares_grpc: bool = False,
+        beside: tuple[str, ...] = (),
+        ports_before: tuple[int, ...] = (),
     ) -> None:
         """`shares_grpc`: another proxy of the session has the port for gRPC, or may be just taking it.
 
-        `beside`: where others of this node listen.
+        `beside`: where others of this node listen. `ports_before`: those of the one whose place this takes, which may
+        have died, and whose process may be about to end.
         """
+        self._ports_before = ports_before
         self._index = index
         self._shares_grpc = shares_grpc
         self._beside = beside
@@ -67,7 +75,8 @@ class ProxyActor:
 
     async def _start(self) -> Listening:
         node = kernel.get_runtime_context().get_node_id()
-        listening, _ = await listening_socket(self._http, node, self._index, self._beside)
+        patience = self._patience(self._http.port)
+        listening, _ = await listening_socket(self._http, node, self._index, self._beside, patience)
         id = self._id = f"{node[:12]}-{self._index}"
         watch_process(REGISTRY, "proxy", id)
         watch_loop(REGISTRY, "proxy", id, asyncio.get_running_loop())
@@ -97,8 +106,12 @@ class ProxyActor:
         self._grpc_server = GRPCServer(
             process_router(), options, self._http.host, self._shares_grpc, service.grpc_ended, service.shadows.send
         )
-        address: str = await self._grpc_server.start()
+        address: str = await self._grpc_server.start(self._patience(options.port))
         return address
+
+    def _patience(self, port: int) -> float:
+        """Return how long a port that is taken may become free, in seconds."""
+        return ENDING_SECONDS if port in self._ports_before else HANDING_SECONDS
 
     def _open_access_log(self) -> AccessLog | None:
         wanted = self._http.access_log
@@ -145,8 +158,7 @@ class ProxyActor:
             servers = []
             if self._server is not None:
                 if moved:
-                    hold_off(self._port)
-                    await asyncio.sleep(SETTLE_SECONDS)
+                    await settled(self._port)
                 servers.append(self._server.drain(patience=patience))
             if self._grpc_server is not None:
                 servers.append(self._grpc_server.drain(others=patience > 0))

@@ -86,7 +86,7 @@ def head(
     elif version == "1.0":
         lines.append(b"connection: keep-alive\r\n")
     block = b"".join(lines)
-    if block.count(b"\n") != len(lines) or block.count(b"\r") != len(lines):
+    if block.count(b"\n") != len(lines) or block.count(b"\r") != len(lines) or b"\0" in block:
         return BROKEN, NONE, False, 0
     return block + b"\r\n", kind, keep_alive, length - size
 

@@ -13,7 +13,7 @@ import grpc.aio
 
 from kernel_serve.proxy.grpc_call import REQUEST_ID, Begun, Call, EndedCall
 from kernel_serve.proxy.grpc_targets import APPLICATION, Found, Targets
-from kernel_serve.proxy.holding_off import SETTLE_SECONDS, hold_off
+from kernel_serve.proxy.holding_off import settled
 from kernel_serve.proxy.ports import cannot_listen, check_free
 from kernel_serve.proxy.tls import grpc_credentials
 from kernel_serve.routing.dispatcher import Dispatcher
@@ -26,6 +26,7 @@ LARGEST_MESSAGE = 256 << 20
 """Bytes; a message is all in memory, in the proxy and in the replica."""
 MODEL = "multiplexed_model_id"
 """The key in the metadata."""
+_LOOK_SECONDS = 0.05
 LARGEST_COPY = 256 << 10
 """Bytes of a message of which shadows get copies."""
 
@@ -78,8 +79,8 @@ class GRPCServer:
         self._health: Any = None
         self._port = 0
 
-    async def start(self) -> str:
-        """Listen, and return the address, such as "127.0.0.1:9000".
+    async def start(self, patience: float = 0.0) -> str:
+        """Listen, and return the address, such as "127.0.0.1:9000". A port that is taken is waited for `patience` s.
 
         Raises ServeError when the port is taken, or its certificate can't be used.
         """
@@ -89,9 +90,23 @@ class GRPCServer:
         await self._add_health(services)
         if self._options.enable_reflection:
             self._add_reflection(services)
+        await self._await_port(patience)
         self._port = self._listen(credentials)
         await self._server.start()
         return f"{self._host}:{self._port}"
+
+    async def _await_port(self, seconds: float) -> None:
+        """Return when the port is free, or others may have it too, or the time is over."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while not self._shared and loop.time() < deadline:
+            try:
+                check_free(self._host.strip("[]"), self._options.port)
+                return
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    return  # whoever listens says so
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _listen(self, credentials: Any) -> int:
         """Bind the port, and return it. gRPC itself says no more than that it can't, and shares it with anybody."""
@@ -119,8 +134,7 @@ class GRPCServer:
         With `others`, which have the same port, no connection that is made meanwhile is refused.
         """
         if others:
-            hold_off(self._port)
-            await asyncio.sleep(SETTLE_SECONDS)
+            await settled(self._port)
         if self._health is not None:
             await self._health.enter_graceful_shutdown()
         await self._server.stop(seconds)

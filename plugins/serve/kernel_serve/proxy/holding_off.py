@@ -8,6 +8,7 @@ ask again a second later, as TCP does, and come to another.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import os
@@ -18,6 +19,12 @@ from pathlib import Path
 
 SETTLE_SECONDS = 0.5
 """How long connections that have begun may take until they are there. Less than a client waits until it asks again."""
+LONGEST_SECONDS = 15.0
+"""How long those that are there may take to be accepted: the process may be busy, or stuck."""
+
+_TCP_INFO = struct.Struct("8B6I")
+_QUEUED = 12
+"""Where Linux's tcp_info has, of a socket that listens, how many connections wait to be accepted (tcpi_unacked)."""
 
 _ATTACH_FILTER = 26
 """SO_ATTACH_FILTER of Linux, which Python does not name."""
@@ -41,6 +48,31 @@ def hold_off(port: int) -> None:
     for each in _listening(port):
         with contextlib.suppress(OSError), each:  # where there are no filters, it closes as it is
             each.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, attached)
+
+
+async def settled(port: int) -> None:
+    """Hold off who begins to connect to `port`, and return when all that had begun before are accepted.
+
+    After `LONGEST_SECONDS` it returns in any case.
+    """
+    hold_off(port)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + LONGEST_SECONDS
+    while loop.time() < deadline:
+        was_empty = not queued(port)
+        await asyncio.sleep(SETTLE_SECONDS)  # also those that were accepted just now say who they are meanwhile
+        if was_empty and not queued(port):
+            return
+
+
+def queued(port: int) -> int:
+    """Return how many connections to `port` wait to be accepted by this process."""
+    waiting = 0
+    for each in _listening(port):
+        with contextlib.suppress(OSError), each:
+            info = each.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+            waiting += _TCP_INFO.unpack(info)[_QUEUED]
+    return waiting
 
 
 def _listening(port: int) -> Iterator[socket.socket]:

@@ -56,7 +56,7 @@ class AnswerWriter:
         )
         if start is BROKEN:
             _log.error(
-                "an answer is no HTTP: its status, a line break in a header, or a content-length that is not its size",
+                "an answer is no HTTP: its status, a line break or NUL in a header, or a wrong content-length",
                 path=scope["path"], status=status, headers=headers, size=len(body),
             )  # fmt: skip
             id = next((value.decode("latin-1") for name, value in headers if name == REQUEST_ID), "")

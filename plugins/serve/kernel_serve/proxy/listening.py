@@ -20,8 +20,10 @@ from kernel_serve.proxy.ports import cannot_listen
 from kernel_serve.settings import HTTPOptions
 
 _CREDENTIALS = struct.Struct("3i")
-_PATIENCE_SECONDS = 0.5
+HANDING_SECONDS = 0.5
 """How long a port that is taken may be one that is just being handed over."""
+ENDING_SECONDS = 10.0
+"""How long a process that was killed may keep its port: on a busy machine it takes a while to end."""
 _LOOK_SECONDS = 0.05
 _ANSWER_SECONDS = 10.0
 """How long the proxy that has a socket may take to give it: it may be busy, and binding the port would be an error."""
@@ -51,15 +53,15 @@ def _bound(options: HTTPOptions, shares: bool = False) -> socket.socket:
 
 
 async def listening_socket(
-    options: HTTPOptions, node: str, index: int, beside: Sequence[str] = ()
+    options: HTTPOptions, node: str, index: int, beside: Sequence[str] = (), patience: float = HANDING_SECONDS
 ) -> tuple[socket.socket, bool]:
     """Return a socket for proxy `index` of a node, and whether it was another proxy's. Raises ServeError.
 
     The one before it in its place is asked, and then the first of the node. `beside` are the addresses at which those
-    of the node listen.
+    of the node listen. A port that is taken is waited for `patience` seconds.
     """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE_SECONDS
+    deadline = loop.time() + patience
     while True:
         try:
             return await loop.run_in_executor(None, _asked_or_bound, options, node, index, beside)

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 Headers = list[tuple[bytes, bytes]]
 
-_IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"))
-"""Methods whose requests may be sent again when whoever had them died (RFC 9110, 9.2.2)."""
-
+_SAFE = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
+"""Methods whose requests may be sent again when the replica that had them died (RFC 9110, 9.2.1)."""
 
 _DETOURS = 3
 """How many other deployments are asked for a request whose own has ended before it had begun."""
@@ -99,7 +98,7 @@ class Passage:
     def _submit(self, found: Found, body: bytes, end: bool) -> None:
         service, meta = self._service, found.meta
         self._target, self._prefix = found.target, meta["route"]
-        repeatable = end and self._scope["method"] in _IDEMPOTENT
+        repeatable = end and self._scope["method"] in _SAFE
         request = self._request = Request(meta, body, end, self._answered, self._not_begun, repeatable)
         dispatcher = self._dispatcher = service.router.dispatcher(found.target)
         timeout = dispatcher.request_timeout

@@ -72,7 +72,7 @@ def _decrypted(key: bytes, password: str) -> bytes:
     except ImportError as error:
         raise ServeError(
             f"ssl_keyfile_password is given, and gRPC takes only keys that need none ({error}): "
-            'run pip install "kernel[tls]", which decrypts the key when a proxy starts, or give one without a password'
+            "run pip install cryptography, which decrypts the key when a proxy starts, or give one without a password"
         ) from error
     block = _KEY.search(key)  # there may be certificates in the same file
     try:

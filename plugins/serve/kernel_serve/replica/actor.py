@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,6 +12,7 @@ import cloudpickle
 import kernel
 from kernel_serve import tracing
 from kernel_serve.context import ReplicaContext, ReplicaRank, enter_replica
+from kernel_serve.logs import logger
 from kernel_serve.metrics.of_process import watch_loop, watch_process
 from kernel_serve.metrics.of_replica import ReplicaMetrics
 from kernel_serve.metrics.of_routers import watch_router
@@ -35,6 +35,10 @@ from kernel_serve.tracing import setting
 from kernel_serve.values import DeploymentSpec, Standing
 from kernel_serve.wire import unix
 from kernel_serve.wire.tunnel import TunnelEnds
+
+_log = logger()
+END_SECONDS = 3.0
+"""How long what a user wants to be run at the end of a replica may take at least."""
 
 
 class ReplicaActor:
@@ -161,7 +165,8 @@ class ReplicaActor:
     async def drain(self, wait_seconds: float, timeout_seconds: float) -> int:
         """Take no more requests; return when all are answered, or the time is over, how many are not.
 
-        Then the application in front, if there is one, is told that it ends.
+        Then the application in front, if there is one, is told that it ends, models are let go, and the object's
+        `__del__` is called. All of that together has as long again, and `END_SECONDS` at least.
         """
         if self._entrance is None:
             return 0
@@ -169,9 +174,10 @@ class ReplicaActor:
 
         async def work() -> int:
             left = await entrance.drain(wait_seconds, timeout_seconds)
-            if self._front is not None:
-                with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
-                    await asyncio.wait_for(self._front.stop(), timeout_seconds)
+            ending = asyncio.get_running_loop().create_task(self._end())
+            await asyncio.wait([ending], timeout=max(timeout_seconds, END_SECONDS))
+            if not ending.done():
+                _log.warning(f"the end of {self._spec.key} took too long, and is cut off", replica=self._id)
             self._logs.settle()
             if tracing.active is not None:
                 await asyncio.to_thread(tracing.active.flush)
@@ -179,6 +185,14 @@ class ReplicaActor:
 
         left: int = await self._on_data_loop(work())
         return left
+
+    async def _end(self) -> None:
+        """Run what users want to be run at the end of a replica."""
+        if self._front is not None:
+            await self._front.stop()
+        await loaded.clear()
+        if self._code is not None:
+            await self._code.end()
 
     async def numbers(self) -> dict[str, int]:
         """Return how many requests there are and were."""

@@ -7,7 +7,8 @@ piece of the body. One of type "websocket" carries ASGI's own events both ways.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from kernel_serve.errors import DeploymentError, ServeError
@@ -54,7 +55,7 @@ class HTTPExchange:
         """
         kind = message["type"]
         if kind == "http.response.start":
-            headers = [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
+            headers = checked_headers(message.get("headers", ()))
             self.status = int(message["status"])
             self._start = ("start", self.status, headers)
             if not any(name == b"content-length" for name, _ in headers):
@@ -135,7 +136,7 @@ def to_wire(message: Message) -> tuple[Any, bytes]:
     """Return an ASGI event of a WebSocket as meta and body of an exchange's event."""
     meta = {name: value for name, value in message.items() if name not in _BODIES and value is not None}
     if "headers" in meta:
-        meta["headers"] = [(bytes(name), bytes(value)) for name, value in meta["headers"]]
+        meta["headers"] = checked_headers(meta["headers"])
     for name in ("code", "status"):
         if name in meta:
             meta[name] = int(meta[name])
@@ -175,4 +176,35 @@ def from_wire(meta: dict[str, Any], body: bytes) -> Message:
     return message
 
 
+def checked_headers(given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return an answer's headers. Raises DeploymentError for one that HTTP can't have, or that would be two (RFC 9110).
+
+    What reads it might take a NUL for its end, and a line break for the beginning of another header.
+    """
+    headers = [(bytes(name), bytes(value)) for name, value in given]
+    names, values = zip(*headers, strict=True) if headers else ((), ())
+    if not all(names) or _NOT_IN_NAMES.search(b"".join(names)) or _NOT_IN_VALUES.search(b"".join(values)):
+        for name, value in headers:
+            _check_header(name, value)
+    return headers
+
+
+def _check_header(name: bytes, value: bytes) -> None:
+    text, said = name.decode("latin-1"), value.decode("latin-1")
+    if not name or _NOT_IN_NAMES.search(name):
+        raise DeploymentError(
+            f"an answer has a header of the name {text!r}: a name is made of letters, digits and !#$%&'*+-.^_`|~"
+        )
+    if _NOT_IN_VALUES.search(value):
+        what = "a NUL" if "\0" in said else "a line break"
+        raise DeploymentError(
+            f"the header {text} of an answer has {what} in its value, which HTTP can't have: {said[:_SHOWN]!r}; take "
+            "it out, or encode the value (urllib.parse.quote)"
+        )
+
+
+_NOT_IN_NAMES = re.compile(rb"[^!#$%&'*+\-.^_`|~0-9A-Za-z]")
+_NOT_IN_VALUES = re.compile(rb"[\0\r\n]")
+_SHOWN = 100
+"""Characters of a bad value that a message shows."""
 _BODIES = ("text", "bytes", "body")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import typing
-from collections.abc import Callable
 from typing import Any
 
-from kernel_serve.context import replica_of_process
 from kernel_serve.errors import DeploymentError
 from kernel_serve.logs import logger
 from kernel_serve.replica.asgi import Application
+from kernel_serve.replica.class_routes import bind_routes, leave_own_routes
 from kernel_serve.replica.user_code import UserCode
 
 _log = logger()
@@ -73,59 +71,10 @@ async def front_of(target: Any, code: UserCode) -> Front | None:
         return None
     if inspect.isfunction(front) and len(inspect.signature(front).parameters) < 3:
         front = front(code.instance) if inspect.signature(front).parameters else front()
-        if inspect.isclass(target):
-            bind_routes(front, target)
+    if inspect.isclass(target):
+        bind_routes(front, target)  # also those that the application was given after its class
+    leave_own_routes(front, target)
     pass_failures_on(front)
     found = Front(front)
     await found.start()
     return found
-
-
-async def replicas_object() -> Any:
-    """Return the object of the replica that this process is: `self` of routes that are methods."""
-    replica = replica_of_process()
-    return replica and replica.servable_object
-
-
-def bind_routes(app: Any, cls: type) -> None:
-    """Have the routes of a FastAPI application that are methods of `cls` called with the replica's object as `self`.
-
-    Nothing happens to other applications. Best called where the class is made: in a replica, to which it has travelled
-    as bytes, names in annotations that are strings may mean nothing any more.
-    """
-    if hasattr(app, "include_router"):
-        _bind_in(app.router, {member for _, member in inspect.getmembers(cls, inspect.isfunction)}, app)
-
-
-def _bind_in(router: Any, methods: set[Any], app: Any) -> None:
-    from fastapi import Depends
-
-    for index, route in enumerate(router.routes):
-        if (dependant := getattr(route, "dependant", None)) is not None:
-            _read_annotations(dependant)
-        if (included := getattr(route, "original_router", None)) is not None:
-            _bind_in(included, methods, app)
-        elif getattr(route, "endpoint", None) in methods:
-            route.endpoint.__signature__ = _bound(route.endpoint, Depends(replicas_object))
-            known = inspect.signature(type(route)).parameters
-            options = {name: getattr(route, name) for name in known if hasattr(route, name)}
-            router.routes[index] = type(route)(**{**options, "dependency_overrides_provider": app})
-
-
-def _read_annotations(dependant: Any) -> None:
-    """Put what they mean in place of annotations that are strings, of a route and all that it depends on."""
-    function = dependant.call
-    if any(isinstance(each, str) for each in getattr(function, "__annotations__", {}).values()):
-        with contextlib.suppress(Exception):  # what can't be read now could not be read by FastAPI either
-            function.__annotations__ = typing.get_type_hints(function, include_extras=True)
-    for each in dependant.dependencies:
-        _read_annotations(each)
-
-
-def _bound(function: Callable[..., Any], self_given: Any) -> inspect.Signature:
-    parameters = list(inspect.signature(function).parameters.values())
-    if not parameters:
-        raise DeploymentError(f"{function.__qualname__}() is a route of a deployment's class: it must take self")
-    first = parameters[0].replace(default=self_given, kind=inspect.Parameter.KEYWORD_ONLY)
-    others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters[1:]]
-    return inspect.Signature([*others, first])

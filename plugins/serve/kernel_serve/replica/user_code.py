@@ -12,6 +12,10 @@ from typing import Any
 from kernel_serve import tracing
 from kernel_serve.context import ReplicaRank
 from kernel_serve.errors import DeploymentError
+from kernel_serve.logs import logger
+from kernel_serve.tracebacks import told_from_the_user
+
+_log = logger()
 
 ASYNC, PLAIN, ASYNC_ITEMS, PLAIN_ITEMS = range(4)
 """How a method runs: a coroutine, a function, an asynchronous generator, a generator."""
@@ -161,6 +165,18 @@ class UserCode:
         """Raise what the object's own check raises, if it has one."""
         if self.has("check_health"):
             await self._call("check_health")
+
+    async def end(self) -> None:
+        """Call the object's `__del__`, which may be a coroutine; what it raises is logged.
+
+        The object itself stays: too much refers to it for its last reference ever to go.
+        """
+        if not self.has("__del__"):
+            return
+        try:
+            await self._call("__del__")
+        except Exception as error:
+            _log.error("a deployment's __del__ raised", deployment=self.name, exc_info=told_from_the_user(error))
 
     async def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         function, kind = self.method(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -17,17 +17,20 @@ from kernel_serve.errors import (
     BackPressureError,
     DeploymentUnavailableError,
     NotServingError,
+    ReplicasDiedError,
     RequestCancelledError,
     RequestError,
     RequestTimeoutError,
     ServeError,
 )
+from kernel_serve.logs import logger
 from kernel_serve.routing.chooser import Candidate, Chooser
 from kernel_serve.routing.line import Line
 from kernel_serve.routing.tally import Tally
 from kernel_serve.values import DeploymentRoutes, Replica
 from kernel_serve.wire.link import Exchange, ExchangeAbortedError, Link
 
+_log = logger()
 REFUSALS = ("busy", "draining")
 """Why a replica did not even begin with a request: it may go elsewhere."""
 
@@ -36,12 +39,12 @@ class Request:
     """A request on its way. `on_first(exchange)` is called when a replica has begun to answer, or else `on_failure`.
 
     `meta`, `body` and `end` are its first event; a "model" in `meta` is the one that its replica should have.
-    `repeatable`: it may be sent again when whoever had it died.
+    `repeatable`: it may be sent again, once, when the replica that had it died.
     """
 
     __slots__ = (
-        "body", "end", "exchange", "meta", "model", "on_failure", "on_first", "over", "repeatable", "span", "timer",
-        "tried", "waits_since",
+        "body", "died_under", "end", "exchange", "meta", "model", "on_failure", "on_first", "over", "repeatable",
+        "span", "timer", "tried", "waits_since",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +64,9 @@ class Request:
         self.model: str = meta.get("model", "")
         self.repeatable = repeatable
         self.tried: tuple[str, ...] = ()
+        """The replicas that did not answer it."""
+        self.died_under: tuple[str, ...] = ()
+        """Those of them that died while they had it."""
         self.exchange: Exchange | None = None
         self.over = False
         """It was handed over, or given up."""
@@ -212,20 +218,35 @@ class Dispatcher:
         if refused and failure.reason in REFUSALS:  # type: ignore[attr-defined]
             if failure.reason == "draining" and id in self.chooser.candidates:  # type: ignore[attr-defined]
                 self.chooser.candidates[id].reachable = False
-        elif refused or not request.repeatable:
-            self._fail(
-                request,
-                DeploymentUnavailableError(
-                    f"replica {id} of {self.key} was lost while it had the request ({failure}); "
-                    "it may or may not have been carried out"
-                ),
-            )
-            return
+        else:
+            request.died_under = (*request.died_under, id)
+            if refused or not request.repeatable or len(request.died_under) > 1:
+                self._fail(request, self._died(request, failure))
+                return
         self.tally.retry(failure.reason if refused else "lost")  # type: ignore[attr-defined]
         request.tried = (*request.tried, id)
         if tracing.active is not None:
             request.span = tracing.active.queued(request.meta, self.key)
         self._again(request)
+
+    def _died(self, request: Request, failure: Exception) -> RequestError:
+        """Return what to tell of a request that is not sent again after replicas died while they had it."""
+        *before, last = request.died_under
+        if not before:
+            return DeploymentUnavailableError(
+                f"replica {last} of {self.key} was lost while it had the request ({failure}); "
+                "it may or may not have been carried out"
+            )
+        meta = request.meta
+        _log.error(
+            "two replicas died while they had a request, so it is not sent again", deployment=self.key,
+            route=meta.get("route", ""), request_id=meta.get("id", ""), what=_what(meta),
+            replicas=list(request.died_under),
+        )  # fmt: skip
+        return ReplicasDiedError(
+            f"replicas {before[0]} and {last} of {self.key} died while they had the request ({failure}), so it is not "
+            "sent again: it may be what ends them"
+        )
 
     def _again(self, request: Request) -> None:
         if self.routes is not None and not self.routes.exists:
@@ -325,6 +346,12 @@ def _missing(routes: DeploymentRoutes) -> NotServingError:
 
 def _paused(routes: DeploymentRoutes) -> DeploymentUnavailableError:
     return DeploymentUnavailableError(f"nothing can answer the request{_because(routes.message)}")
+
+
+def _what(meta: Mapping[str, Any]) -> str:
+    """Return the method of a request, and its path where it has one."""
+    scope = meta.get("scope")
+    return f"{scope.get('method', '')} {scope.get('path', '')}".strip() if scope else str(meta.get("method", ""))
 
 
 def _because(message: str) -> str:

@@ -6,6 +6,7 @@ from kernel_serve.errors import (
     BackPressureError,
     DeploymentUnavailableError,
     NotServingError,
+    ReplicasDiedError,
     RequestCancelledError,
     RequestTimeoutError,
 )
@@ -15,6 +16,7 @@ _REASONS: dict[type[Exception], str] = {
     BackPressureError: "backpressure",
     DeploymentUnavailableError: "unavailable",
     NotServingError: "not_serving",
+    ReplicasDiedError: "replicas_died",
     RequestCancelledError: "cancelled",
     RequestTimeoutError: "timeout",
 }

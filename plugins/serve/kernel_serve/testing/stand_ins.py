@@ -79,7 +79,13 @@ class StandInProxy:
     """Has the methods of `ProxyActor`. It can't listen on port 1."""
 
     def __init__(
-        self, index: int, http: HTTPOptions, grpc: GRPCOptions, shares_grpc: bool = False, beside: tuple[str, ...] = ()
+        self,
+        index: int,
+        http: HTTPOptions,
+        grpc: GRPCOptions,
+        shares_grpc: bool = False,
+        beside: tuple[str, ...] = (),
+        ports_before: tuple[int, ...] = (),
     ) -> None:
         self._address = f"{http.host}:{http.port + index}"
         self._grpc_address = f"{http.host}:{grpc.port}" if grpc.grpc_servicer_functions else ""

@@ -70,7 +70,7 @@ def check(setting: Setting) -> None:
         import opentelemetry.sdk.trace  # noqa: F401
     except ImportError:
         raise DeploymentError(
-            "tracing needs OpenTelemetry, which is not installed: pip install 'kernel-serve[tracing]'"
+            "tracing needs OpenTelemetry, which is not installed: pip install opentelemetry-sdk"
         ) from None
 
 

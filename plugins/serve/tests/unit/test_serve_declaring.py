@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from typing import Any
 
 import cloudpickle
 import pytest
@@ -11,8 +12,10 @@ from kernel_serve.api import run as api
 from kernel_serve.api.deployment import Deployment, deployment
 from kernel_serve.api.graph import flatten
 from kernel_serve.api.handle import DeploymentHandle
+from kernel_serve.api.responses import DeploymentResponse
 from kernel_serve.api.run import run
 from kernel_serve.errors import DeployFailedError, DeploymentError
+from kernel_serve.routing.sending import Call
 from kernel_serve.settings import AutoscalingConfig
 
 from kernel_spec.errors import SerializationError
@@ -62,7 +65,15 @@ def test_automatic_numbers_of_replicas() -> None:
         ({"actor_options": {"num_cpus": "x"}}, "actor_options: num_cpus must be a number of CPUs, zero or more, not"),
         ({"max_surge_percent": 10}, "deployment Model: there is no setting 'max_surge_percent': new replicas start"),
         ({"request_router_config": {}}, "no setting 'request_router_config': requests always go to the shorter"),
-        ({"placement_group_bundles": "CPU"}, "each of placement_group_bundles is like .'CPU': 1., not 'C'"),
+        (
+            {"placement_group_bundles": "CPU"},
+            "Model: placement_group_bundles is a list such as .{'CPU': 1}., not 'C",
+        ),
+        ({"placement_group_bundles": 5}, "Model: placement_group_bundles is a list such as .{'CPU': 1}., not 5"),
+        ({"actor_options": {"name": "x"}}, "Model: actor_options: name of a replica's actor is Serve's own; a deploy"),
+        ({"actor_options": {"max_restarts": 3}}, "max_restarts of a replica's actor is Serve's own; a replica that"),
+        ({"actor_options": {"num_cpus": float("inf")}}, "actor_options: num_cpus is a finite number, not inf"),
+        ({"version": 5}, "version of deployment Model is text, not 5"),
         ({"placement_group_bundles": [{"CPU": "1"}]}, "each of placement_group_bundles is like .'CPU': 1., not"),
     ],
 )
@@ -187,3 +198,35 @@ def test_what_can_not_travel_is_named() -> None:
 def test_bad_prefixes_are_refused(prefix: str) -> None:
     with pytest.raises(DeploymentError, match="a route_prefix is a path that begins with '/'"):
         flatten(Model.bind(), "app", prefix)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"timeout_s": -1}, "timeout_s of a handle is a finite number above 0, not -1"),
+        ({"timeout_s": 0}, "timeout_s of a handle is a finite number above 0, not 0"),
+        ({"timeout_s": "soon"}, "timeout_s of a handle is a finite number above 0, not 'soon'"),
+        ({"timeout_s": float("nan")}, "timeout_s of a handle is a finite number above 0, not nan"),
+        ({"timeout_s": float("inf")}, "timeout_s of a handle is a finite number above 0, not inf"),
+        ({"stream": "yes"}, "stream of a handle is True or False, not 'yes'"),
+        ({"retry": 5}, "retry of a handle is True or False, not 5"),
+        ({"method_name": 5}, "method_name of a handle is text, not 5"),
+        ({"multiplexed_model_id": 5}, "multiplexed_model_id of a handle is text, not 5"),
+    ],
+)
+def test_bad_options_of_handles_are_refused_by_name(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(DeploymentError, match=expected):
+        DeploymentHandle("Model").options(**options)
+
+
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), "soon"])
+def test_a_result_is_not_waited_for_a_time_that_is_none(given: Any) -> None:
+    call = Call("app#Model", {"method": "__call__"}, (), {}, None, False)
+    with pytest.raises(DeploymentError, match="timeout_s is a number of seconds, or None for any time, not"):
+        DeploymentResponse(call).result(given)
+
+
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), "soon", -1])
+def test_an_application_is_not_waited_for_a_time_that_is_none(given: Any) -> None:
+    with pytest.raises(DeploymentError, match="timeout_s .*is a number of seconds"):
+        run(Model.bind(), timeout_s=given, _local_testing_mode=True)

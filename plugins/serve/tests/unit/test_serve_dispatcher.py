@@ -12,6 +12,7 @@ from kernel_serve.errors import (
     BackPressureError,
     DeploymentUnavailableError,
     NotServingError,
+    ReplicasDiedError,
     RequestCancelledError,
     RequestTimeoutError,
 )
@@ -97,8 +98,8 @@ class Bench:
 
     def send(self, repeatable: bool = False, timeout: float | None = None) -> Request:
         request = Request(
-            {"type": "call"}, b"", True, lambda exchange: self.answers.append(exchange.take()[1]),
-            self.failures.append, repeatable,
+            {"type": "call", "route": "/shop", "id": "7"}, b"", True,
+            lambda exchange: self.answers.append(exchange.take()[1]), self.failures.append, repeatable,
         )  # fmt: skip
         self.dispatcher.submit(request, timeout)
         self.pump()
@@ -188,6 +189,38 @@ def test_what_may_be_repeated_is_sent_again_when_a_replica_dies() -> None:
     bench.set({"b": 1})
     bench.answer("b")
     assert bench.answers == [b"b"]
+
+
+def test_a_request_under_which_two_replicas_died_is_not_sent_to_a_third(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench({"a": 1})
+    bench.send(repeatable=True)
+    bench.lose("a")
+    bench.set({"b": 1})
+    bench.lose("b")
+    assert [type(each) for each in bench.failures] == [ReplicasDiedError]
+    assert str(bench.failures[0]) == (
+        "replicas a and b of app#d died while they had the request (killed), so it is not sent again: it may be what "
+        "ends them"
+    )
+    assert "deployment='app#d' route='/shop' request_id='7'" in caplog.text
+    bench.set({"c": 1})
+    bench.pump()
+    assert not bench.replicas["c"].taken and len(bench.dispatcher.line) == 0
+    assert bench.dispatcher.tally.failed == {"replicas_died": 1}
+
+
+def test_a_replica_that_refused_a_request_did_not_die_under_it() -> None:
+    bench = Bench({"a": 1})
+    bench.replicas["a"].gate.draining = True
+    bench.send(repeatable=True)
+    bench.set({"b": 1})
+    bench.lose("b")
+    assert not bench.failures and len(bench.dispatcher.line) == 1
+    bench.set({"c": 1})
+    bench.answer("c")
+    assert bench.answers == [b"c"]
 
 
 def test_when_the_only_replica_dies_those_that_wait_do_so_for_the_next() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -43,10 +44,44 @@ def test_a_turn_that_is_late_writes_nothing_after_the_end(monkeypatch: pytest.Mo
     monkeypatch.setattr(memory.kernel, "KeyValue", Store)
     kept = memory.Memory()
     kept.write(b"record", {"1": b"one"})
-    assert kept._store.keys() == ["spec/1", "controller"]
+    assert kept._store.keys() == ["spec/1/1/0", "controller"]
     kept.clear()
     kept.write(b"record", {"1": b"one"})
     assert kept._store.keys() == []
+
+
+def test_a_spec_that_is_larger_than_a_value_may_be_is_kept_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store("")
+    monkeypatch.setattr(memory.kernel, "KeyValue", lambda namespace: store)
+    monkeypatch.setattr(memory, "PIECE_BYTES", 10)
+    large, small = pickle.dumps("x" * 50), pickle.dumps("y")
+    memory.Memory().write(b"record", {"large": large, "small": small})
+    assert max(map(len, store.values())) == 10
+    after = memory.Memory()
+    assert after.read() == b"record"
+    assert [after.read_spec(digest) for digest in ("large", "small")] == ["x" * 50, "y"]
+    after.write(b"record", {"small": small})
+    assert not store.keys("spec/large/")
+    with pytest.raises(KeyError, match="the spec large is missing"):
+        after.specs = memory.Specs()
+        after._read.clear()
+        after.read_spec("large")
+
+
+def test_a_spec_that_was_written_in_part_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store("")
+    monkeypatch.setattr(memory.kernel, "KeyValue", lambda namespace: store)
+    monkeypatch.setattr(memory, "PIECE_BYTES", 10)
+    spec = pickle.dumps("x" * 50)
+    memory.Memory().write(b"record", {"1": spec})
+    del store[store.keys("spec/1/")[3]]
+    after = memory.Memory()
+    after.read()
+    assert store.keys("spec/") == []
+    after.write(b"record", {"1": spec})
+    again = memory.Memory()
+    again.read()
+    assert again.read_spec("1") == "x" * 50
 
 
 class Controlled:

@@ -10,7 +10,7 @@ from typing import Any
 import cloudpickle
 import pytest
 from kernel_serve.api.deployment import UNSET, deployment
-from kernel_serve.api.facts import facts_of
+from kernel_serve.api.facts import ProxyFacts, facts_of
 from kernel_serve.api.run import route_of, start
 from kernel_serve.errors import DeploymentError, DeploymentUnavailableError
 from kernel_serve.first_generation.accept_batch import accept_batch, accepts_batches
@@ -255,3 +255,14 @@ def test_a_router_waits_for_news_of_what_it_follows() -> None:
         assert router.knows_endpoints and router.routes.named("e") is not None
 
     asyncio.run(follow())
+
+
+def test_a_proxy_is_its_status_with_what_else_is_known_of_it() -> None:
+    proxy = ProxyFacts({"status": "HEALTHY", "address": "127.0.0.1:8000", "index": 0})
+    assert {proxy: 1} == {"HEALTHY": 1} and isinstance(proxy, str)
+    assert (proxy.address, proxy["address"], proxy.get("index")) == ("127.0.0.1:8000", "127.0.0.1:8000", 0)
+    assert dict(proxy) == {"status": "HEALTHY", "address": "127.0.0.1:8000", "index": 0}
+    other = pickle.loads(pickle.dumps(proxy))
+    assert (other, other.address) == (proxy, proxy.address)
+    with pytest.raises(AttributeError, match="there is no 'port' here; there are status, address, index"):
+        _ = proxy.port

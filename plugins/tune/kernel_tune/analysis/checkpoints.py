@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from kernel_tune.analysis.comparing import number
 from kernel_tune.result import TRAINING_ITERATION, Result, look_up
+from kernel_tune.storage.checkpoint import checkpoint_directories
 
-_NAME = re.compile(r"^checkpoint_0*(\d+)$")
 _NAMED_IN_RESULT = "checkpoint_dir_name"
-
-
-def checkpoint_directories(directory: str) -> list[tuple[int, str]]:
-    """Return number and path of each checkpoint in a trial's directory, the oldest first."""
-    try:
-        names = os.listdir(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    found = [(int(match[1]), os.path.join(directory, name)) for name in names if (match := _NAME.match(name))]
-    return sorted((number, path) for number, path in found if os.path.isdir(path))
 
 
 def checkpoints_with_results(directory: str, history: Sequence[Result]) -> list[tuple[str, Result]]:

@@ -15,6 +15,7 @@ from kernel_tune.errors import TuneError
 from kernel_tune.result import (
     CONFIG,
     DEFAULT_METRIC,
+    NUMBER_METRIC,
     TIME_TOTAL_S,
     TIMESTAMP,
     TRAINING_ITERATION,
@@ -74,10 +75,16 @@ class Analysis:
         if default_mode is not None:
             check(default_mode)
         self._directory = os.path.abspath(os.path.expanduser(os.fspath(experiment_dir)))
-        self.default_metric = default_metric or (DEFAULT_METRIC if default_mode else None)
         self.default_mode = default_mode
         self.trials = list(trials) if trials is not None else self._found()
         """The trials, in the order in which they were made."""
+        self.default_metric = default_metric or self._usual_metric()
+
+    def _usual_metric(self) -> str | None:
+        """Return what trials are compared by where nobody says: the number that they return, if they do that."""
+        if any(NUMBER_METRIC in trial.last_result for trial in self.trials):
+            return NUMBER_METRIC
+        return DEFAULT_METRIC if self.default_mode else None
 
     def _found(self) -> list[Trial]:
         trials = find_trials(self._directory)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from kernel_tune.analysis.experiment import ExperimentAnalysis
-from kernel_tune.analysis.result import Result, error_of, result_of
+from kernel_tune.analysis.result import Result, result_of
 from kernel_tune.errors import MetricError
+from kernel_tune.raised import error_of
 from kernel_tune.result import AUTO_KEYS, flatten
 from kernel_tune.trial import Status, Trial
 
@@ -52,11 +53,13 @@ class ResultGrid:
 
     def get_best_result(self, metric: str | None = None, mode: str | None = None, scope: str = "last",
                         filter_nan_and_inf: bool = True) -> Result:  # fmt: skip
-        """Return the best result by a metric, the experiment's unless given.
+        """Return the best result by a metric, the experiment's unless given; of a single trial its result.
 
         `scope` says what of each trial is compared: "last" its last value, "all" its best, "avg", "last-5-avg",
         "last-10-avg" means. Raises ValueError if nobody says which metric, MetricError if no trial has it.
         """
+        if metric is None and len(self) == 1:
+            return self[0]
         best = self.analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
         if best is None:
             wanted = metric or self.analysis.default_metric
@@ -79,7 +82,7 @@ class ResultGrid:
 
     @property
     def errors(self) -> list[Exception]:
-        """The errors of the trials that have failed."""
+        """The errors of the trials that have failed: each a `TrialError`, and of the type that the trainable raised."""
         return [error for error in map(error_of, self.analysis.trials) if error is not None]
 
     @property

@@ -17,32 +17,40 @@ PROGRESS_FILE = "progress.csv"
 PARAMETERS_FILES = ("params.json", "param.json")
 ERROR_FILE = "error.txt"
 STATE_FILE = "experiment_state.json"
-_NAME = re.compile(r"^(?P<trainable>.+)_(?P<id>[0-9a-f]{8})(_.*)?$")
+_NAME = re.compile(r"^(?P<trainable>.+?)_(?P<id>[0-9a-f]{8})(_.*)?$")
 
 
 def read_results(directory: str) -> list[Result]:
     """Return all results in a trial's directory: of result.json, otherwise progress.csv, otherwise none.
 
-    A last line of which a part is missing, as a killed program leaves it, is left out.
+    A last line of which a part is missing, as a killed program leaves it, is left out. Raises TuneError for a damaged
+    file.
     """
     path = os.path.join(directory, RESULT_FILE)
     if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            return [_parsed(line, path) for line in file if line.endswith("\n") and line.strip()]
+        with open(path, "rb") as file:
+            return [_object(line, path, "line") for line in file if line.endswith(b"\n") and line.strip()]
     path = os.path.join(directory, PROGRESS_FILE)
     if os.path.exists(path):
-        with open(path, encoding="utf-8", newline="") as file:
-            return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(file)]
+        try:
+            with open(path, encoding="utf-8", newline="") as table:
+                return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(table)]
+        except (csv.Error, UnicodeError) as error:
+            raise TuneError(f"{path} is damaged, it is no table ({error}): take out what is, or the file") from error
     return []
 
 
-def _parsed(line: str, path: str) -> Result:
+def _object(text: bytes, path: str, part: str) -> dict[str, Any]:
+    """Return the JSON object that a `part` of a file is. Raises TuneError that names the file and shows the part."""
     try:
-        found: Result = json.loads(line)
-    except ValueError as error:
+        found = json.loads(text.decode("utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError(f"it is a {type(found).__name__}")
+    except (ValueError, RecursionError) as error:
+        shown = text[:60].decode("utf-8", "backslashreplace").strip()
         raise TuneError(
-            f"{path} has a line that is no JSON object ({error}): {line[:60].strip()!r}. If it was damaged, take it "
-            "out; the other results can then be read"
+            f"{path} is damaged: it has a {part} that is no JSON object ({error}): {shown!r}. Take it out; the rest "
+            "can then be read"
         ) from error
     return found
 
@@ -64,9 +72,8 @@ def read_config(directory: str) -> dict[str, Any] | None:
     for name in PARAMETERS_FILES:
         path = os.path.join(directory, name)
         if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                found: dict[str, Any] = json.load(file)
-            return found
+            with open(path, "rb") as file:
+                return _object(file.read(), path, "text")
     return None
 
 

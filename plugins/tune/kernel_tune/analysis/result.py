@@ -10,10 +10,11 @@ from kernel_tune.analysis.checkpoints import best_checkpoint_path, checkpoint_at
 from kernel_tune.analysis.comparing import check
 from kernel_tune.analysis.frames import frame_of
 from kernel_tune.analysis.reading import is_trial, read_results, read_trial
-from kernel_tune.errors import CheckpointError, TrialError, TuneError
+from kernel_tune.errors import CheckpointError, TuneError
+from kernel_tune.raised import error_of
 from kernel_tune.result import AUTO_KEYS, CONFIG
 from kernel_tune.result import Result as Report
-from kernel_tune.trial import Status, Trial
+from kernel_tune.trial import Trial
 
 
 @dataclass(eq=False)
@@ -89,14 +90,3 @@ def result_of(trial: Trial) -> Result:
         best_checkpoints=checkpoints,
         _config=trial.config,
     )
-
-
-def error_of(trial: Trial) -> Exception | None:
-    """Return the error of a trial that has failed for good."""
-    if trial.status is not Status.ERROR:
-        return None
-    message = trial.error_message
-    if not message and trial.error_file and os.path.exists(trial.error_file):
-        with open(trial.error_file, encoding="utf-8", errors="replace") as file:
-            message = file.read().strip()
-    return TrialError(message or f"{trial} failed")

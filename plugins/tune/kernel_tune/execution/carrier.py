@@ -30,8 +30,9 @@ from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Processes
 from kernel_tune.execution.transfers import Transfer, make_transfer
 from kernel_tune.pickling import put
+from kernel_tune.raised import RAISED_FILE
 from kernel_tune.storage.checkpoint import damage_of
-from kernel_tune.storage.experiment_files import ExperimentFiles
+from kernel_tune.storage.experiment_files import ExperimentFiles, write_whole
 from kernel_tune.trainable.durable import DurableTrainable
 from kernel_tune.trainable.orders import Order, Saved, Setup
 from kernel_tune.trainable.place import Place
@@ -258,6 +259,11 @@ class Carrier:
         trial.error_file = os.path.join(trial.logdir, "error.txt")
         with open(trial.error_file, "a", encoding="utf-8") as file:
             file.write(f"Failure number {trial.failures}\n{trial.error_message}\n")
+        path = os.path.join(trial.logdir, RAISED_FILE)
+        if trial.raised:
+            write_whole(path, trial.raised)
+        elif os.path.exists(path):
+            os.remove(path)
 
 
 def _transfers(loop: TrialLoop, options: RunOptions) -> dict[str, Transfer]:

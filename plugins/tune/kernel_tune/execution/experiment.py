@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel_tune.arguments import ArgumentError, nearest
-from kernel_tune.execution.plan import ExperimentPlan
-from kernel_tune.execution.spec import CheckpointPolicy
+from kernel_tune.execution.plan import ExperimentPlan, placed
+from kernel_tune.execution.spec import CheckpointPolicy, policy_of
+from kernel_tune.settings import CheckpointConfig, made
 from kernel_tune.storage.experiment_files import results_directory
 from kernel_tune.trainable.registry import name_of, register_trainable
 
@@ -17,7 +18,9 @@ from kernel_tune.trainable.registry import name_of, register_trainable
 class Experiment:
     """What one experiment runs, under a name. Arguments are those of `tune.run`.
 
-    A trainable that is given as a function or class is registered under its own name.
+    A trainable that is given as a function or class is registered under its own name. `storage_path` is a directory,
+    or an fsspec address that the experiment is copied to. A `checkpoint_config`, or a dict of its fields, is taken in
+    place of the single arguments about checkpoints.
     """
 
     def __init__(
@@ -27,13 +30,15 @@ class Experiment:
         checkpoint_freq: int = 0, checkpoint_at_end: bool = False, sync_on_checkpoint: bool = True,
         keep_checkpoints_num: int | None = None, checkpoint_score_attr: str | None = None, export_formats: Any = None,
         max_failures: int = 0, restore: str | None = None, *, trial_dirname_creator: Any = None,
+        storage_path: str | None = None, checkpoint_config: Any = None,
     ) -> None:  # fmt: skip
+        local_dir, upload_dir = placed(local_dir, storage_path, upload_dir)
         if not isinstance(run, str):
             register_trainable(name_of(run), run)
         self.name = name
         self.local_dir = os.path.abspath(os.path.expanduser(local_dir)) if local_dir else results_directory()
         self.spec: dict[str, Any] = {
-            "run": name_of(run), "stop": stop, "config": config or {}, "resources_per_trial": resources_per_trial,
+            "run": run, "stop": stop, "config": config or {}, "resources_per_trial": resources_per_trial,
             "num_samples": num_samples, "local_dir": self.local_dir, "upload_dir": upload_dir,
             "trial_name_creator": trial_name_creator, "trial_dirname_creator": trial_dirname_creator,
             "loggers": loggers, "sync_to_driver": sync_to_driver, "checkpoint_freq": checkpoint_freq,
@@ -41,6 +46,7 @@ class Experiment:
             "sync_on_checkpoint": sync_on_checkpoint, "keep_checkpoints_num": keep_checkpoints_num,
             "checkpoint_score_attr": checkpoint_score_attr, "export_formats": export_formats,
             "max_failures": max_failures, "restore": restore,
+            "checkpoint_config": None if checkpoint_config is None else made(CheckpointConfig, checkpoint_config),
         }  # fmt: skip
 
     @classmethod
@@ -78,7 +84,7 @@ class Experiment:
             local_dir=self.local_dir,
             trial_name_creator=spec["trial_name_creator"],
             trial_dirname_creator=spec["trial_dirname_creator"],
-            checkpoints=CheckpointPolicy(
+            checkpoints=policy_of(spec["checkpoint_config"]) if spec["checkpoint_config"] else CheckpointPolicy(
                 spec["checkpoint_freq"], spec["checkpoint_at_end"], spec["keep_checkpoints_num"],
                 spec["checkpoint_score_attr"],
             ),

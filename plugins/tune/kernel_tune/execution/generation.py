@@ -57,13 +57,15 @@ class TrialMaker:
         trial.name = trial.name or f"{spec.trainable_name}_{trial.trial_id}"
         if spec.trial_name_creator is not None:
             trial.name = _created("trial_name_creator", spec.trial_name_creator, trial)
-        directory = trial.name
+        directory = f"{trial.name}_{trial.experiment_tag}" if trial.evaluated_params else trial.name
         if spec.trial_dirname_creator is not None:
             directory = _created("trial_dirname_creator", spec.trial_dirname_creator, trial)
             if os.path.sep in directory:
                 raise TuneError(
                     f"trial_dirname_creator returned {directory!r} for trial {trial.name}: it is a name, not a path"
                 )
+        if not directory.strip("."):
+            raise TuneError(f"the directory of a trial can't be called {directory!r}: return a name of letters")
         directory = re.sub(r"[^\w.,=+()\-\[\]@ ]+", "_", directory)[:_LONGEST_NAME]
         if directory in self._names:
             directory = f"{directory}_{trial.trial_id}"

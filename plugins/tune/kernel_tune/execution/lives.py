@@ -71,7 +71,7 @@ class TrialLives:
                 progress.pause_asked = True
         self._tell_results(trial)
         if answer.error:
-            self._fail(trial, progress, answer.error)
+            self._fail(trial, progress, answer.error, answer.raised)
         elif answer.refused:
             self._fail(trial, progress, answer.refused)
         elif asked == "pause" and not progress.stop_asked:
@@ -165,6 +165,7 @@ class TrialLives:
         progress.pause_asked = False
         if state is not None:
             self._keep(trial, progress, state)
+        self._give_copies(progress)
         self._leave(trial, progress, Status.PAUSED)
         self._instructions.append(Stop(trial))
         if trial.extra.pop("resumes", False):
@@ -182,6 +183,8 @@ class TrialLives:
     def _give_copies(self, progress: Progress) -> None:
         copies, progress.copies = progress.copies, []
         for copy in copies:
+            self._progress[copy.trial_id].donors -= 1
+            self._may_start = True
             self._give_copy(progress, copy)
 
     def _give_copy(self, giver: Progress, copy: Copy) -> None:
@@ -245,9 +248,9 @@ class TrialLives:
         self.algorithm.on_trial_complete(trial.trial_id, result=result or None, error=False)
         self.scheduler.on_trial_complete(self, trial, result)
 
-    def _fail(self, trial: Trial, progress: Progress, message: str) -> None:
+    def _fail(self, trial: Trial, progress: Progress, message: str, raised: bytes = b"") -> None:
         trial.failures += 1
-        trial.error_message = message
+        trial.error_message, trial.raised = message, raised
         limit = progress.spec.max_failures
         self._give_copies(progress)
         may_run_again = limit < 0 or trial.failures <= limit

@@ -96,7 +96,7 @@ class TrialLoop(TrialLives):
         trial, progress = self._by_id[trial_id], self._progress[trial_id]
         if trial.status is not Status.ERROR:
             return self._turn()
-        trial.status, trial.failures, trial.error_message = Status.PENDING, 0, ""
+        trial.status, trial.failures, trial.error_message, trial.raised = Status.PENDING, 0, "", b""
         self._live[trial_id] = trial
         self._pending += 1
         self._may_start = True
@@ -157,6 +157,7 @@ class TrialLoop(TrialLives):
         giver, copy = self._progress[donor.trial_id], Copy(trial.trial_id, config, tag)
         if donor.status is Status.RUNNING:
             giver.copies.append(copy)
+            self._progress[trial.trial_id].donors += 1
             self._go_on_if_idle(donor)
         else:
             self._give_copy(giver, copy)
@@ -200,6 +201,8 @@ class TrialLoop(TrialLives):
         if trial is None or trial.status not in (Status.PENDING, Status.PAUSED):
             return False
         progress = self._progress[trial.trial_id]
+        if progress.donors:  # it would go on from its own state, and report what is then thrown away
+            return False
         if trial.status is Status.PENDING:
             self._pending -= 1
         else:

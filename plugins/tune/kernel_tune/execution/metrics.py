@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_tune.errors import MetricError
 from kernel_tune.result import DEFAULT_METRIC, Result, flatten, look_up, own_keys
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.trial import Trial
@@ -17,17 +18,31 @@ class MetricWatch:
     def __init__(self, wanted: Sequence[tuple[str, str]]) -> None:
         self._wanted = [(metric, who) for metric, who in wanted if metric and metric != DEFAULT_METRIC]
         self._said: set[tuple[str, str]] = set()
+        self._reported: set[str] = set()
 
     def look(self, trial: Trial, results: Sequence[Result]) -> list[str]:
         """Return warnings about results of a trial."""
         found = []
         for metric, who in self._wanted:
+            if metric not in self._reported and any(metric in flatten(result) for result in results):
+                self._reported.add(metric)
             for result in results:
                 kind = _fault(look_up(result, metric))
                 if kind and (kind, metric) not in self._said:
                     self._said.add((kind, metric))
                     found.append(_text(kind, trial, metric, who, result))
         return found
+
+    def check_reported(self, trial: Trial, trials: Sequence[Trial]) -> None:
+        """Raise MetricError where a trial has ended, and neither it nor another one has ever reported a metric."""
+        for metric, who in self._wanted:
+            if metric in self._reported or any(metric in flatten(each.last_result) for each in trials):
+                continue
+            raise MetricError(
+                f"trial {trial} has ended and has never reported {metric!r}, and {who} goes by it "
+                f"(metric={metric!r}). It reported: {own_keys(trial.last_result)}. Report {metric!r} with the results, "
+                "or give another metric"
+            )
 
     def nothing_saved(self, trial: Trial, who: str) -> list[str]:
         """Return the warning about a function that was to be saved and saves nothing."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,15 +21,17 @@ from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.resuming import Resume, parse_resume
 from kernel_tune.execution.runner import Runner
+from kernel_tune.execution.seeds import Seeds
 from kernel_tune.execution.spec import CheckpointPolicy, ExperimentSpec
 from kernel_tune.execution.transfers import make_transfer
 from kernel_tune.result import flatten
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import Searcher
+from kernel_tune.settings import FailureConfig
 from kernel_tune.stoppers import Stopper, make_stopper
 from kernel_tune.storage.checkpoint import written_as
-from kernel_tune.storage.experiment_files import ExperimentFiles, newest_of, results_directory, unused_name
+from kernel_tune.storage.experiment_files import ExperimentFiles, check_name, newest_of, results_directory, unused_name
 from kernel_tune.storage.sync import SyncCallback, check_address, copy_by_fsspec, exists, is_remote, make_copy
 from kernel_tune.trainable.function import FunctionTrainable
 from kernel_tune.trainable.registry import find_trainable, name_of, register_trainable
@@ -51,7 +53,7 @@ class ExperimentPlan:
     trial_dirname_creator: Callable[[Trial], str] | None = None
     checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     max_failures: int = 0
-    fail_fast: bool = False
+    fail_fast: bool | str = False
     export_formats: Sequence[str] = ()
     restore: str | None = None
     upload_dir: str | None = None
@@ -117,14 +119,14 @@ def execute(plan: RunPlan) -> Outcome:
         make_transfer(experiment.sync_to_driver)  # raises, before anything is written, for what can't be
         stopper = make_stopper(experiment.stop)
         spec, trainable = make_spec(experiment, plan)
+        spec.trainable_name = _own_name(spec.trainable_name, trainable, trainables)
         specs.append(spec)
         trainables[spec.trainable_name] = trainable
         stoppers[spec.name] = stopper
     if len({spec.name for spec in specs}) < len(specs):
         raise TuneError("two experiments of a run have the same name: give each one of its own")
     begin_session()
-    seed = plan.seed if plan.seed is not None else random.SystemRandom().getrandbits(32)
-    loop = _loop(plan, specs, seed)
+    loop = _loop(plan, specs)
     files = ExperimentFiles(specs[0].local_dir)
     copies = _copies(plan, resume, specs)
     callbacks = [*plan.callbacks, *copies]
@@ -164,6 +166,16 @@ def execute(plan: RunPlan) -> Outcome:
     for copy in copies:
         copy.after_end()
     return Outcome(runner.loop, files.directory, runner.interrupted, runner.used_seconds, trainables)
+
+
+def placed(local_dir: str | None, storage_path: str | None, upload_dir: str | None) -> tuple[str | None, str | None]:
+    """Return the directory below which experiments are (None: the usual one), and where they are copied to.
+
+    `storage_path` may be either of these, and comes before `local_dir`.
+    """
+    if storage_path is not None and is_remote(storage_path):
+        return None, storage_path
+    return storage_path or local_dir, upload_dir
 
 
 def begin_session() -> None:
@@ -215,16 +227,20 @@ def _served(plan: RunPlan, runner: Runner) -> Iterator[None]:
         yield
         return
     from kernel_tune.execution.additions import Served  # here: few experiments are served
-    from kernel_tune.server.service import TuneServer, make_token
+    from kernel_tune.server.service import TuneServer, make_token, token_file, write_token
 
-    path = runner.files.path("server.token")
-    server = TuneServer(Served(runner), make_token(path), plan.server_port)
+    token = make_token()
+    server = TuneServer(Served(runner), token, plan.server_port)
+    paths = [runner.files.path("server.token"), token_file(server.port)]
+    for path in paths:
+        write_token(path, token)
     server.start()
     try:
         yield
     finally:
         server.stop()
-        os.remove(path)
+        for path in paths:
+            os.remove(path)
 
 
 def _asks(question: str) -> bool:
@@ -249,6 +265,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
         )
     check_whole("tune", "num_samples", plan.num_samples, least=-1)
     check_whole("tune", "max_failures", plan.max_failures, least=-1)
+    FailureConfig(plan.max_failures, plan.fail_fast)  # raises for what can't be
     space = plan.config if plan.config is not None else {}
     if not isinstance(space, dict):
         raise TypeError(f"the search space is {space!r}: it is a dict of what each trial gets as its config")
@@ -260,6 +277,8 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
     name = plan.name
     if not name and parse_resume(run.resume).source == "LOCAL":
         name = newest_of(root, trainable_name) or trainable_name
+    if name:
+        check_name(root, name)
     name = name or unused_name(root, f"{trainable_name}_{time.strftime('%Y-%m-%d_%H-%M-%S')}")
     spec = ExperimentSpec(
         name=name,
@@ -272,7 +291,8 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
         resources=plan.resources,
         checkpoints=plan.checkpoints,
         max_failures=plan.max_failures,
-        fail_fast=plan.fail_fast,
+        fail_fast=bool(plan.fail_fast),
+        raises=plan.fail_fast == "raise",
         export_formats=list(plan.export_formats or ()),
         restore_path=written_as(os.path.expanduser(plan.restore)) if plan.restore else "",
         upload_dir=f"{os.fspath(plan.upload_dir).rstrip('/')}/{name}" if plan.upload_dir else "",
@@ -285,19 +305,37 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
     return spec, trainable
 
 
-def _loop(plan: RunPlan, specs: list[ExperimentSpec], seed: int) -> TrialLoop:
-    maker = TrialMaker(seed)
-    algorithm = _algorithm(plan, specs, maker, seed)
-    scheduler = _scheduler(plan, seed)
+def _own_name(name: str, trainable: Any, others: Mapping[str, Any]) -> str:
+    """Return the name of a trainable, with a number where another one of the run has that name."""
+    for number in itertools.count(1):
+        own = name if number == 1 else f"{name}_{number}"
+        other = others.get(own)
+        if other is None or _is_same(other, trainable):
+            break
+    if own != name:
+        register_trainable(own, trainable)
+    return own
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if issubclass(one, FunctionTrainable) and issubclass(other, FunctionTrainable):
+        return one.function is other.function
+    return one is other
+
+
+def _loop(plan: RunPlan, specs: list[ExperimentSpec]) -> TrialLoop:
+    seeds = Seeds.of(plan.seed)
+    algorithm = _algorithm(plan, specs, TrialMaker(seeds.ids), seeds)
+    scheduler = _scheduler(plan, seeds.scheduler)
     return TrialLoop(specs, algorithm, scheduler, plan.max_concurrent)
 
 
-def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, seed: int) -> SearchAlgorithm:
+def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, seeds: Seeds) -> SearchAlgorithm:
     given = plan.search_alg
     if isinstance(given, str):
         from kernel_tune.searchers import create_searcher  # here: numpy, for who searches by it
 
-        given = create_searcher(given, seed=seed)
+        given = create_searcher(given, seed=seeds.configurations)
     if isinstance(given, SearchAlgorithm):
         given.set_search_properties(plan.metric, plan.mode, specs[0].space)
         return GivenAlgorithm(given, specs, maker)
@@ -305,7 +343,14 @@ def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, se
         from kernel_tune.searchers.basic_variant import BasicVariantGenerator  # see above
 
         parts = [
-            SearchGenerator(BasicVariantGenerator(random_state=seed + number), spec, maker)
+            SearchGenerator(
+                BasicVariantGenerator(
+                    random_state=seeds.configurations + number,
+                    functions_seed=None if seeds.functions is None else seeds.functions + number,
+                ),
+                spec,
+                maker,
+            )
             for number, spec in enumerate(specs)
         ]
         return parts[0] if len(parts) == 1 else Several(parts, plan.concurrent)

@@ -52,6 +52,8 @@ class Progress:
     """What it is to go on from, as soon as what its process was asked is done."""
     copies: list[Copy] = field(default_factory=list)
     """Which trials are to go on from its state, as soon as it has saved."""
+    donors: int = 0
+    """How many trials are to save their state for it: it is not started before they have."""
     goes_on: bool = False
     """Whether it is to go on though the scheduler said NOOP: what it was to copy was there, or there was nothing."""
 

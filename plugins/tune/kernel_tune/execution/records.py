@@ -24,6 +24,7 @@ def _without_data(answer: Answer) -> Answer:
         [(number, bare(saved)) for number, saved in answer.saved],
         answer.ended,
         answer.error,
+        answer.raised,
         None if answer.state is None else bare(answer.state),
         answer.refused,
         process=answer.process,

@@ -16,10 +16,11 @@ from kernel_tune.errors import TuneError
 from kernel_tune.execution.experiment import Experiment, convert_to_experiments
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import analysis_of, listeners
-from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute, seconds_of
-from kernel_tune.execution.spec import CheckpointPolicy
+from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute, placed, seconds_of
+from kernel_tune.execution.resuming import parse_resume
+from kernel_tune.execution.spec import CheckpointPolicy, policy_of
 from kernel_tune.searchers.base import Searcher
-from kernel_tune.settings import SyncConfig
+from kernel_tune.settings import CheckpointConfig, ResumeConfig, SyncConfig, made
 from kernel_tune.trainable.printed import names_of
 from kernel_tune.trial import Status, Trial
 
@@ -35,8 +36,9 @@ def run(
     trial_name_creator: Any = None, loggers: Sequence[Any] | None = None, sync_to_cloud: Any = None,
     sync_to_driver: Any = None, checkpoint_freq: int = 0, checkpoint_at_end: bool = False,
     sync_on_checkpoint: bool = True, keep_checkpoints_num: int | None = None, checkpoint_score_attr: str | None = None,
-    global_checkpoint_period: float = 10, export_formats: Any = None, max_failures: int = 0, fail_fast: bool = False,
-    restore: str | None = None, search_alg: Any = None, scheduler: Any = None, with_server: bool = False,
+    global_checkpoint_period: float = 10, export_formats: Any = None, max_failures: int = 0,
+    fail_fast: bool | str = False, restore: str | None = None, search_alg: Any = None, scheduler: Any = None,
+    with_server: bool = False,
     server_port: int = 4321, verbose: int = 2, progress_reporter: Any = None, resume: bool | str = False,
     queue_trials: bool = False, reuse_actors: bool = False, trial_executor: Any = None,
     raise_on_failed_trial: bool = True, return_trials: bool = False, ray_auto_init: bool = True, *,
@@ -44,7 +46,7 @@ def run(
     checkpoint_config: Any = None, log_to_file: Any = False, callbacks: Sequence[Callback] | None = None,
     max_concurrent_trials: int | None = None, time_budget_s: float | timedelta | None = None,
     storage_path: str | None = None, chdir_to_trial_dir: bool = True, seed: int | None = None,
-    deterministic: bool = False, **older: Any,
+    deterministic: bool = False, resume_config: ResumeConfig | None = None, **older: Any,
 ) -> Any:  # fmt: skip
     """Run an experiment until every trial has ended, and return an `ExperimentAnalysis` of it.
 
@@ -56,7 +58,8 @@ def run(
     that is given. `checkpoint_freq` is in iterations, `global_checkpoint_period` and `time_budget_s` in seconds.
     `verbose` is 0 (silent) to 3. `log_to_file` has what trials print in files of their directories as well: True for
     `stdout` and `stderr`, a name, or two. `resume=True` without a `name` goes on with the newest experiment of that
-    trainable. `older` are `algo` and `progress_runner`, for `search_alg` and `progress_reporter`.
+    trainable, and `resume_config` says which of its trials run again. `older` are `algo` and
+    `progress_runner`, for `search_alg` and `progress_reporter`.
 
     Raises TuneError when trials have failed, unless `raise_on_failed_trial` is False; ValueError for `resume` without
     an experiment to resume; ArgumentError for an argument that there is not.
@@ -64,18 +67,21 @@ def run(
     given = older_names("tune.run()", older, _OLDER_NAMES, inspect.signature(run).parameters, depth=3)
     search_alg = given.get("search_alg", search_alg)
     progress_reporter = given.get("progress_reporter", progress_reporter)
+    if resume and resume_config is not None and resume_config.words:
+        resume = f"{parse_resume(resume).source}+{resume_config.words}"
     _must_have_session(ray_auto_init)
     if isinstance(run_or_experiment, (Experiment, Mapping, list, tuple)):
         experiments = [each.plan() for each in convert_to_experiments(run_or_experiment)]
     else:
+        local_dir, upload_dir = placed(local_dir, storage_path, upload_dir or getattr(sync_config, "upload_dir", None))
         policy = CheckpointPolicy(checkpoint_freq, checkpoint_at_end, keep_checkpoints_num, checkpoint_score_attr)
         experiments = [ExperimentPlan(
             trainable=run_or_experiment, name=name, config=config, num_samples=num_samples, stop=stop,
-            resources=resources_per_trial, local_dir=local_dir or storage_path, trial_name_creator=trial_name_creator,
-            trial_dirname_creator=trial_dirname_creator, max_failures=max_failures, fail_fast=bool(fail_fast),
-            checkpoints=policy if checkpoint_config is None else policy_of(checkpoint_config),
+            resources=resources_per_trial, local_dir=local_dir, trial_name_creator=trial_name_creator,
+            trial_dirname_creator=trial_dirname_creator, max_failures=max_failures, fail_fast=fail_fast,
+            checkpoints=policy if checkpoint_config is None else policy_of(made(CheckpointConfig, checkpoint_config)),
             export_formats=[export_formats] if isinstance(export_formats, str) else export_formats or (),
-            restore=restore, upload_dir=upload_dir or getattr(sync_config, "upload_dir", None),
+            restore=restore, upload_dir=upload_dir,
             sync_to_driver=_driver_sync(sync_to_driver, sync_config),
         )]  # fmt: skip
     options = RunOptions(
@@ -154,17 +160,6 @@ def _driver_sync(sync_to_driver: Any, sync_config: Any) -> Any:
     if sync_to_driver is not None or not isinstance(sync_config, SyncConfig):
         return sync_to_driver
     return sync_config.sync_to_driver if sync_config.sync_artifacts else False
-
-
-def policy_of(config: Any) -> CheckpointPolicy:
-    """Return the policy of a `CheckpointConfig`."""
-    return CheckpointPolicy(
-        config.checkpoint_frequency,
-        bool(config.checkpoint_at_end),
-        config.num_to_keep,
-        config.checkpoint_score_attribute,
-        config.checkpoint_score_order == "min",
-    )
 
 
 def check_failures(outcome: Outcome, raises: bool) -> None:

@@ -32,6 +32,7 @@ from kernel_tune.execution.records import describe, for_log
 from kernel_tune.execution.snapshots import Snapshots
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.execution.waiting import Waiting
+from kernel_tune.raised import error_of
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.stoppers import Stopper
 from kernel_tune.storage.experiment_files import ExperimentFiles
@@ -170,7 +171,8 @@ class Runner:
         self._tell_others()
         self._look_around()
         self._listeners.tell("on_step_end", step, self.loop.trials)
-        self._report(self.loop, self.used_seconds, False)
+        if not self.loop.is_finished:  # the end is shown once, when all is written down
+            self._report(self.loop, self.used_seconds, False)
 
     def _arrivals(self, interrupts: Interrupts) -> Iterator[Arrival]:
         """Wait for answers; yield those that are there, or those whose turn it is."""
@@ -198,6 +200,7 @@ class Runner:
         if answer is None:
             self._processes.end(trial, gently=False)
             self._hear("failure", trial_id, f"the process of trial {trial} gave no answer: {error}")
+            self._raise_at_once(trial)
             return
         if answer.refused:
             self._carrier.start_anew(trial, asked)
@@ -214,8 +217,19 @@ class Runner:
         if asked.order.save and not answer.error and self.loop.progress_of(trial).state is None:
             for warning in self._watch.nothing_saved(trial, type(self.loop.scheduler).__name__):
                 _log.warning("%s", warning)
+        self._raise_at_once(trial)
+        if trial.status is Status.TERMINATED and trial.results and not self.loop.progress_of(trial).stop_asked:
+            self._tell_others(at_once=True)
+            self._watch.check_reported(trial, self.loop.trials)
         if trial.is_finished and not trial.results and not trial.failures:
             _log.warning("trial %s has ended without a result: its trainable reported nothing", trial)
+
+    def _raise_at_once(self, trial: Trial) -> None:
+        """Raise what a trial has failed by, where the experiment is to end so."""
+        error = error_of(trial) if self.loop.progress_of(trial).spec.raises else None
+        if error is not None:
+            self._tell_others(at_once=True)
+            raise error
 
     def _verdicts(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
         return self._judge.judge(self.loop.progress_of(trial).spec, trial, answer)

@@ -8,6 +8,7 @@ from typing import Any
 
 from kernel_tune.arguments import check_whole
 from kernel_tune.execution.resources import Request, make_request
+from kernel_tune.settings import CheckpointConfig
 from kernel_tune.trial import Trial
 
 
@@ -26,6 +27,17 @@ class CheckpointPolicy:
         check_whole("tune", "checkpoint_freq", self.every, least=0)
         if self.keep is not None:
             check_whole("tune", "keep_checkpoints_num", self.keep, least=1)
+
+
+def policy_of(config: CheckpointConfig) -> CheckpointPolicy:
+    """Return the policy of a `CheckpointConfig`."""
+    return CheckpointPolicy(
+        config.checkpoint_frequency,
+        bool(config.checkpoint_at_end),
+        config.num_to_keep,
+        config.checkpoint_score_attribute,
+        config.checkpoint_score_order == "min",
+    )
 
 
 @dataclass
@@ -49,6 +61,8 @@ class ExperimentSpec:
     max_failures: int = 0
     """How often a trial is tried again after a failure, -1 for always."""
     fail_fast: bool = False
+    raises: bool = False
+    """Whether what a trial raises is raised from the run at once."""
     export_formats: list[str] = field(default_factory=list)
     restore_path: str = ""
     upload_dir: str = ""

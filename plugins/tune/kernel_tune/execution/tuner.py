@@ -11,8 +11,8 @@ from kernel_tune.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import grid_of, listeners
-from kernel_tune.execution.plan import ExperimentPlan, RunPlan, begin_session, execute, seconds_of
-from kernel_tune.execution.run import policy_of
+from kernel_tune.execution.plan import ExperimentPlan, RunPlan, begin_session, execute, placed, seconds_of
+from kernel_tune.execution.spec import policy_of
 from kernel_tune.settings import RunConfig, TuneConfig, made
 from kernel_tune.storage.experiment_files import ExperimentFiles
 from kernel_tune.storage.sync import fetch_experiment, is_remote
@@ -47,6 +47,8 @@ class Tuner:
         self._tune = made(TuneConfig, tune_config)
         self._run = replace(run, name=name or run.name, callbacks=[*(run.callbacks or ()), *(callbacks or ())])
         self._grid: Any = None
+        self._restored = ""
+        """The directory of the experiment that this tuner goes on with."""
 
     @classmethod
     def restore(
@@ -61,6 +63,8 @@ class Tuner:
         run_config: RunConfig | None = None,
     ) -> Tuner:
         """Return a tuner whose `fit` goes on with the experiment in the directory `path`.
+
+        Its `get_results()` has what that experiment has come to so far: all of it, if it had ended.
 
         What is not given here is as it was, but for callbacks and the progress reporter, which are to be given again.
         Trials that had not ended go on where they were. With `resume_errored` those that failed go on from their last
@@ -80,12 +84,14 @@ class Tuner:
         run = replace(
             run, storage_path=home, name=name, sync_config=sync, resume=word if resume_unfinished else f"{word}_ONLY"
         )
-        return cls(
+        tuner = cls(
             trainable,
             param_space=param_space or state.get("param_space"),
             tune_config=tune_config or state.get("tune_config"),
             run_config=run,
         )
+        tuner._restored = directory
+        return tuner
 
     @classmethod
     def can_restore(cls, path: str) -> bool:
@@ -111,16 +117,21 @@ class Tuner:
         return self._grid
 
     def get_results(self) -> Any:
-        """Return the `ResultGrid` of the last `fit`. Raises RuntimeError before it."""
+        """Return the `ResultGrid` of the last `fit`, or of the experiment that was restored.
+
+        Raises RuntimeError where there is neither.
+        """
+        if self._grid is None and self._restored:
+            from kernel_tune.analysis import ResultGrid  # here: `fit` returns what most programs look at
+
+            self._grid = ResultGrid(self._restored, self._tune.metric, self._tune.mode)
         if self._grid is None:
             raise RuntimeError("this tuner has no results yet: call fit()")
         return self._grid
 
     def _plan(self) -> RunPlan:
         tune, run = self._tune, self._run
-        local_dir, upload_dir = run.storage_path or run.local_dir, run.sync_config.upload_dir
-        if local_dir is not None and is_remote(local_dir):
-            local_dir, upload_dir = None, local_dir
+        local_dir, upload_dir = placed(run.local_dir, run.storage_path, run.sync_config.upload_dir)
         experiment = ExperimentPlan(
             trainable=self._trainable,
             name=run.name,
@@ -132,7 +143,7 @@ class Tuner:
             trial_dirname_creator=tune.trial_dirname_creator,
             checkpoints=policy_of(run.checkpoint_config),
             max_failures=run.failure_config.max_failures,
-            fail_fast=bool(run.failure_config.fail_fast),
+            fail_fast=run.failure_config.fail_fast,
             upload_dir=upload_dir,
             sync_to_driver=run.sync_config.sync_to_driver if run.sync_config.sync_artifacts else False,
         )

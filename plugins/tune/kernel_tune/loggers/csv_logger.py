@@ -11,7 +11,7 @@ from typing import Any
 
 from kernel_tune.loggers.flat import flat_of
 from kernel_tune.loggers.trial_file import TrialFile, TrialFileLogger
-from kernel_tune.result import Result
+from kernel_tune.result import SHOULD_CHECKPOINT, Result
 from kernel_tune.trial import Trial
 
 PROGRESS_FILE = "progress.csv"
@@ -37,7 +37,7 @@ class _Lines:
 class CSVLoggerCallback(TrialFileLogger[CSVFile]):
     """Writes `progress.csv`: nested dicts as columns like `a/b`, without the configuration.
 
-    The columns are those of the first result. Of a column that comes later a warning tells once; `result.json` has it.
+    The columns are those of the first result. Of a metric that comes later a warning tells once; `result.json` has it.
     """
 
     says_done = True
@@ -86,7 +86,8 @@ class CSVLoggerCallback(TrialFileLogger[CSVFile]):
         return found, size
 
     def _warn(self, trial: Trial, file: CSVFile, row: dict[str, Any]) -> None:
-        new = [column for column in row if column not in file.columns and column not in file.left_out]
+        known = {*file.columns, *file.left_out, SHOULD_CHECKPOINT}  # that is no metric, but asked for now and then
+        new = [column for column in row if column not in known]
         if new:
             file.left_out.update(new)
             warnings.warn(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from kernel_tune.arguments import ArgumentError, check_mode, older_names
 from kernel_tune.errors import MetricError
-from kernel_tune.result import TRAINING_ITERATION, Result, look_up, own_keys
+from kernel_tune.result import TRAINING_ITERATION, Result, look_up, metric_in, own_keys
 from kernel_tune.schedulers.base import Controller, TrialScheduler
 from kernel_tune.trial import Status, Trial
 
@@ -73,7 +73,7 @@ class ComparingScheduler(TrialScheduler):
 
     def score_of(self, trial: Trial, result: Result) -> float:
         """Return the metric, negated if it is minimised, `WORST` for NaN; raise `MetricError` where there is none."""
-        value = number(result, self._metric or self.metric)
+        value = number(result, metric_in(result, self.metric))
         if value is None:
             raise self.missing(trial, result, self.metric, "metric")
         if value != value:
@@ -83,7 +83,7 @@ class ComparingScheduler(TrialScheduler):
     def has_both(self, result: Result) -> bool:
         """Return whether a result has what decisions are made by."""
         time = number(result, self._time_attr)
-        return time is not None and not math.isnan(time) and number(result, self.metric) is not None
+        return time is not None and not math.isnan(time) and number(result, metric_in(result, self.metric)) is not None
 
     def missing(self, trial: Trial, result: Result, key: str, argument: str) -> MetricError:
         """Return the error that says which key of which trial is missing, and which there are."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from kernel_tune.arguments import ArgumentError, check_mode, check_number
 from kernel_tune.execution.resources import Resources, make_request
-from kernel_tune.result import Result
+from kernel_tune.result import Result, metric_in
 from kernel_tune.schedulers.base import Controller
 from kernel_tune.schedulers.common import number
 from kernel_tune.trial import Status, Trial
@@ -165,6 +165,7 @@ class DistributeResourcesToTopJob(DistributeResources):
     def __call__(self, tune_controller: Controller, trial: Trial, result: Result, scheduler: Origin) -> Amounts | None:
         """Return what the trial is to have, None for what it has."""
         key, sign = self.metric or scheduler.metric, 1 if (self.mode or scheduler.mode) == "max" else -1
+        key = metric_in(result, key)
         own = number(result, key)
         running = [each for each in tune_controller.get_live_trials() if each.status is Status.RUNNING]
         others = [number(each.last_result, key) for each in running if each is not trial]

@@ -56,7 +56,7 @@ class Domain:
     def sample(self, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """Draw one value, or a list of `size` values if that is more than 1.
 
-        `random_state` is a numpy Generator or a seed; without one every call is different.
+        `random_state` is a numpy Generator or a seed; without one it follows `numpy.random.seed`.
         """
         from kernel_tune.search_space.randomness import as_generator
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,11 +22,16 @@ class Resolver:
     """One configuration in the making.
 
     `decided` has what is decided already, by path (the values of grids). Grids without a value stay as they are.
+    Functions draw from generators that are seeded by `generator`, and by `standard` for the module `random`.
     """
 
-    def __init__(self, space: Any, generator: np.random.Generator, decided: Mapping[Path, Any] | None = None) -> None:
+    def __init__(
+        self, space: Any, generator: np.random.Generator, decided: Mapping[Path, Any] | None = None,
+        standard: random.Random | None = None,
+    ) -> None:  # fmt: skip
         self._space = space
         self._generator = generator
+        self._standard = standard
         self._raw = dict(decided or {})
         self.values: dict[Path, Any] = {}
         """What was chosen, by path."""
@@ -82,7 +88,7 @@ class Resolver:
             )
         self._asking.append(path)
         try:
-            with global_randomness_from(self._generator):
+            with global_randomness_from(self._generator, self._standard):
                 drawn = domain.call(SpecView(self, self._space, ()))
         except (SearchSpaceError, GridUndecidedError):
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,21 +48,25 @@ def count_variants(space: Any) -> int:
 
 
 def generate_variants(space: dict[str, Any], constant_grid_search: bool = False,
-                      random_state: Any = None) -> Iterator[Variant]:  # fmt: skip
+                      random_state: Any = None, standard: random.Random | None = None
+                      ) -> Iterator[Variant]:  # fmt: skip
     """Iterate over one repetition: every combination of the grids, everything else drawn anew for each.
 
-    With `constant_grid_search` it is drawn once, except for functions that ask for the value of a grid.
+    With `constant_grid_search` it is drawn once, except for functions that ask for the value of a grid. What functions
+    draw from the module `random` is decided by `standard` where that is given.
     """
     generator = as_generator(random_state)
-    constants = draw_constants(space, generator) if constant_grid_search else {}
+    constants = draw_constants(space, generator, standard) if constant_grid_search else {}
     axes = GridAxes(space)
     for number in range(len(axes)):
-        yield from variants_of(space, axes.combination(number), generator, constants)
+        yield from variants_of(space, axes.combination(number), generator, constants, standard)
 
 
-def draw_constants(space: Any, generator: np.random.Generator) -> dict[Path, Any]:
+def draw_constants(
+    space: Any, generator: np.random.Generator, standard: random.Random | None = None
+) -> dict[Path, Any]:
     """Draw all that does not depend on a grid."""
-    resolver = Resolver(space, generator)
+    resolver = Resolver(space, generator, standard=standard)
     for path, value in find(space):
         if isinstance(value, Domain):
             resolver.try_value(path, value)
@@ -69,12 +74,13 @@ def draw_constants(space: Any, generator: np.random.Generator) -> dict[Path, Any
 
 
 def variants_of(space: Any, combination: dict[Path, Any], generator: np.random.Generator,
-                constants: dict[Path, Any]) -> Iterator[Variant]:  # fmt: skip
+                constants: dict[Path, Any], standard: random.Random | None = None
+                ) -> Iterator[Variant]:  # fmt: skip
     """Iterate over what one combination of the grids gives: one variant, or several if a chosen option has grids."""
-    resolver = Resolver(space, generator, {**constants, **combination})
+    resolver = Resolver(space, generator, {**constants, **combination}, standard)
     config = resolver.config()
     if not has_choices(config):
         yield resolver.values, config
         return
-    for inner_values, inner in generate_variants(config, random_state=generator):
+    for inner_values, inner in generate_variants(config, random_state=generator, standard=standard):
         yield {**resolver.values, **inner_values}, inner

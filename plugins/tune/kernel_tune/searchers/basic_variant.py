@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,8 @@ class BasicVariantGenerator(Searcher):
     `points_to_evaluate` come first, each in place of one repetition: what a point gives is taken, grids that it leaves
     out are gone through. `constant_grid_search` draws once in a repetition rather than for each combination. `shuffle`
     changes the order at random. `max_concurrent` is how many trials may run at once, 0 for any number. `random_state`
-    (or `seed`) decides all that is random: an integer, a numpy Generator or a RandomState.
+    (or `seed`) decides all that is random: an integer, a numpy Generator or a RandomState; without one that follows
+    `numpy.random.seed`. `functions_seed` decides instead what functions of the space draw from the module `random`.
 
     How many repetitions there are, the experiment says, or `num_samples` here; -1 is without an end.
     """
@@ -29,9 +31,11 @@ class BasicVariantGenerator(Searcher):
     def __init__(self, points_to_evaluate: Sequence[dict[str, Any]] | None = None, max_concurrent: int = 0,
                  constant_grid_search: bool = False, random_state: Any = None, shuffle: bool = False,
                  space: dict[str, Any] | None = None, num_samples: int | None = None, seed: int | None = None,
-                 metric: str | None = None, mode: str | None = None) -> None:  # fmt: skip
+                 metric: str | None = None, mode: str | None = None, functions_seed: int | None = None
+                 ) -> None:  # fmt: skip
         super().__init__(metric, mode)
         self._generator: np.random.Generator = as_generator(seed if random_state is None else random_state)
+        self._standard = None if functions_seed is None else random.Random(functions_seed)
         self._points = list(points_to_evaluate or [])
         self._max_concurrent = max_concurrent
         self._constant_grid_search = constant_grid_search
@@ -112,7 +116,7 @@ class BasicVariantGenerator(Searcher):
             return False
         space = self._preset
         combination = GridAxes(space).combination(self._combination)
-        made = variants_of(space, combination, self._generator, self._constants)
+        made = variants_of(space, combination, self._generator, self._constants, self._standard)
         self._waiting = [config for _, config in made]
         self._combination += 1
         return True
@@ -122,7 +126,9 @@ class BasicVariantGenerator(Searcher):
             return False
         self._repetition += 1
         self._combination, self._combinations = 0, len(GridAxes(self._preset))
-        self._constants = draw_constants(self._preset, self._generator) if self._constant_grid_search else {}
+        self._constants = {}
+        if self._constant_grid_search:
+            self._constants = draw_constants(self._preset, self._generator, self._standard)
         return True
 
     @property

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.result import Result, look_up
+from kernel_tune.result import Result, look_up, metric_in
 from kernel_tune.search_space.flat import FlatSpace, Point
+from kernel_tune.search_space.randomness import as_generator
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.searchers.history import History
 from kernel_tune.searchers.metrics import finite_number
@@ -43,7 +44,7 @@ class SpaceSearcher(Searcher):
                 f"there are {len(points)} points_to_evaluate and {len(evaluated_rewards)} evaluated_rewards: give one"
                 " reward for each point, or none at all"
             )
-        self._generator = np.random.default_rng(seed)
+        self._generator = as_generator(seed)
         self._to_try = points if evaluated_rewards is None else []
         self._to_learn: list[tuple[dict[str, Any], Any]] = list(zip(points, evaluated_rewards or [], strict=False))
         self._live: dict[str, Point] = {}
@@ -125,7 +126,8 @@ class SpaceSearcher(Searcher):
     def _losses(self, result: Result | None, error: bool) -> NDArray[np.float64] | None:
         if error:
             return np.full(len(self._metrics), np.inf)
-        values = [look_up(result or {}, metric) for metric, _ in self._metrics]
+        found = result or {}
+        values = [look_up(found, metric_in(found, metric)) for metric, _ in self._metrics]
         return None if any(value is None for value in values) else self._as_losses(values)
 
     def _as_losses(self, values: Sequence[Any]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import urllib.error
@@ -9,7 +10,9 @@ import urllib.request
 from typing import Any
 
 from kernel_tune.errors import TuneError
-from kernel_tune.server.service import DEFAULT_PORT, TOKEN_VARIABLE
+from kernel_tune.server.service import DEFAULT_PORT, TOKEN_VARIABLE, token_file
+
+_HERE = ("127.0.0.1", "localhost")
 
 
 class TuneClient:
@@ -17,7 +20,8 @@ class TuneClient:
 
     `tune_address` is a host, `port_forward` the port of the server or of a tunnel to it
     (`ssh -L 4321:localhost:4321 HOST`). `token` is the server's: by default the one of the session in the
-    environment (KERNEL_TOKEN); the experiment's directory has it in `server.token`.
+    environment (KERNEL_TOKEN), or for a server of this machine and user the one that it has left in the directory of
+    results; the experiment's directory has it in `server.token`, too.
     """
 
     def __init__(
@@ -25,7 +29,10 @@ class TuneClient:
     ) -> None:
         host, _, port = tune_address.removeprefix("http://").partition(":")
         self._root = f"http://{host}:{port or port_forward}"
-        self._token = token if token is not None else os.environ.get(TOKEN_VARIABLE, "")
+        self._token = token or os.environ.get(TOKEN_VARIABLE, "")
+        if not self._token and host in _HERE:
+            with contextlib.suppress(OSError), open(token_file(int(port or port_forward)), encoding="utf-8") as file:
+                self._token = file.read()
 
     def get_all_trials(self, timeout: float | None = None) -> list[dict[str, Any]]:
         """Return what is known of all trials."""

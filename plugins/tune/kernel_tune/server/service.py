@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from kernel_tune.errors import TuneError
 from kernel_tune.loggers.encoding import to_json
+from kernel_tune.storage.experiment_files import results_directory
 from kernel_tune.trial import Trial
 
 _log = logging.getLogger("kernel.tune")
@@ -24,6 +25,11 @@ _log = logging.getLogger("kernel.tune")
 DEFAULT_PORT = 4321
 TOKEN_VARIABLE = "KERNEL_TOKEN"
 _LARGEST_BODY = 1 << 20
+
+
+def token_file(port: int) -> str:
+    """Return where programs of the same user find the token of the server that listens on a port of this machine."""
+    return os.path.join(results_directory(), f".server_{port}.token")
 
 
 class Experimenter(Protocol):
@@ -65,6 +71,11 @@ class TuneServer:
         host, port = self._server.server_address[:2]
         return f"{host!s}:{port}"
 
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return int(self._server.server_address[1])
+
     def start(self) -> None:
         """Begin to serve."""
         self._thread.start()
@@ -76,16 +87,17 @@ class TuneServer:
         self._thread.join()
 
 
-def make_token(path: str) -> str:
-    """Return the token of a server: the session's, where the environment has it, else a new one.
+def make_token() -> str:
+    """Return the token of a server: the session's, where the environment has it, else a new one."""
+    return os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
 
-    It is written to `path`, for who runs as the same user; that file is nobody else's to read.
-    """
-    token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(16)
+
+def write_token(path: str, token: str) -> None:
+    """Write a token for who runs as the same user; the file is nobody else's to read."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(token)
-    return token
 
 
 class _Handler(BaseHTTPRequestHandler):

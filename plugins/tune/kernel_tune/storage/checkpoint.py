@@ -20,6 +20,7 @@ METADATA_FILE = ".metadata.json"
 _DICTIONARY_FILE = "dict_checkpoint.pkl"
 _UNFINISHED = ".checkpoint_"
 _OLD = ".old_"
+_NAME = re.compile(r"checkpoint_0*(\d+)")
 _SHORT_NAME = re.compile(r"(?<![^/])checkpoint_(\d+)(?=/|$)")
 
 
@@ -222,6 +223,16 @@ def _write_through(directory: str) -> None:
 def directory_name(iteration: int) -> str:
     """Return the name of the directory of the checkpoint that was made after an iteration."""
     return f"checkpoint_{iteration:06d}"
+
+
+def checkpoint_directories(directory: str) -> list[tuple[int, str]]:
+    """Return number and path of each checkpoint in a trial's directory, the oldest first."""
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = [(int(match[1]), os.path.join(directory, name)) for name in names if (match := _NAME.fullmatch(name))]
+    return sorted((number, path) for number, path in found if os.path.isdir(path))
 
 
 def written_as(path: str) -> str:

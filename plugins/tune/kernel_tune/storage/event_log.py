@@ -89,7 +89,13 @@ def read(path: str, offset: int = 0) -> Iterator[tuple[int, Any]]:
                 return
             length, checksum = _HEADER.unpack(header)
             data = file.read(length)
-            if len(data) < length or zlib.crc32(data) != checksum:
+            if len(data) < length or not length:
+                return
+            if zlib.crc32(data) != checksum:
+                _log.warning(
+                    "%s is damaged after %d bytes: what came in later is forgotten, and trials run again from there",
+                    path, offset,
+                )  # fmt: skip
                 return
             offset += _HEADER.size + length
             yield offset, pickle.loads(data)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import pickle
 import re
@@ -19,6 +20,8 @@ import cloudpickle
 from kernel_tune.errors import TuneError
 from kernel_tune.pickling import why_not
 from kernel_tune.storage import event_log
+
+_log = logging.getLogger("kernel.tune")
 
 LOG_FILE = "experiment.log"
 SNAPSHOT_FILE = "experiment.pkl"
@@ -44,6 +47,16 @@ def unused_name(root: str, name: str) -> str:
             break  # said when the experiment begins
         return unused
     return name
+
+
+def check_name(root: str, name: str) -> None:
+    """Raise TuneError for a name whose directory would not be below `root`."""
+    directory = os.path.normpath(os.path.join(root, name))
+    if os.path.isabs(name) or os.path.commonpath([root, directory]) != root or directory == root:
+        raise TuneError(
+            f"an experiment can't be called {name!r}: its directory would be {directory}, which is not below {root}. "
+            "Give a name without '..', and another place as storage_path"
+        )
 
 
 def newest_of(root: str, trainable_name: str) -> str:
@@ -125,18 +138,29 @@ class ExperimentFiles:
         write_whole(self.path(SNAPSHOT_FILE), data)
 
     def read_snapshot(self) -> dict[str, Any]:
-        """Return what `write_snapshot` has written, with the `offset` in the log. Raises TuneError if it can't."""
+        """Return what `write_snapshot` has written, with the `offset` in the log.
+
+        Raises TuneError that says whether the file is not there, is damaged, or needs something of the program.
+        """
         path = self.path(SNAPSHOT_FILE)
         try:
             with open(path, "rb") as file:
-                value: dict[str, Any] = pickle.load(file)
+                value = pickle.load(file)
+            if not isinstance(value, dict) or "offset" not in value:
+                raise pickle.UnpicklingError(f"it has a {type(value).__name__}")
             return value
         except FileNotFoundError:
             raise TuneError(f"no experiment to resume is in {self.directory}: {SNAPSHOT_FILE} is not there") from None
-        except Exception as error:
+        except (ImportError, AttributeError) as error:
             raise TuneError(
                 f"{path} can't be read ({type(error).__name__}: {error}): it needs the same modules as the program "
                 "that wrote it"
+            ) from error
+        except Exception as error:
+            raise TuneError(
+                f"{path} is damaged ({type(error).__name__}: {error}), and the experiment can't be resumed: what its "
+                f"trials have reported is in their directories (tune.ExperimentAnalysis({self.directory!r})); run it "
+                "under another name"
             ) from error
 
     def write_settings(self, settings: dict[str, Any]) -> bool:
@@ -148,12 +172,21 @@ class ExperimentFiles:
         return True
 
     def read_settings(self) -> dict[str, Any]:
-        """Return what `write_settings` has written, nothing if that could not be or can't be read."""
+        """Return what `write_settings` has written, nothing if that could not be; warn where it can't be read."""
+        path = self.path(SETTINGS_FILE)
         try:
-            with open(self.path(SETTINGS_FILE), "rb") as file:
-                value: dict[str, Any] = pickle.load(file)
+            with open(path, "rb") as file:
+                value = pickle.load(file)
+            if not isinstance(value, dict):
+                raise pickle.UnpicklingError(f"it has a {type(value).__name__}")
             return value
-        except Exception:  # of another program, or not there
+        except FileNotFoundError:
+            return {}
+        except Exception as error:  # damaged, or of another program
+            _log.warning(
+                "%s can't be read (%s: %s): metric, stop criteria and other settings of the tuner are the usual ones "
+                "unless they are given again", path, type(error).__name__, error,
+            )  # fmt: skip
             return {}
 
     def write_state(self, text: str) -> None:

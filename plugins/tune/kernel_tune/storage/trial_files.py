@@ -18,7 +18,7 @@ BATCH_BYTES = 16 << 20
 """How much is on its way at once. Larger files travel in pieces."""
 _CHECKPOINT = re.compile(r"checkpoint_\d{6,}")
 """What `checkpoint.directory_name` calls them: what users call their own files is theirs."""
-_OF_THE_PROGRAM = {"result.json", "progress.csv", "params.json", "params.pkl", "error.txt"}
+_OF_THE_PROGRAM = {"result.json", "progress.csv", "params.json", "params.pkl", "error.txt", "error.pkl"}
 _EVENTS = "events.out.tfevents"
 _INCOMING = ".incoming_"
 

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import kernel
+from kernel_tune.raised import carried
 from kernel_tune.result import DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION, Result, look_up
 from kernel_tune.storage.checkpoint import (
     Checkpoint,
@@ -75,7 +76,7 @@ class TrialActor:
             if order.save:
                 answer.state = self._save(in_memory=order.save == "memory")
         except Exception as error:
-            answer.error = text_of(error)
+            answer.error, answer.raised = text_of(error), carried(error)
             self._printed.add_error(answer.error)
         answer.is_clean = isinstance(self._trainable, FunctionTrainable) and self._trainable.is_over
         if answer.is_clean:  # it may be the end of this process

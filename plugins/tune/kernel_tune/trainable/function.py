@@ -43,7 +43,7 @@ class StatusReporter:
     def __call__(self, _metric: Any = None, /, **metrics: Any) -> None:
         """Report metrics. Raises StopIteration when the trial is to stop."""
         if self._queue is None:
-            session.report(_metric, **metrics)
+            session.report({**({} if _metric is None else session.metrics_of(_metric)), **metrics})
             return
         self._queue.put(metrics)
         if self._semaphore is not None:
@@ -198,14 +198,11 @@ def _call(function: Callable[..., Any], config: dict[str, Any], place: Place, cu
     if inspect.isgenerator(value):
         try:
             for item in value:
-                session.report(item)
+                session.report(session.metrics_of(item))
         finally:
             _close(value)
-    elif isinstance(value, dict):
-        if value:
-            session.report(value)
-    elif value is not None:
-        session.report(value)
+    elif value is not None and (metrics := session.metrics_of(value)):
+        session.report(metrics)
 
 
 _open: list[Any] = []

@@ -71,6 +71,8 @@ class Answer:
     """The function has returned, or the class has said `done`, or a threshold was reached."""
     error: str = ""
     """The traceback of what the trainable raised."""
+    raised: bytes = b""
+    """The exception itself, nothing where it can't be pickled."""
     state: Saved | None = None
     """What `Order.save` asked for."""
     refused: str = ""

@@ -65,13 +65,8 @@ def as_trainable(given: Any, name: str | None = None) -> type[Trainable]:
 
 
 def name_of(trainable: Any) -> str:
-    """Return what a trainable is called."""
+    """Return what a trainable is called; `lambda` where it has no name."""
     if isinstance(trainable, str):
         return trainable
-    name = getattr(trainable, "__name__", None) or type(trainable).__name__
-    if name == "<lambda>":
-        raise TuneError(
-            "a lambda has no name that its trials could be called by: tune.register_trainable('some_name', lambda "
-            "...), and run 'some_name'"
-        )
-    return str(name)
+    name = str(getattr(trainable, "__name__", None) or type(trainable).__name__)
+    return "lambda" if name == "<lambda>" else name

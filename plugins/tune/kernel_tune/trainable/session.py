@@ -10,16 +10,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import reprlib
 import shutil
 import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from numbers import Number
 from typing import Any
 
+import kernel
 from kernel_tune.errors import TuneError
-from kernel_tune.result import Result
+from kernel_tune.result import NUMBER_METRIC, Result
 from kernel_tune.storage.checkpoint import Checkpoint, being_written, directory_name, publish, unfinished_directory
 from kernel_tune.trainable.place import Place
 
@@ -206,6 +210,12 @@ def _needed(what: str) -> Session | None:
                 f"{what} was called in a Trainable class: it is for functions. Return the metrics from step(), and "
                 "write checkpoints in save_checkpoint()"
             )
+        context = kernel.get_runtime_context() if kernel.is_initialized() else None
+        if context is not None and (context.get_task_id() or context.get_actor_id()):
+            raise TuneError(
+                f"{what} was called in task {context.get_task_name()}, which is not a trial: only a trial's own "
+                "process reports. Return what is to be reported, and have the trial report it"
+            )
         if what not in _warned:
             _warned.add(what)
             _log.warning("%s does nothing here: it was called outside of a trial", what)
@@ -213,22 +223,42 @@ def _needed(what: str) -> Session | None:
 
 
 def report(
-    _metric: Any = None, /, metrics: Result | None = None, *, checkpoint: Checkpoint | None = None, **kwargs: Any
-) -> None:
-    """Report metrics of the running trial, and with them a checkpoint of its state.
+    _metric: Result | None = None, /, metrics: Result | None = None, *, checkpoint: Checkpoint | None = None,
+    **kwargs: Any,
+) -> None:  # fmt: skip
+    """Report metrics of the running trial, a dict or keywords, and with them a checkpoint of its state.
 
-    Takes a dict, keywords, or one number (which becomes the metric `_metric`). May wait until a scheduler has decided
-    whether the trial goes on, and raises StopIteration when it does not. Outside of a trial it does nothing.
+    May wait until a scheduler has decided whether the trial goes on, and raises StopIteration when it does not. Outside
+    of a trial it does nothing; in other tasks and actors it raises TuneError, as nobody would hear of what is reported
+    there. Raises TypeError for what is no dict.
     """
-    if not isinstance(_metric, (dict, type(None))):
-        kwargs = {"_metric": _metric, **kwargs}
-        _metric = None
+    for given in (_metric, metrics):
+        if not isinstance(given, (Mapping, type(None))):
+            hint = ": report({'some_name': ...})" if _is_number(given) else ""
+            raise TypeError(f"report() takes metrics as a dict or as keywords, not {reprlib.repr(given)}{hint}")
     values = {**(_metric or {}), **(metrics or {}), **kwargs}
     if not values and checkpoint is None:
-        raise TypeError("report() needs metrics: a dict, keywords, or one number")
+        raise TypeError("report() needs metrics: a dict, or keywords")
     session = _needed("tune.report()")
     if session is not None:
         session.report(values, checkpoint)
+
+
+def metrics_of(value: Any) -> Result:
+    """Return what a function returns or yields as metrics: a dict, or one number, which is called `_metric`.
+
+    Raises TypeError for anything else.
+    """
+    if isinstance(value, Mapping):
+        return dict(value)
+    if _is_number(value):
+        return {NUMBER_METRIC: value}
+    raise TypeError(f"a trainable returns or yields a dict of metrics, or one number, and not {reprlib.repr(value)}")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, of whatever library."""
+    return isinstance(value, (Number, Decimal)) or getattr(value, "shape", None) == ()
 
 
 def get_checkpoint() -> Checkpoint | None:

@@ -144,9 +144,9 @@ class Trainable:
             self._timesteps_total += result[TIMESTEPS_THIS_ITER]
         if result.get(EPISODES_THIS_ITER) is not None:
             self._episodes_total += result[EPISODES_THIS_ITER]
-        if self._timesteps_total:
+        if self._timesteps_total or TIMESTEPS_THIS_ITER in result:
             result.setdefault(TIMESTEPS_TOTAL, self._timesteps_total)
-        if self._episodes_total:
+        if self._episodes_total or EPISODES_THIS_ITER in result:
             result.setdefault(EPISODES_TOTAL, self._episodes_total)
         now = time.time()
         result.setdefault(DONE, False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import kernel
@@ -20,30 +20,44 @@ _pinned: dict[bytes, kernel.ObjectRef] = {}
 def with_parameters(trainable: Any, **parameters: Any) -> Any:
     """Return a trainable whose function (or `setup`) gets these as further keyword arguments.
 
-    Each is put into the object store once, and read from there by every trial: for data sets, models.
+    Each is put into the object store once, and read from there by every trial: for data sets, models. Of an
+    `ObjectRef` the trials get the value.
     """
     references = {name: _put(name, value) for name, value in parameters.items()}
+    if inspect.isclass(trainable) and issubclass(trainable, FunctionTrainable):
+        return _with_function(trainable, _function_with(trainable.function, references))
     if inspect.isclass(trainable) and issubclass(trainable, Trainable):
         return _class_with(trainable, references)
     if not callable(trainable):
         raise TypeError(f"with_parameters() takes a function or a tune.Trainable class, not {trainable!r}")
-    known = inspect.signature(trainable).parameters
+    return _function_with(trainable, references)
+
+
+def _function_with(given: Callable[..., Any], references: Mapping[str, kernel.ObjectRef]) -> Callable[..., Any]:
+    """Return a function of `config` that calls the given one with the values of the references as well."""
+    known = inspect.signature(given).parameters
     variable = any(each.kind is each.VAR_KEYWORD for each in known.values())
     for name in references:
         if name not in known and not variable:
-            raise TypeError(f"{getattr(trainable, '__name__', trainable)}() has no parameter {name!r} to be given")
+            raise TypeError(f"{getattr(given, '__name__', given)}() has no parameter {name!r} to be given")
 
-    @functools.wraps(trainable)
+    @functools.wraps(given)
     def function(config: dict[str, Any]) -> Any:
         values = {name: kernel.get(reference) for name, reference in references.items()}
-        return trainable(config, **values)
+        return given(config, **values)
 
     function.__signature__ = inspect.signature(lambda config: None)  # type: ignore[attr-defined]
-    function.default_resource_request = getattr(trainable, "default_resource_request", None)  # type: ignore[attr-defined]
     return function
 
 
+def _with_function(base: type[FunctionTrainable], function: Callable[..., Any]) -> type[FunctionTrainable]:
+    """Return a class that is as `base`, its resources too, and runs another function."""
+    return type(base.__name__, (base,), {"function": staticmethod(function), "__module__": base.__module__})
+
+
 def _put(name: str, value: Any) -> kernel.ObjectRef:
+    if isinstance(value, kernel.ObjectRef):  # it is in the store already: the trials get its value
+        return value
     return put(value, f"parameter {name!r} of with_parameters()", name, _HINT)
 
 

@@ -10,9 +10,10 @@ import cloudpickle
 import numpy as np
 
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.result import Result, look_up
+from kernel_tune.result import Result, look_up, metric_in
 from kernel_tune.search_space.flat import FlatSpace, Parameter
 from kernel_tune.search_space.paths import has_choices
+from kernel_tune.search_space.randomness import as_generator
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.searchers.metrics import finite_number
 
@@ -39,7 +40,7 @@ class LibrarySearcher(Searcher):
                 " reward for each point, or none at all"
             )
         self._seed = seed
-        self._generator = np.random.default_rng(seed)
+        self._generator = as_generator(seed)
         self._to_try: list[Any] = points if evaluated_rewards is None else []
         self._to_learn: list[tuple[Any, Any]] = list(zip(points, evaluated_rewards or [], strict=False))
         self._live: dict[str, Any] = {}
@@ -82,7 +83,8 @@ class LibrarySearcher(Searcher):
         handle = self._live.pop(trial_id, None)
         if handle is None:
             return
-        score = None if error else finite_number(look_up(result or {}, self.metric))
+        found = result or {}
+        score = None if error else finite_number(look_up(found, metric_in(found, self.metric)))
         self._tell(handle, math.inf if score is None else self._loss(score))
 
     def add_evaluated_point(

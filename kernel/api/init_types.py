@@ -1,0 +1,82 @@
+"""What the arguments of `kernel.init` may be, by name: what is not is refused by that name, before anything starts."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from typing import ParamSpec, TypeVar
+
+from kernel_spec.errors import OptionError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NUMBER = (Real,), "a number"
+_BYTES = (Real,), "a number of bytes"
+_TEXT = (str,), "a string"
+_PATH = (str, os.PathLike), "a path"
+_MAPPING = (Mapping,), "a dict"
+
+_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "address": _TEXT,
+    "num_cpus": _NUMBER,
+    "num_gpus": _NUMBER,
+    "resources": _MAPPING,
+    "memory": _BYTES,
+    "memory_limit": _BYTES,
+    "memory_threshold": _NUMBER,
+    "memory_quotas": _TEXT,
+    "object_store_memory": _BYTES,
+    "driver_object_store_memory": _BYTES,
+    "object_store_directory": _PATH,
+    "spill_directory": _PATH,
+    "labels": _MAPPING,
+    "namespace": _TEXT,
+    "runtime_env": _MAPPING,
+    "temp_dir": _PATH,
+    "logging_level": ((int, str), "a level such as 'info' or logging.INFO"),
+    "object_id_seed": ((int, str), "a number or a string"),
+    "token_file": _PATH,
+    "tls": _PATH,
+    "preload": ((Sequence,), "a list of names of modules"),
+}
+
+
+def check_types(given: object) -> None:
+    """Raise OptionError for an attribute of `given` (`InitOptions`) that is of no type that its argument may have."""
+    for name, (types, words) in _TYPES.items():
+        value = getattr(given, name)
+        if value is not None and not isinstance(value, types):
+            raise OptionError(f"init({name}={_shown(value)}): {name} must be {words}, not a {type(value).__name__}")
+
+
+def check_names(function: Callable[P, R]) -> Callable[P, R]:
+    """Return `function`, which raises OptionError for a keyword that it does not have, with the nearest that it has."""
+    known = [name for name in inspect.signature(function).parameters]
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
+        for name in kwargs:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1, 0.5)
+                hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
+                raise OptionError(f"{function.__name__}() has no argument {name!r}; {hint}")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def argument_of(resource: str) -> str:
+    """Return what the user wrote where `init` was given a quantity of `resource`."""
+    own = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}.get(resource)
+    return own or f"resources[{resource!r}]"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,0 +1,92 @@
+"""Which arguments a function takes, so that a call that can't work fails where it is written.
+
+What decides is what the call would meet: a decorator's own `(*args, **kwargs)`, not the function that it wraps.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple
+
+ANY = 1 << 30
+
+
+class Parameters(NamedTuple):
+    """What a call may give: plain values, because handles of actors take them along.
+
+    A call without keyword arguments fits if it has at least `least` and at most `most` arguments; callers look at that
+    first, because it costs next to nothing.
+    """
+
+    least: int
+    most: int
+    names: tuple[str, ...] = ()
+    """Of the parameters that may be given by position."""
+    required: int = 0
+    """How many of those, from the first on, have no default."""
+    only_by_place: int = 0
+    only_by_name: tuple[str, ...] = ()
+    needed_by_name: tuple[str, ...] = ()
+    any_name: bool = False
+
+    def problem(self, count: int, given: Mapping[str, Any]) -> str:
+        """Return what is wrong with a call of `count` arguments and these keyword arguments; "" when it fits."""
+        if count > self.most:
+            return f"takes {self.most} positional argument{'s' * (self.most != 1)}, but {count} were given"
+        by_name = self.names[self.only_by_place :]
+        for name in given:
+            if name in self.names[:count] and name in by_name:
+                return f"got multiple values for argument {name!r}"
+            if name not in by_name and name not in self.only_by_name and not self.any_name:
+                return f"got an unexpected keyword argument {name!r}{_nearest(name, (*by_name, *self.only_by_name))}"
+        missing = [
+            name
+            for place, name in enumerate(self.names[: self.required])
+            if place >= count and (name not in given or place < self.only_by_place)
+        ]
+        missing += [name for name in self.needed_by_name if name not in given]
+        if missing:
+            return f"misses the argument{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}"
+        return ""
+
+
+UNKNOWN = Parameters(0, ANY, any_name=True)
+"""Of what is no Python function: every call fits."""
+
+
+def parameters_of(function: Any, bound: bool = False) -> Parameters:
+    """Return what a function takes; with `bound` without its first parameter, which is the object or class."""
+    if isinstance(function, MethodType):
+        function, bound = function.__func__, True
+    if not isinstance(function, FunctionType):
+        return UNKNOWN
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    by_name = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    required = len(names) - len(function.__defaults__ or ())
+    needed = tuple(name for name in by_name if name not in (function.__kwdefaults__ or {}))
+    more = bool(code.co_flags & inspect.CO_VARARGS)
+    only_by_place = code.co_posonlyargcount
+    if bound:
+        if not names and not more:
+            return UNKNOWN  # it can't be called at all, which Python itself says best
+        names, required, only_by_place = names[1:], max(required - 1, 0), max(only_by_place - 1, 0)
+    return Parameters(
+        ANY if needed else required,
+        ANY if more else len(names),
+        names,
+        required,
+        only_by_place,
+        by_name,
+        needed,
+        bool(code.co_flags & inspect.CO_VARKEYWORDS),
+    )
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

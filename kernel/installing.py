@@ -1,0 +1,52 @@
+"""Which command installs another part of kernel: from where the kernel that runs here came, never from an index.
+
+On the public index `kernel` is an unrelated project: `pip install "kernel[tune]"` would replace this one by it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs what an extra of kernel brings, such as `tune`; "" when there is no such extra.
+
+    It names the folder, wheel or repository that pip noted when it installed kernel (PEP 610). Where pip noted none,
+    the wheels came from a folder or an index of one's own, which the reader has to name.
+    """
+    from importlib.metadata import PackageNotFoundError, distribution  # costs more than `import kernel` may take
+
+    try:
+        kernel = distribution("kernel")
+    except PackageNotFoundError:  # imported from a clone that nobody installed
+        return _pip(f"{_ROOT}[{extra}]")
+    extras = {name.replace("_", "-") for name in kernel.metadata.get_all("Provides-Extra") or ()}
+    if extra.replace("_", "-") not in extras:  # of store_plasma and store-plasma metadata may have either
+        return ""
+    return command_for(extra, json.loads(kernel.read_text("direct_url.json") or "{}"), kernel.version)
+
+
+def command_for(extra: str, origin: Mapping[str, Any], version: str) -> str:
+    """Return the command that installs an extra of a kernel of that version; `origin` is its `direct_url.json`."""
+    address: str = origin.get("url", "")
+    path = unquote(urlsplit(address).path)
+    if "dir_info" in origin:
+        return _pip(f"{path}[{extra}]", "--editable" if origin["dir_info"].get("editable") else "")
+    if "vcs_info" in origin:
+        return _pip(f"kernel[{extra}] @ {origin['vcs_info']['vcs']}+{address}@{origin['vcs_info']['commit_id']}")
+    if address.startswith("file:"):
+        return _pip(f"{path}[{extra}]", f"--find-links {os.path.dirname(path)}")
+    if address:
+        return _pip(f"kernel[{extra}] @ {address}")
+    return _pip(f"kernel[{extra}]=={version}", "--find-links FOLDER") + " (FOLDER is where the wheels of kernel are)"
+
+
+def _pip(requirement: str, options: str = "") -> str:
+    return f'pip install {options}{" " * bool(options)}"{requirement}"'

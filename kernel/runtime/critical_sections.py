@@ -1,0 +1,130 @@
+"""Where an exception from outside (a signal's handler, a cancellation) would leave something half done.
+
+That is the kernel's own code, which handles messages there, keeps counts and hands out values; what it calls under its
+lock or in functions marked `@critical`; and every destructor, where Python would swallow the exception. What the kernel
+has called of the user's is none of it, nor are the places where a thread merely waits.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+from kernel.transport.connection import Connection
+from kernel.transport.reactor import Reactor
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OWN = tuple(
+    os.path.join(_ROOT, *path)
+    for path in (
+        ("runtime", ""),
+        ("transport", ""),
+        ("local", ""),
+        ("api", "actor.py"),
+        ("api", "generators.py"),
+        ("api", "operations.py"),
+        ("api", "remote_function.py"),
+    )
+)
+"""Files and folders of the code that takes messages and values in, and hands values out."""
+_DESTRUCTOR = "__del__"
+_MARK = "_kernel_came_from_outside"
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_critical: set[CodeType] = {Connection.flush.__code__}
+_boundaries: set[CodeType] = set()
+_waits: dict[CodeType, set[CodeType]] = {Reactor.poll.__code__: set()}
+_locks: list[threading._RLock] = []
+
+
+def critical(function: _F) -> _F:
+    """Keep exceptions from outside out of a function and all that it calls."""
+    _critical.add(function.__code__)
+    return function
+
+
+def calls_user_code(function: _F) -> _F:
+    """What a function calls is the user's: exceptions from outside may strike there, whatever has called it."""
+    _boundaries.add(function.__code__)
+    return function
+
+
+def catches_interrupts(*waits: Callable[..., Any]) -> Callable[[_F], _F]:
+    """Whoever calls `waits` through this function catches `Interrupted` (see `waiting`)."""
+
+    def mark(function: _F) -> _F:
+        for wait in waits:
+            _waits.setdefault(wait.__code__, set()).add(function.__code__)
+        return function
+
+    return mark
+
+
+def guard(lock: threading._RLock) -> None:
+    """Take what is done under a lock for critical."""
+    if lock not in _locks:
+        _locks.append(lock)
+
+
+def unguard(lock: threading._RLock) -> None:
+    """Undo `guard`."""
+    if lock in _locks:
+        _locks.remove(lock)
+
+
+def is_guarded() -> bool:
+    """Whether this program is in a session."""
+    return bool(_locks)
+
+
+def holds_lock() -> bool:
+    """Whether this thread holds a lock that is guarded."""
+    return any(lock._is_owned() for lock in _locks)  # type: ignore[attr-defined]
+
+
+def is_waiting(frame: FrameType) -> bool:
+    """Whether `frame` merely waits, and its caller catches `Interrupted`."""
+    callers = _waits.get(frame.f_code)
+    return callers is not None and frame.f_back is not None and frame.f_back.f_code in callers
+
+
+def is_critical(frame: FrameType | None) -> bool:
+    """Whether a thread whose innermost frame is `frame` must not be interrupted now."""
+    if frame is None:
+        return False
+    if frame.f_code.co_filename.startswith(_OWN):
+        return True
+    while frame is not None and frame.f_code not in _boundaries:
+        if frame.f_code in _critical or frame.f_code.co_name == _DESTRUCTOR:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_in_own_code(frame: FrameType | None) -> bool:
+    """Whether the kernel's own code has called, directly or not, what runs in `frame`, and it is not the user's call.
+
+    Stricter than `is_critical`, for those who can't ask whether the thread holds a lock.
+    """
+    if frame is not None and frame.f_code in _boundaries:
+        return True
+    while frame is not None and frame.f_code not in _boundaries:
+        if frame.f_code.co_filename.startswith(_OWN) or frame.f_code.co_name == _DESTRUCTOR:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def from_outside(error: BaseException) -> BaseException:
+    """Return an exception after noting that it says nothing about the code that it is raised in."""
+    setattr(error, _MARK, True)
+    return error
+
+
+def is_from_outside(error: BaseException) -> bool:
+    """Whether an exception came from a signal handler or another thread, so that it is raised as it is."""
+    return hasattr(error, _MARK)

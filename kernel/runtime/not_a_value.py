@@ -1,0 +1,71 @@
+"""What a reference says that is used as if it were the value that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from kernel_spec.errors import ReferenceUseError
+
+_REMEDY = (
+    "a reference stands for a value that may not be there yet. kernel.get(ref) returns the value; a task that is given "
+    "ref as an argument gets the value, but inside a list or dict it stays a reference: kernel.get(list)"
+)
+
+_OPERATORS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "@": "matmul", "**": "pow",
+    "<<": "lshift", ">>": "rshift", "&": "and", "^": "xor", "|": "or",
+}  # fmt: skip
+_COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_SINGLE = {"-": "neg", "+": "pos", "~": "invert", "abs": "abs", "int": "int", "float": "float"}
+
+
+def _refuse(what: str) -> NoReturn:
+    __tracebackhide__ = True
+    raise ReferenceUseError(f"{what}: {_REMEDY}")
+
+
+class NotAValue:
+    """Refuses what only values can do, and says what to do instead.
+
+    It has no `__iter__`, `__len__` and `__call__`: those who ask whether it can be iterated, measured or called are to
+    hear that it can't.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        _refuse(f"an ObjectRef has no attribute {name!r}")
+
+    def __getitem__(self, index: Any) -> Any:
+        # Python comes here to iterate, too, which begins with the first item.
+        _refuse("an ObjectRef can't be iterated" if index == 0 else "an ObjectRef has no items")
+
+
+def _binary(symbol: str, reflected: bool) -> Callable[[Any, Any], Any]:
+    def operator(self: Any, other: Any) -> Any:
+        sides = (other, self) if reflected else (self, other)
+        left, right = (type(side).__name__ for side in sides)
+        _refuse(f"{left} {symbol} {right} can't be computed")
+
+    return operator
+
+
+def _unary(symbol: str) -> Callable[[Any], Any]:
+    def operator(self: Any) -> Any:
+        _refuse(
+            f"{symbol}(ObjectRef) can't be computed" if symbol.isalpha() else f"{symbol}ObjectRef can't be computed"
+        )
+
+    return operator
+
+
+for _symbol, _name in _OPERATORS.items():
+    setattr(NotAValue, f"__{_name}__", _binary(_symbol, False))
+    setattr(NotAValue, f"__r{_name}__", _binary(_symbol, True))
+for _symbol, _name in _COMPARISONS.items():
+    setattr(NotAValue, f"__{_name}__", _binary(_symbol, False))
+for _symbol, _name in _SINGLE.items():
+    setattr(NotAValue, f"__{_name}__", _unary(_symbol))

@@ -1,0 +1,60 @@
+"""What a page's programs import is part of kernel[plugins], or the page says what to install."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "plugins").glob("*/README.md"))]
+PROGRAM = re.compile(r"^```python[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OURS = ("kernel", "ray", "words_pb2")
+"""What is ours, or made by the page itself."""
+
+
+def required(name: str, extras: tuple[str, ...], found: set[str]) -> set[str]:
+    """Return the distributions that one needs with these extras, and those that these need."""
+    for line in importlib.metadata.distribution(name).requires or ():
+        wanted = Requirement(line)
+        applies = wanted.marker is None or any(wanted.marker.evaluate({"extra": each}) for each in (*extras, ""))
+        if applies and wanted.name.lower() not in found:
+            found.add(wanted.name.lower())
+            required(wanted.name, tuple(wanted.extras), found)
+    return found
+
+
+def imported(text: str) -> Iterator[str]:
+    """Yield the top-level modules of others that the programs of a page import."""
+    for block in PROGRAM.findall(text):
+        try:
+            tree = ast.parse(block)
+        except SyntaxError:  # an excerpt
+            continue
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            for top in {name.partition(".")[0] for name in names}:
+                if top not in sys.stdlib_module_names and not top.startswith(OURS):
+                    yield top
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_what_it_needs_besides_kernel(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    brought, owners = required("kernel", ("plugins",), set()), importlib.metadata.packages_distributions()
+    for module in set(imported(text)):
+        owner = {name.lower() for name in owners.get(module, [module])}
+        named = any(re.search(rf"pip install[^`]*\b{re.escape(name)}\b", text) for name in owner)
+        assert owner & brought or named, f"say on {page.name} that it needs: pip install {' or '.join(owner)}"
+
+
+def test_a_page_that_needs_more_is_found() -> None:
+    assert set(imported("```python\nimport sklearn.base\nfrom os import path\nimport kernel\n```\n")) == {"sklearn"}

@@ -1,0 +1,75 @@
+"""Work beside a loop: in order, told in the loop, and never waited for by it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kernel.transport.background import Background
+from kernel.transport.reactor import Reactor
+
+SECONDS = 120.0
+
+
+@pytest.fixture
+def reactor() -> Iterator[Reactor]:
+    reactor = Reactor()
+    yield reactor
+    reactor.close()
+
+
+def turn_until(reactor: Reactor, predicate: Callable[[], object]) -> None:
+    deadline = reactor.clock() + SECONDS
+    while not predicate():
+        assert reactor.clock() < deadline
+        reactor.poll(1.0)
+
+
+def test_what_came_of_jobs_is_told_in_the_loop_in_order(reactor: Reactor) -> None:
+    background = Background(reactor, "test")
+    told: list[tuple[object, int]] = []
+    threads: set[int] = set()
+
+    def work(number: int) -> int:
+        threads.add(threading.get_ident())
+        return 10 // number
+
+    for number in (5, 2, 0, 1):
+        background.do(lambda n=number: work(n), lambda outcome: told.append((outcome, threading.get_ident())))  # type: ignore[misc]
+    turn_until(reactor, lambda: len(told) == 4)
+    outcomes = [outcome for outcome, _ in told]
+    assert [outcomes[0], outcomes[1], outcomes[3]] == [2, 5, 10]
+    assert isinstance(outcomes[2], ZeroDivisionError)
+    assert {thread for _, thread in told} == {threading.get_ident()}
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+    background.close(SECONDS)
+
+
+def test_the_loop_goes_on_while_a_job_hangs_and_does_not_wait_for_it_at_the_end(reactor: Reactor) -> None:
+    background = Background(reactor, "test")
+    begun, go, told, turned = threading.Event(), threading.Event(), [], []
+
+    def hang() -> None:
+        begun.set()
+        go.wait(SECONDS)
+
+    background.do(hang, told.append)
+    background.do(lambda: told.append("the second job was begun"))
+    assert begun.wait(SECONDS)
+    reactor.call_later(0.0, lambda: turned.append("timer"))
+    turn_until(reactor, lambda: turned)
+    background.close(0.0)
+    go.set()
+    background.close(SECONDS)
+    reactor.poll(0)
+    assert told == [], "nobody is there any more to be told"
+
+
+def test_without_work_there_is_no_thread(reactor: Reactor) -> None:
+    before = threading.active_count()
+    background = Background(reactor, "test")
+    background.close(SECONDS)
+    assert threading.active_count() == before
