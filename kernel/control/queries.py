@@ -24,8 +24,8 @@ from kernel_spec.scheduling import ResourceChanged
 if TYPE_CHECKING:
     from kernel.control.head import Head
 
-PAST_CALLS = 20_000
-"""How many calls of workers that have ended the timeline remembers."""
+PAST_CALLS_BYTES = 3 << 20
+"""How much the timeline remembers of the calls of workers that have ended, pickled: some 25,000 calls."""
 PATIENCE_SECONDS = 2.0
 """How long everybody together may take to answer; who does not is left out."""
 _SOON = 0.2
@@ -44,7 +44,9 @@ class Answers:
 
     def __init__(self, head: Head) -> None:
         self._head = head
-        self._past_calls: deque[dict[str, Any]] = deque(maxlen=PAST_CALLS)
+        self._past_calls: deque[bytes] = deque()
+        """For each worker its latest calls, pickled: as objects they would take eight times the memory."""
+        self._past_calls_bytes = 0
         head.handlers[op.LAST_CALLS] = self._on_last_calls
 
     # -- the session -----------------------------------------------------------------------------------------------
@@ -236,8 +238,8 @@ class Answers:
         """Return Chrome trace events of every process."""
 
         def put_together(answers: dict[ProcessId, Any]) -> Pickled:
-            living = [event for data in answers.values() if data for event in pickle.loads(data)]
-            return Pickled.of([*self._past_calls, *living])
+            told = [*self._past_calls, *filter(None, answers.values())]
+            return Pickled.of([event for data in told for event in pickle.loads(data)])
 
         return self._ask_processes("trace", put_together)
 
@@ -295,7 +297,10 @@ class Answers:
         return self._head.environments.description(self._head.requests.environment_for(caller, None))
 
     def _on_last_calls(self, caller: Caller, message: Message) -> None:
-        self._past_calls.extend(pickle.loads(message[1]))
+        self._past_calls.append(bytes(message[1]))
+        self._past_calls_bytes += len(message[1])
+        while self._past_calls_bytes > PAST_CALLS_BYTES:
+            self._past_calls_bytes -= len(self._past_calls.popleft())
         self._head.observation.note_calls(caller.id, message[2])
 
     # -- inside ----------------------------------------------------------------------------------------------------

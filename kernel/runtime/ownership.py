@@ -24,6 +24,7 @@ from kernel.runtime.failures import lost, owner_died
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Details, Entry, dropped
 from kernel.runtime.process import Peer, Process
+from kernel.runtime.shrinking import Shrinking, give_memory_back
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.store_deletions import StoreDeletions
 from kernel.runtime.value_forms import in_message
@@ -40,6 +41,7 @@ class Ownership:
     def __init__(self, process: Process, store: StoreAccess) -> None:
         self.process = process
         self.objects: dict[ObjectId, Entry] = {}
+        self._shrinking = Shrinking(self.objects)
         self._store = store
         self._acknowledgements = Acknowledgements()
         self._transit: dict[tuple[ProcessId, bytes], list[Entry]] = {}
@@ -85,11 +87,14 @@ class Ownership:
 
     def drain(self) -> None:
         """Count references that were collected, free what nobody needs, tell owners and the store."""
+        self._shrinking.look()
         while dropped:
             entry = dropped.popleft()
             entry.local -= 1
             if entry.local <= 0 and self.objects.get(entry.id) is entry:
                 self.free_unneeded(entry)
+        if self._shrinking.look():
+            give_memory_back()
         self._store.drain_released()
         deletions = self._deletions
         if deletions.here or deletions.elsewhere:

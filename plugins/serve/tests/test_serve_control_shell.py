@@ -268,7 +268,7 @@ class TestLives:
 
         def has_grown() -> bool:
             controller.ask("report", busy)
-            return bool(controller.view()["target_num_replicas"] == 3)
+            return bool(controller.view()["replica_states"] == {"RUNNING": 3})  # started: so it is written down, too
 
         wait_until(has_grown, SECONDS, "growing")
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from fastapi import FastAPI, Request, WebSocket
 from kernel_serve.routing.loops import data_loop
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from websockets.sync.client import connect
 
 import kernel
@@ -52,6 +52,10 @@ class Far:
                 yield bytes(1 << 20)
 
         return StreamingResponse(pieces())
+
+    @app.get("/whole")
+    async def whole(self) -> Response:
+        return Response(bytes(400_000))
 
     @app.get("/wait")
     async def wait(self) -> None:
@@ -128,6 +132,12 @@ def test_requests_go_to_the_other_node(nodes: tuple[Cluster, ClusterNode], addre
             assert client.get("/node").json() == nodes[1].id
         assert client.post("/size", content=(bytes(1 << 20) for _ in range(20))).json() == 20 << 20
         assert len(client.get("/large").content) == 20 << 20
+
+
+def test_what_came_last_through_a_tunnel_does_not_stay_in_the_store(address: str) -> None:
+    wait_until(lambda: stored_bytes() == 0, SECONDS, "an empty store")
+    assert len(httpx.get(f"http://{address}/whole", timeout=SECONDS).content) == 400_000
+    wait_until(lambda: stored_bytes() == 0, SECONDS, "an empty store though nothing follows")
 
 
 def test_a_request_ends_with_its_client(address: str, handle: Any) -> None:

@@ -117,6 +117,21 @@ def test_a_replica_that_is_replaced_or_not_needed_any_more_runs_del(told: Path) 
 
 
 @pytest.mark.usefixtures("address")
+def test_replicas_of_unchanged_code_are_replaced_when_another_version_asks_for_it(told: Path) -> None:
+    def pid(**options: Any) -> int:
+        handle = serve.run(Telling.options(**options).bind(str(told)), name="telling", route_prefix=None)
+        return int(handle.remote().result(SECONDS))
+
+    first = pid()
+    assert pid() == first
+    second = pid(version="2")
+    assert second != first and pid(version="2") == second
+    assert pid(version="3") not in (first, second)
+    serve.delete("telling")
+    assert words(told) == ["model one", "object"] * 3
+
+
+@pytest.mark.usefixtures("address")
 def test_a_del_that_is_a_coroutine_is_awaited_and_may_raise(told: Path) -> None:
     serve.run(TellingLater.bind(str(told)), name="later", route_prefix=None)
     serve.delete("later")

@@ -110,6 +110,15 @@ def test_what_of_an_error_can_not_be_carried_is_left_out() -> None:
     assert type(error) is TrialError and str(error).endswith("HiddenError: nobody can read it")
 
 
+def test_an_error_that_finds_no_room_on_the_disk_is_there_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    class InTheWay(tune.Callback):
+        def on_trial_start(self, iteration: int, trials: Any, trial: tune.Trial, **info: Any) -> None:
+            os.makedirs(os.path.join(trial.logdir, "error.pkl", "file"))
+
+    grid = fit(raises, {"kind": "odd"}, callbacks=[InTheWay()])
+    assert isinstance(grid.errors[0], OddError) and "error.pkl" in caplog.text
+
+
 @pytest.mark.parametrize("how", ["fit", "run"])
 def test_the_first_error_may_be_raised_at_once(how: str) -> None:
     space = {"kind": tune.grid_search(["odd", "odd"])}
@@ -127,7 +136,7 @@ def test_the_first_error_may_be_raised_at_once(how: str) -> None:
 
 @pytest.mark.parametrize("how", ["fit", "run"])
 def test_a_metric_that_is_never_reported_is_an_error(how: str) -> None:
-    message = "has never reported 'accuracy', and .* goes by it .*It reported: loss. Report 'accuracy'"
+    message = "has never reported 'accuracy', and the search for the best trial goes by it .*It reported: loss."
     with pytest.raises(MetricError, match=message):
         if how == "fit":
             tune.Tuner(reports, tune_config={"metric": "accuracy", "mode": "max"}, run_config={"verbose": 0}).fit()

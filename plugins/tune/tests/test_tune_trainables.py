@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,26 @@ def test_parameters_are_given_to_what_has_resources_already() -> None:
     grid = fit(tune.with_parameters(tune.with_resources(train, {"cpu": 2}), data=[1, 2, 3]))
     assert grid[0].metrics["total"] == 6
     assert grid.analysis.trials[0].resources.cpu == 2 and grid.analysis.trials[0].trainable_name == "train"
+
+
+def test_parameters_leave_room_for_a_reporter() -> None:
+    def train(config: dict[str, Any], reporter: Any, data: Any = None) -> None:
+        reporter(total=sum(data))
+
+    def restores(config: dict[str, Any], checkpoint_dir: str | None = None, data: Any = None) -> dict[str, Any]:
+        return {"total": sum(data), "anew": checkpoint_dir is None}
+
+    assert fit(tune.with_parameters(train, data=[1, 2]))[0].metrics["total"] == 3
+    metrics = fit(tune.with_parameters(restores, data=[1, 2]))[0].metrics
+    assert metrics["total"] == 3 and metrics["anew"] is True
+
+
+def test_a_partial_function_has_the_name_of_its_function() -> None:
+    def train(config: dict[str, Any], more: int) -> dict[str, Any]:
+        return {"more": more}
+
+    grid = fit(functools.partial(train, more=2))
+    assert grid[0].metrics["more"] == 2 and Path(grid[0].path).name.startswith("train_")
 
 
 def test_a_parameter_may_be_in_the_object_store_already() -> None:

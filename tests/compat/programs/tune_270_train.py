@@ -47,7 +47,8 @@ tuner = tune.Tuner(
 )
 results = tuner.fit()
 best = results.get_best_result()
-print(best.config, best.metrics["score"], results.num_errors, best.metrics["name"] == os.path.basename(best.path))
+is_named = os.path.basename(best.path).startswith(best.metrics["name"])
+print(best.config, best.metrics["score"], results.num_errors, is_named)
 print(list(best.metrics_dataframe["step"]), sorted(results.get_dataframe()["score"]))
 with best.checkpoint.as_directory() as directory:
     with open(os.path.join(directory, "step.json")) as file:

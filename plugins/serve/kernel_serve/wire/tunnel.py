@@ -86,7 +86,10 @@ _readers: set[asyncio.Task[None]] = set()
 async def _read(stream: Any, link: Link) -> None:
     try:
         async for ref in stream:
-            link.feed(await ref)
+            data = await ref
+            del ref  # the next one may take long to come, and until then this one would keep what lies in the store
+            link.feed(data)
+            del data
         link.lost("the replica closed the link")
     except KernelError as error:
         link.lost(str(error))

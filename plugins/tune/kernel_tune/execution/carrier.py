@@ -260,10 +260,13 @@ class Carrier:
         with open(trial.error_file, "a", encoding="utf-8") as file:
             file.write(f"Failure number {trial.failures}\n{trial.error_message}\n")
         path = os.path.join(trial.logdir, RAISED_FILE)
-        if trial.raised:
-            write_whole(path, trial.raised)
-        elif os.path.exists(path):
-            os.remove(path)
+        try:
+            if trial.raised:
+                write_whole(path, trial.raised)
+            elif os.path.exists(path):
+                os.remove(path)
+        except OSError as error:  # a full disk: the text is there
+            _log.warning("the exception of trial %s can't be kept in %s: %s", trial, path, error)
 
 
 def _transfers(loop: TrialLoop, options: RunOptions) -> dict[str, Transfer]:

@@ -61,7 +61,8 @@ def wanted_metrics(metric: str | Sequence[str] | None, algorithm: Any) -> list[t
     searcher = getattr(algorithm, "searcher", algorithm)
     of_searcher = getattr(searcher, "metric", None)
     names = [of_searcher] if isinstance(of_searcher, str) else list(of_searcher or ())
-    learns = getattr(type(searcher), "on_trial_complete", None) is not Searcher.on_trial_complete
+    hears = getattr(type(searcher), "on_trial_complete", None) is not Searcher.on_trial_complete
+    learns = hears and getattr(searcher, "learns", True)
     found = {str(name): type(searcher).__name__ for name in names if learns}
     for name in [metric] if isinstance(metric, str) else metric or ():
         found.setdefault(str(name), "the search for the best trial")

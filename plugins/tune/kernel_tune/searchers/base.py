@@ -28,6 +28,8 @@ class Searcher:
     FINISHED = FINISHED
     """Returned by `suggest` when there will never be another configuration."""
 
+    learns = True
+    """Whether it goes by what trials report, where it hears of that at all."""
     _metric: Any = None
     _mode: Any = None
 

@@ -28,6 +28,10 @@ class BasicVariantGenerator(Searcher):
     How many repetitions there are, the experiment says, or `num_samples` here; -1 is without an end.
     """
 
+    learns = False
+    _standard: random.Random | None = None
+    """None in experiments that an earlier version wrote, too."""
+
     def __init__(self, points_to_evaluate: Sequence[dict[str, Any]] | None = None, max_concurrent: int = 0,
                  constant_grid_search: bool = False, random_state: Any = None, shuffle: bool = False,
                  space: dict[str, Any] | None = None, num_samples: int | None = None, seed: int | None = None,
@@ -35,7 +39,8 @@ class BasicVariantGenerator(Searcher):
                  ) -> None:  # fmt: skip
         super().__init__(metric, mode)
         self._generator: np.random.Generator = as_generator(seed if random_state is None else random_state)
-        self._standard = None if functions_seed is None else random.Random(functions_seed)
+        if functions_seed is not None:
+            self._standard = random.Random(functions_seed)
         self._points = list(points_to_evaluate or [])
         self._max_concurrent = max_concurrent
         self._constant_grid_search = constant_grid_search

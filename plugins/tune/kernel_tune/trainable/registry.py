@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -68,5 +69,7 @@ def name_of(trainable: Any) -> str:
     """Return what a trainable is called; `lambda` where it has no name."""
     if isinstance(trainable, str):
         return trainable
+    if isinstance(trainable, functools.partial):
+        return name_of(trainable.func)
     name = str(getattr(trainable, "__name__", None) or type(trainable).__name__)
     return "lambda" if name == "<lambda>" else name

@@ -233,7 +233,7 @@ def report(
     there. Raises TypeError for what is no dict.
     """
     for given in (_metric, metrics):
-        if not isinstance(given, (Mapping, type(None))):
+        if not isinstance(given, (dict, type(None), Mapping)):
             hint = ": report({'some_name': ...})" if _is_number(given) else ""
             raise TypeError(f"report() takes metrics as a dict or as keywords, not {reprlib.repr(given)}{hint}")
     values = {**(_metric or {}), **(metrics or {}), **kwargs}

@@ -34,19 +34,24 @@ def with_parameters(trainable: Any, **parameters: Any) -> Any:
 
 
 def _function_with(given: Callable[..., Any], references: Mapping[str, kernel.ObjectRef]) -> Callable[..., Any]:
-    """Return a function of `config` that calls the given one with the values of the references as well."""
-    known = inspect.signature(given).parameters
+    """Return a function that calls the given one with the values of the references as well as what it is called with.
+
+    To whoever looks it takes the other parameters: `config`, perhaps a reporter.
+    """
+    signature = inspect.signature(given)
+    known = signature.parameters
     variable = any(each.kind is each.VAR_KEYWORD for each in known.values())
     for name in references:
         if name not in known and not variable:
             raise TypeError(f"{getattr(given, '__name__', given)}() has no parameter {name!r} to be given")
 
     @functools.wraps(given)
-    def function(config: dict[str, Any]) -> Any:
+    def function(*arguments: Any, **named: Any) -> Any:
         values = {name: kernel.get(reference) for name, reference in references.items()}
-        return given(config, **values)
+        return given(*arguments, **named, **values)
 
-    function.__signature__ = inspect.signature(lambda config: None)  # type: ignore[attr-defined]
+    others = [each for name, each in known.items() if name not in references]
+    function.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
     return function
 
 
