@@ -34,6 +34,8 @@ def memory(address: str | None, sort: str, limit: int, as_json: bool) -> None:
       USED_BY_PENDING_TASK   an argument of a task that has not finished
       CAPTURED_IN_OBJECT     inside of another object, or held by another process
 
+    An object whose state is overflow lies in a mapped file, because the store had no room for it.
+
     \b
     Examples:
       kernel memory
@@ -127,9 +129,15 @@ def _stored_row(row: Sequence[Any]) -> Row:
 
 
 def _show_store(usage: Mapping[str, int]) -> None:
+    overflow = ""
+    if usage["overflow_objects"]:
+        overflow = (
+            f", {usage['overflow']:,} in {display.count(usage['overflow_objects'], 'file')} for lack of room (overflow)"
+        )
     click.echo(
         f"{display.heading('object store')}  {usage['used']:,} of {usage['capacity']:,} bytes in "
         f"{display.count(usage['objects'], 'object')}; {usage['pinned']:,} in use, {usage['spilled']:,} spilled"
+        f"{overflow}"
     )
 
 

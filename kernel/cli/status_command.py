@@ -87,6 +87,8 @@ def _show_store(store: Mapping[str, int]) -> None:
     parts = [display.count(store["objects"], "object"), f"{display.size(store['pinned'])} in use"]
     if store["spilled"]:
         parts.append(f"{display.size(store['spilled'])} spilled")
+    if store["overflow_objects"]:
+        parts.append(f"{display.size(store['overflow'])} in {display.count(store['overflow_objects'], 'file')}")
     if store["waiting"]:
         parts.append(f"{display.count(store['waiting'], 'request')} waiting for space")
     click.echo(f"\n{display.heading('OBJECT STORE')}")

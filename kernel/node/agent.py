@@ -148,11 +148,18 @@ class Agent:
         config, processes = self.config, self.processes
         server = self.manager.choose("object_store")().open_server(self.store_bytes, config.store_directory)
         spill = self.manager.choose("spill_target")(config.spill_directory or os.path.join(config.directory, "spill"))
-        self._describe_session(getattr(spill, "directory", ""))
-        departed = self._departed.__contains__
+        directory = getattr(spill, "directory", "")
+        self._describe_session(directory)
+        departed, send, broadcast = self._departed.__contains__, processes.send, processes.broadcast
+        overflow = os.path.join(directory or os.path.join(config.directory, "spill"), "overflow")
         return StoreService(
-            server, spill, self.reactor, processes.send, processes.broadcast, departed, self.events.note
+            server, spill, self.reactor, send, broadcast, departed, self.events.note, overflow, self._warn
         )
+
+    def _warn(self, text: str) -> None:
+        """Tell every program of the session."""
+        self.log.warning(text)
+        self.output.announce(text)
 
     def _describe_session(self, spill_directory: str) -> None:
         """Write down, for who is left if this process is killed and for command lines, what there is of the node."""

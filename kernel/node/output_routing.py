@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from kernel.control import words
@@ -49,6 +50,12 @@ class OutputRouting:
         wanting = [connection for connection in drivers if connection.info.details.get(wish, True)]
         self._feed.send(wanting, pid, name, stream, lines)
         return len(drivers)
+
+    def announce(self, text: str) -> None:
+        """Show a line about this node to every driver of the session."""
+        line = (DETACHED, os.getpid(), "kernel", "stderr", [text])
+        self.show(*line)
+        self._send((words.LINES, *line))
 
     def forget(self, driver: Connection) -> None:
         """A driver left."""

@@ -6,6 +6,10 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kernel.node.memory_policy import readable
+from kernel.node.overflow_files import OverflowFiles
+from kernel.node.overflow_server import OverflowServer
+from kernel.node.overflow_table import FileFailed, FileMade, MakeFile, RemoveFile
 from kernel.node.spill_work import Done, SpillWork
 from kernel.node.store_quotas import StoreQuotas
 from kernel.runtime import operations as op
@@ -20,10 +24,12 @@ from kernel_spec.spill import SpillTarget
 PATIENCE_SECONDS = 5.0
 """How long a request for space may wait without anything moving before it fails."""
 
+OVERFLOW_SECONDS = 0.5
+"""How long it waits for others to let go before it is given a file instead."""
+
 NEWS_SECONDS = 0.1
 """How long processes may take to say what they need no more, before an object does not fit into a quota."""
 
-_MAY_WAIT = (contract.Create, contract.Pin)
 LocalAnswer = Callable[[int, Any, "Exception | None"], None]
 """Takes a request's number, and the answer or an error."""
 
@@ -32,7 +38,8 @@ class StoreService:
     """Serves the processes of this node.
 
     `send(process, message)` reaches one, `broadcast(message)` all; `departed(process)` says whether one, here or
-    elsewhere, has ended.
+    elsewhere, has ended. What the store has no room for goes into files in `overflow`, a directory that is made when
+    it is needed; `warn(text)` tells users so, once.
     """
 
     def __init__(
@@ -44,8 +51,10 @@ class StoreService:
         broadcast: Callable[[Message], None],
         departed: Callable[[ProcessId], bool],
         observe: Callable[[str, str, bytes, dict[str, Any]], None],
+        overflow: str,
+        warn: Callable[[str], None],
     ) -> None:
-        self.server = server
+        self.server = OverflowServer(server, overflow)
         self.quotas = StoreQuotas()
         self._postponed: set[ObjectId] = set()
         """Objects that wait for room in the quota of who makes them."""
@@ -54,7 +63,9 @@ class StoreService:
         self._broadcast = broadcast
         self._departed = departed
         self._observe = observe
-        self._spill_work = SpillWork(server, spill, reactor, self._disk_moved)
+        self._spill_work = SpillWork(self.server, spill, reactor, self._disk_moved)
+        self._files = OverflowFiles(overflow, reactor, self._file_came)
+        self._warn: Callable[[str], None] | None = warn
         self._moved_at = 0.0
         self._watching = False
         self._local: dict[ProcessId, LocalAnswer] = {}
@@ -106,18 +117,19 @@ class StoreService:
         self.quotas.left(client)
         self.handle(contract.ClientLeft(client))
 
-    def handle(self, event: contract.StoreEvent) -> None:
+    def handle(self, event: contract.StoreEvent | FileMade | FileFailed) -> None:
         """Let the store decide, and carry it out."""
         instructions = self.server.handle(event)
         self._carry_out(instructions)
         if instructions and not isinstance(event, contract.Pin):  # one that is answered at once moves nothing
             self._moved_at = self._reactor.clock()
-        if isinstance(event, _MAY_WAIT) and not self._watching and self.server.usage().waiting:
+        if self.server.waits and not self._watching and self.server.usage().waiting:
             self._watch()
 
     def finish_disk_work(self) -> None:
-        """Feed back what spill threads have done. Called from the loop."""
+        """Feed back what threads have done. Called from the loop."""
         self._spill_work.finish()
+        self._files.finish()
 
     def _disk_moved(self, event: Done | contract.RestoreLate) -> None:
         self._moved_at = self._reactor.clock()
@@ -127,20 +139,38 @@ class StoreService:
         elif isinstance(event, contract.RestoreDone):
             self._observe(observers.OBJECT, observers.RESTORED, event.object, {})
 
+    def _file_came(self, event: FileMade | FileFailed) -> None:
+        self._moved_at = self._reactor.clock()
+        self.handle(event)
+        if self._warn is not None and isinstance(event, FileMade):
+            warn, self._warn = self._warn, None
+            warn(self._overflow_text())
+
+    def _overflow_text(self) -> str:
+        usage = self.server.usage()
+        return (
+            f"an object of {readable(usage.overflow)} went into a file in {self._files.directory}, because the object "
+            f"store had no room for it: {readable(usage.used)} of its {readable(usage.capacity)} are taken, "
+            f"{readable(usage.pinned)} by what is in use. Files may be slower than memory: drop references and views "
+            "that are no longer needed, or raise object_store_memory. This is said once; `kernel memory` shows what "
+            "lies in files"
+        )
+
     def explain(self, object: ObjectId) -> str:
         """Say what a request for `object` waits for."""
         reasons = []
         usage = self.server.usage()
         if usage.waiting:
             reasons.append(
-                f"{usage.pinned} of the store's {usage.capacity} bytes are in use (`kernel memory` says by whom), "
-                f"objects that wait for room: {usage.waiting}"
+                f"{usage.used} of the store's {usage.capacity} bytes are taken, {usage.pinned} of them by what is in "
+                f"use (`kernel memory` says by whom), objects that wait for room: {usage.waiting}"
             )
-        reasons += filter(None, [self._spill_work.explain(object)])
+        reasons += filter(None, [self._spill_work.explain(object), self._files.explain()])
         return "; ".join(reasons) or "another process is writing it"
 
     def close(self) -> None:
         """Stop disk work and free everything."""
+        self._files.close()
         self._spill_work.close()
         self.server.close()
 
@@ -187,7 +217,7 @@ class StoreService:
         else:
             self.handle(contract.Pin(connection.info.id, request, object))
 
-    def _carry_out(self, instructions: list[contract.StoreInstruction]) -> None:
+    def _carry_out(self, instructions: list[Any]) -> None:
         answers: list[contract.Reply | contract.Failed] = []
         for step in instructions:
             if isinstance(step, contract.Reply | contract.Failed) and step.client in self._local:
@@ -202,6 +232,10 @@ class StoreService:
                 self._spill_work.begin(step)
             elif isinstance(step, contract.DeleteSpill):
                 self._spill_work.delete(step.uri)
+            elif isinstance(step, MakeFile):
+                self._files.make(step)
+            elif isinstance(step, RemoveFile):
+                self._files.remove(step.path)
             else:
                 self._broadcast((op.STORE_RELEASE_IDLE,))
         for step in answers:  # last, because they may lead to new events
@@ -214,18 +248,30 @@ class StoreService:
         if not self._watching:
             self._watching = True
             self._moved_at = self._reactor.clock()
-            self._reactor.call_later(PATIENCE_SECONDS, self._look)
+            self._reactor.call_later(self._patience(), self._look)
+
+    def _patience(self) -> float:
+        """Return for how many seconds nothing may move: longer where giving up means to fail."""
+        return PATIENCE_SECONDS if self.server.no_way_out else OVERFLOW_SECONDS
 
     def _look(self) -> None:
         self._watching = False
         if not self.server.usage().waiting:
             return
-        patience = self._moved_at + PATIENCE_SECONDS - self._reactor.clock()
+        patience = self._moved_at + self._patience() - self._reactor.clock()
         if patience <= 0:
-            self._carry_out(self.server.give_up_waiting())
-            patience = PATIENCE_SECONDS
+            self._give_up()
+            patience = self._patience()
         self._watching = True
         self._reactor.call_later(patience, self._look)
+
+    def _give_up(self) -> None:
+        """Have one request fail; where files can be made, all that wait get one."""
+        steps = self.server.give_up_waiting()
+        self._carry_out(steps)
+        while steps and not self.server.no_way_out and self.server.usage().waiting:
+            steps = self.server.give_up_waiting()
+            self._carry_out(steps)
 
 
 def _owner_died(object: ObjectId, owner: ProcessId) -> OwnerDiedError:

@@ -15,12 +15,13 @@ from kernel.logs import Logger
 from kernel.runtime import operations as op
 from kernel.runtime.critical_sections import critical
 from kernel.runtime.layout import pack, packed_size
+from kernel.runtime.overflow_files import OverflowFile, map_readable, map_writable
 from kernel.runtime.process import Process
 from kernel.runtime.requests import Request
 from kernel.runtime.value_forms import Stored
 from kernel.transport.connection import Connection, Message
 from kernel.transport.descriptors import fetch_descriptors
-from kernel_spec.errors import GetTimeoutError, KernelError, ObjectStoreError, ProtocolError
+from kernel_spec.errors import GetTimeoutError, KernelError, ObjectLostError, ObjectStoreError, ProtocolError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.serialization import Buffer
 
@@ -68,7 +69,8 @@ class StoreAccess:
         try:
             request = self._ask(op.STORE_CREATE, id, size, owner, weak)
             location = self._answer(request, id)
-            with client.writable(location, size) as target:
+            in_file = type(location) is OverflowFile
+            with map_writable(location, size) if in_file else client.writable(location, size) as target:
                 pack(target, head, buffers)
             with process.lock:
                 process.tell_agent((op.STORE_SEAL, id, False))
@@ -106,7 +108,13 @@ class StoreAccess:
             if request is not None:
                 process.withdraw(request, unpin)
             raise
-        return _map(client, location, size, unpin)
+        try:
+            return _map(client, location, size, unpin)
+        except ObjectLostError:  # its file is gone: nobody is to be sent there again
+            with process.lock:
+                self.delete([id])
+            request.connection.flush()
+            raise
 
     def drain_released(self) -> None:
         """Tell the store about views that are gone. Under the lock."""
@@ -202,4 +210,10 @@ class StoreAccess:
 @critical
 def _map(client: StoreClient, location: Any, size: int, unpin: Callable[[], None]) -> memoryview:
     """Return a view of a pinned object, which has the pin from then on."""
-    return client.readable(location, size, unpin)
+    try:
+        if type(location) is OverflowFile:
+            return map_readable(location, size, unpin)
+        return client.readable(location, size, unpin)
+    except BaseException:
+        unpin()
+        raise

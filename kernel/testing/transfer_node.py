@@ -10,6 +10,7 @@ Its address is that of a real TCP socket on loopback; peers prove nothing, unles
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -53,14 +54,23 @@ class TransferNode:
         wrap: Callable[[socket.socket, bool], socket.socket] = lambda sock, server: sock,
     ) -> None:
         self.reactor = Reactor()
-        self.server = store.open_server(capacity, None)
+        server = store.open_server(capacity, None)
         self.ended: set[ProcessId] = set()
         self.sockets: list[socket.socket] = []
         """Every connection made or accepted, for tests that cut them."""
         self.spill = DiskSpill(directory)
         self.store = StoreService(
-            self.server, self.spill, self.reactor, _ignore, _ignore, self.ended.__contains__, _ignore
+            server,
+            self.spill,
+            self.reactor,
+            _ignore,
+            _ignore,
+            self.ended.__contains__,
+            _ignore,
+            os.path.join(self.spill.directory, "overflow"),
+            _ignore,
         )
+        self.server = self.store.server
         self._wrap = wrap
         self._answers: dict[int, Callable[[Any, Exception | None], None]] = {}
         self.store.serve_locally(WORKER, lambda request, *answer: self._answers.pop(request)(*answer))

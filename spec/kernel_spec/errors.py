@@ -175,7 +175,7 @@ class ObjectStoreError(FaultError):
 
 
 class ObjectStoreFullError(ObjectStoreError):
-    """The object store is full of objects in use; the message names the biggest holders."""
+    """The object store is full of objects in use, and so is the disk, or a quota is; the message says what to do."""
 
 
 class SpillError(ObjectStoreError):

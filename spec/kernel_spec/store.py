@@ -12,6 +12,10 @@ Life of an object: `Create` (space is found, perhaps by spilling), the creator w
 when the last view of it is gone. `Delete` when its owner counts no references. Creation happens once; sealing is
 atomic; an object whose creator died before sealing never existed.
 
+A store need not care for what it has no room for: where it fails a request with `ObjectStoreFullError`, the kernel
+keeps the object in a file, and the store hears no more of it. So it has to be that error where another place would
+help, and no other.
+
 Server calls come from the agent's one loop thread and must not block. It may raise `ObjectStoreFullError` only
 through `Failed`. Client calls may come from any thread. Nothing survives the agent.
 
@@ -226,7 +230,10 @@ StoreInstruction = Reply | Failed | WriteSpill | ReadSpill | DeleteSpill | Relea
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One row of `kernel memory`. `state` is writing, sealed, spilling, spilled or restoring."""
+    """One row of `kernel memory`. `state` is writing, sealed, spilling, spilled or restoring.
+
+    The kernel's own rows say `overflow` of what is sealed and lies in a file.
+    """
 
     object: ObjectId
     owner: ProcessId
@@ -241,6 +248,8 @@ class StoreUsage:
     """What a store holds, in bytes, exact: `used` is the sum over the objects in memory, as asked for.
 
     `reserved` is what they occupy with alignment, `pinned` what can't be spilled now, `spilled` what is elsewhere.
+    The kernel adds, to these objects and beside the other sums, what it keeps in files: `overflow` bytes in
+    `overflow_objects`.
     """
 
     capacity: int
@@ -250,6 +259,8 @@ class StoreUsage:
     spilled: int
     objects: int
     waiting: int
+    overflow: int = 0
+    overflow_objects: int = 0
 
 
 @runtime_checkable

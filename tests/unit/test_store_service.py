@@ -7,12 +7,12 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from kernel.node.store_service import NEWS_SECONDS, PATIENCE_SECONDS, StoreService
+from kernel.node.store_service import NEWS_SECONDS, OVERFLOW_SECONDS, PATIENCE_SECONDS, StoreService
 from kernel.runtime import operations as op
 from kernel.testing.faults import wait_until
 from kernel.transport.reactor import Reactor
 from kernel_spec import store as contract
-from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OwnerDiedError
+from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OutOfDiskError, OwnerDiedError
 
 READER, WRITER = b"reader--", b"writer--"
 SPILLED, OTHER = b"spilled-object------", b"other-object--------"
@@ -20,6 +20,8 @@ SPILLED, OTHER = b"spilled-object------", b"other-object--------"
 
 class ScriptedStore:
     """Keeps every pin of `SPILLED` waiting and answers all else at once; a delete has `OTHER` written to disk."""
+
+    name = "scripted"
 
     def __init__(self) -> None:
         self.waiting: list[contract.Pin] = []
@@ -77,6 +79,8 @@ class Node:
             lambda message: None,
             {b"ended---"}.__contains__,
             lambda *observed: None,
+            "/nowhere/overflow",
+            lambda text: None,
         )
 
     def _send(self, process: bytes, message: Any) -> None:
@@ -86,13 +90,27 @@ class Node:
         connection: Any = SimpleNamespace(info=SimpleNamespace(id=client))
         self.service.handlers[operation](connection, (operation, *rest))
 
+    def fill_disk(self) -> None:
+        """Let there be no room for files either."""
+        self.service.handle(contract.SpillFailed(OTHER, OutOfDiskError("the disk is full")))
+
     def later(self, seconds: float) -> None:
         self.now += seconds
         self.reactor.poll(0)
 
 
+def test_what_may_go_into_a_file_is_given_up_sooner() -> None:
+    node = Node()
+    node.say(READER, op.STORE_PIN, 1, SPILLED)
+    node.later(OVERFLOW_SECONDS - 0.1)
+    assert 1 not in node.answers
+    node.later(0.2)
+    assert isinstance(node.answers[1], ObjectStoreFullError), "nobody knows where this one was spilled"
+
+
 def test_a_pin_that_nothing_can_satisfy_fails_after_a_while() -> None:
     node = Node()
+    node.fill_disk()
     node.say(READER, op.STORE_PIN, 1, SPILLED)
     node.later(PATIENCE_SECONDS - 0.1)
     assert 1 not in node.answers
@@ -102,6 +120,7 @@ def test_a_pin_that_nothing_can_satisfy_fails_after_a_while() -> None:
 
 def test_patience_lasts_while_others_are_given_room() -> None:
     node = Node()
+    node.fill_disk()
     node.say(READER, op.STORE_PIN, 1, SPILLED)
     node.later(PATIENCE_SECONDS - 1)
     node.say(WRITER, op.STORE_CREATE, 2, OTHER, 10, WRITER, False)
@@ -113,6 +132,7 @@ def test_patience_lasts_while_others_are_given_room() -> None:
 
 def test_reading_what_is_in_memory_is_no_movement() -> None:
     node = Node()
+    node.fill_disk()
     node.say(READER, op.STORE_PIN, 1, SPILLED)
     for request in range(2, 8):
         node.later(PATIENCE_SECONDS / 5)
@@ -146,7 +166,10 @@ def test_who_waits_is_told_for_what() -> None:
     node = Node()
     assert node.service.explain(SPILLED) == "another process is writing it"
     node.say(READER, op.STORE_PIN, 1, SPILLED)
-    room = "800 of the store's 1000 bytes are in use (`kernel memory` says by whom), objects that wait for room: 1"
+    room = (
+        "900 of the store's 1000 bytes are taken, 800 of them by what is in use (`kernel memory` says by whom), "
+        "objects that wait for room: 1"
+    )
     assert node.service.explain(SPILLED) == room
 
 

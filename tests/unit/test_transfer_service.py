@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -423,10 +424,25 @@ def test_strangers_cost_nothing(nodes: Nodes) -> None:
 # -- room ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_can_never_fit_fails_as_the_store_says(nodes: Nodes) -> None:
+def test_what_can_never_fit_goes_into_a_file_and_from_there_to_others(nodes: Nodes) -> None:
+    a, b, c = nodes(), nodes(room=CHUNK), nodes(room=CHUNK)
+    data = os.urandom(2 * CHUNK + 7)
+    a.put(name(), data)
+    for node, source in ((b, a), (c, b)):
+        node.pull(name(), len(data), [source.address]).result(SECONDS)
+        assert node.read(name()) == data
+        usage = node.usage()
+        assert (usage.used, usage.overflow, usage.overflow_objects, usage.objects) == (0, len(data), 1, 1)
+        node.say(Delete([name()])) if node is c else None
+    assert c.usage().overflow == 0
+    wait_until(lambda: not os.listdir(os.path.join(c.spill.directory, "overflow")), SECONDS, "the end of the file")
+
+
+def test_what_can_go_nowhere_fails_as_the_store_and_the_disk_say(nodes: Nodes) -> None:
     a, b = nodes(), nodes(room=CHUNK)
     a.put(name(), bytes(2 * CHUNK))
-    with pytest.raises(ObjectStoreFullError, match="can never fit into this object store"):
+    Path(b.spill.directory, "overflow").touch()  # no directory can be made there
+    with pytest.raises(ObjectStoreFullError, match=r"can't be kept in a file either.* spill_directory"):
         b.pull(name(), 2 * CHUNK, [a.address]).result(SECONDS)
 
 
