@@ -75,10 +75,11 @@ def test_an_error_is_an_instance_of_the_users_type_and_a_task_error(error):
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
-def test_what_is_not_an_exception_is_raised_itself_with_the_story_as_its_cause(kind):
-    with pytest.raises(kind) as caught:
-        kernel.get(fail.remote(kind()))
-    assert isinstance(caught.value.__cause__, exceptions.TaskError)
+def test_what_is_not_an_exception_arrives_as_a_task_error_that_says_where_it_was_raised(kind):
+    with pytest.raises(exceptions.TaskError, match="by hand") as caught:
+        kernel.get(fail.remote(kind("by hand")))
+    assert type(caught.value.cause) is kind
+    assert any("in fail()" in note for note in caught.value.__notes__)
 
 
 def test_an_error_that_holds_a_lock_arrives_without_it():
