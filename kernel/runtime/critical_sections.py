@@ -22,7 +22,6 @@ _OWN = tuple(
     for path in (
         ("runtime", ""),
         ("transport", ""),
-        ("local", ""),
         ("api", "actor.py"),
         ("api", "generators.py"),
         ("api", "operations.py"),

@@ -7,9 +7,11 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kernel.runtime import operations as op
+from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.layout import unpack
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
@@ -21,7 +23,7 @@ from kernel.runtime.task_error import rebuild
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.value_forms import inline_or_stored
 from kernel.runtime.waiting import Waiter
-from kernel_spec.errors import ArgumentError, GetTimeoutError
+from kernel_spec.errors import ArgumentError, GetTimeoutError, KernelError
 from kernel_spec.ids import object_id
 
 
@@ -85,7 +87,10 @@ class ObjectVerbs(ABC):
             for ref in refs:
                 entry = ref._entry
                 if entry.state == INLINE and type(entry.value) is bytes:
-                    values.append(loads(entry.value))
+                    try:
+                        values.append(loads(entry.value))
+                    except Exception as error:
+                        raise _naming(entry, error)  # noqa: B904  (the same error)
                 else:
                     values.append(self.load(entry, deadline))
         except BaseException:
@@ -103,14 +108,14 @@ class ObjectVerbs(ABC):
 
     def load(self, entry: Entry, deadline: float | None = None) -> Any:
         """Return the value of a ready entry, or raise its failure. `deadline` is in monotonic seconds."""
-        if entry.state == INLINE:
-            if type(entry.value) is bytes:
-                return self.serializer.loads(entry.value)
-            return self.serializer.loads(*entry.value)
-        if entry.state != FAILED:
-            return self.serializer.loads(*self.stored_payload(entry, deadline))
-        self._tasks.failures.asked(entry)
-        raise failure_to_raise(*entry.value)
+        if entry.state == FAILED:
+            self._tasks.failures.asked(entry)
+            raise failure_to_raise(*entry.value)
+        payload = entry.value if entry.state == INLINE else self.stored_payload(entry, deadline)
+        try:
+            return self.serializer.loads(payload) if type(payload) is bytes else self.serializer.loads(*payload)
+        except Exception as error:
+            raise _naming(entry, error)  # noqa: B904  (the same error)
 
     def stored_payload(self, entry: Entry, deadline: float | None = None) -> tuple[Any, list[memoryview]]:
         """Return head and buffers of a value in the store, pinned while anybody looks at it."""
@@ -166,6 +171,17 @@ class ObjectVerbs(ABC):
         missing = [entry for entry in pending if entry.state == PENDING]
         if missing:
             raise GetTimeoutError(f"get() had no result within {timeout} s: {self.explain(missing[0])}")
+
+
+def _naming(entry: Entry, error: Exception) -> Exception:
+    """Return what the unpickling of an object raised, with a note that says which object it is and where it is from."""
+    if not isinstance(error, KernelError) and not is_from_outside(error):
+        site = getattr(entry, "site", None) or (entry.details.site if entry.details is not None else None)
+        made = f", made in {site[0].co_filename}, line {site[1]}" if site is not None else ""
+        notes = [*getattr(error, "__notes__", ()), f"  raised by unpickling object {entry.id.hex()}{made}"]
+        with suppress(AttributeError, TypeError):  # of a class that takes no attributes
+            error.__notes__ = notes  # type: ignore[attr-defined]
+    return error
 
 
 def failure_to_raise(kind: int, data: bytes) -> BaseException:

@@ -159,8 +159,9 @@ def rebuild(data: bytes) -> BaseException:
     """Return a fresh exception to raise.
 
     It is a `TaskError` and an instance of the user's type, with the attributes of the original, which is its
-    `.cause`. When the user's type admits no such thing (a final class, or not an `Exception`), the original itself,
-    with a `TaskError` as `__cause__`. When the original could not be carried, a `TaskError` with its text.
+    `.cause`. When the user's type admits no such thing (a final class), the original itself, with a `TaskError` as
+    `__cause__`. When the original is no `Exception`, which here would look as if this program had been interrupted, or
+    was to end: a `TaskError` with it as `.cause`. When it could not be carried, a `TaskError` with its text.
     """
     return _rebuilt(pickle.loads(data))
 
@@ -207,6 +208,8 @@ def _rebuilt(record: Record) -> BaseException:
             return _finish(error, record)
     explanation = _task_error_class(record["type"], None, base)(record["message"])
     _attributes(explanation).update(message=record["message"], cause=original)
+    if not isinstance(original, Exception):
+        return _finish(explanation, record)
     _finish(explanation, record).__traceback__ = None
     _set(original, "__cause__", explanation)
     return original

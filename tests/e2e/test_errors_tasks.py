@@ -6,6 +6,7 @@ import os
 import threading
 import traceback
 
+import numpy as np
 import pytest
 
 import kernel
@@ -75,10 +76,11 @@ def test_an_error_is_an_instance_of_the_users_type_and_a_task_error(error):
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
-def test_what_is_not_an_exception_is_raised_itself_with_the_story_as_its_cause(kind):
-    with pytest.raises(kind) as caught:
-        kernel.get(fail.remote(kind()))
-    assert isinstance(caught.value.__cause__, exceptions.TaskError)
+def test_what_is_not_an_exception_arrives_as_a_task_error_that_says_where_it_was_raised(kind):
+    with pytest.raises(exceptions.TaskError, match="by hand") as caught:
+        kernel.get(fail.remote(kind("by hand")))
+    assert type(caught.value.cause) is kind
+    assert any("in fail()" in note for note in caught.value.__notes__)
 
 
 def test_an_error_that_holds_a_lock_arrives_without_it():
@@ -374,3 +376,31 @@ def test_every_error_is_in_kernel_exceptions():
     for name in ("GetTimeoutError", "TaskCancelledError", "WorkerDiedError", "ActorDiedError", "ObjectLostError",
                  "OwnerDiedError", "ObjectStoreFullError", "TaskError"):  # fmt: skip
         assert issubclass(getattr(exceptions, name), exceptions.KernelError)
+
+
+class Unreadable:
+    """A value that is pickled, and whose unpickling raises."""
+
+    def __reduce__(self):
+        return raise_unreadable, ("nothing comes of this",)
+
+
+def raise_unreadable(text):
+    raise ValueError(text)
+
+
+@kernel.remote
+def make_unreadable(size):
+    return [Unreadable(), np.zeros(size)]
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("make", [lambda: kernel.put(Unreadable()), lambda: make_unreadable.remote(0),
+                                  lambda: make_unreadable.remote(100_000)], ids=["put", "small", "large"])  # fmt: skip
+def test_a_value_whose_unpickling_raises_is_named(make, several):
+    ref = make()
+    with pytest.raises(ValueError, match="nothing comes of this") as caught:
+        kernel.get([ref] if several else ref)
+    assert caught.value.__notes__[-1].startswith(
+        f"  raised by unpickling object {ref.hex()}, made in {__file__}, line "
+    )

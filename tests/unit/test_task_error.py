@@ -264,11 +264,29 @@ def test_every_rebuilt_exception_is_fresh() -> None:
 # -- the original itself -------------------------------------------------------------------------------------------
 
 
+class Fundamental(BaseException):
+    """No Exception."""
+
+
 @pytest.mark.parametrize(
-    "make", [lambda: Final("x"), lambda: KeyboardInterrupt(), lambda: SystemExit(3), lambda: asyncio.CancelledError()]
+    "original",
+    [KeyboardInterrupt("by hand"), SystemExit(3), GeneratorExit(), asyncio.CancelledError(), Fundamental("own")],
+    ids=lambda original: type(original).__name__,
 )
-def test_the_original_itself_where_no_class_can_be_both(make: Any) -> None:
-    original = make()
+def test_what_is_no_exception_is_the_cause_of_a_task_error(original: BaseException) -> None:
+    error: Any = raised(original)
+    assert isinstance(error, TaskError)
+    assert type(error).__name__ == f"TaskError[{type(original).__name__}]"
+    assert not isinstance(error, type(original))
+    assert type(error.cause) is type(original)
+    assert error.cause.args == original.args
+    assert traceback.extract_tb(error.__traceback__)[-1].line == "raise exception"
+    assert "in task(), process 1234" in "".join(traceback.format_exception(error))
+    assert type(pickle.loads(pickle.dumps(error)).cause) is type(original)
+
+
+def test_the_original_itself_where_no_class_can_be_both() -> None:
+    original = Final("x")
     error: Any = raised(original)
     assert type(error) is type(original)
     assert error.args == original.args
@@ -279,7 +297,7 @@ def test_the_original_itself_where_no_class_can_be_both(make: Any) -> None:
 
 
 def test_system_exit_keeps_its_code() -> None:
-    assert raised(SystemExit(3)).code == 3  # type: ignore[attr-defined]
+    assert raised(SystemExit(3)).cause.code == 3  # type: ignore[attr-defined]
 
 
 def test_the_original_itself_through_two_tasks() -> None:
