@@ -10,6 +10,7 @@ from typing import Any
 
 from kernel.logs import Logger
 from kernel.runtime.actor_calls import ActorCaller, Channel
+from kernel.runtime.circular_waits import CircularWaits
 from kernel.runtime.objects import PENDING, STATE_NAMES, Entry
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
@@ -46,6 +47,9 @@ class Inspection:
         self._actors = actors
         self._promised = promised
         self._warned: set[bytes] = set()
+        self.waits = CircularWaits(process, ownership)
+        self._rings: dict[bytes, str] = {}
+        """What was found of objects that will never be ready, for those who ask later."""
         self.log = Logger("kernel")
         process.methods["explain_object"] = self._explain_here
         process.methods["explain_matches"] = self._explain_matches
@@ -56,6 +60,9 @@ class Inspection:
         patience = PATIENCE_SECONDS if patience is None else patience
         if entry.state != PENDING:
             return f"object {entry.id.hex()} is ready ({STATE_NAMES[entry.state]})"
+        if ring := self.waits.find(entry, patience):
+            self._rings[entry.id] = ring
+            return ring
         if entry.owner is not None:
             return self._explain_borrowed(entry, patience)
         task: Task | None = entry.task
@@ -160,7 +167,9 @@ class Inspection:
     def _match(self, entry: Entry) -> tuple[bytes, bool, str, Question | None]:
         text, question = f"it is ready ({STATE_NAMES[entry.state]})", None
         if entry.state == PENDING:
-            if entry.owner is not None:
+            if entry.id in self._rings:
+                text = self._rings[entry.id]
+            elif entry.owner is not None:
                 text = f"it is made by process {entry.owner.hex()[:8]}"
             elif entry.task is None:
                 text, question = "no task makes it", self._promised.get(entry.id)

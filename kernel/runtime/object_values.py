@@ -79,6 +79,7 @@ class ObjectValues(ObjectVerbs):
         io = self._io
         patience = PATIENCE_SECONDS
         gave_back = self.before_block()
+        self._inspection.waits.begin(pending, waiter)
         try:
             while True:
                 look = time.monotonic() + patience
@@ -90,6 +91,7 @@ class ObjectValues(ObjectVerbs):
                     self._inspection.warn_waiting([entry for entry in pending if entry.state == PENDING])
                     patience = min(patience * 2, 300.0)
         finally:
+            self._inspection.waits.end()
             if gave_back:
                 self.after_block()
         if io.pump.interrupts:

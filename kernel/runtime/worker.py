@@ -69,6 +69,7 @@ class Worker:
         runtime.values.before_block = self._before_block
         runtime.values.after_block = self._after_block
         self._blocked = 0
+        runtime.inspection.waits.ahead = self._calls_ahead
 
     def run(self) -> int:
         """Serve until told to end; return the exit code."""
@@ -193,6 +194,18 @@ class Worker:
             if self._blocked == 0:
                 executor.refuses_tasks = executor.worn_out
                 self.runtime.io.tell_agent((op.UNBLOCKED,))
+
+    def _calls_ahead(self, task: bytes) -> int | None:
+        """Return how many calls run beside each other where `task` is queued; nothing if it is not queued here.
+
+        On an event loop one call that blocks holds up all others, also those that have begun.
+        """
+        if not isinstance(self.executor, Executor):
+            return 1
+        for group in self.executor.groups.values():
+            if any(message[1] == task for _, message in list(group.queue)):
+                return group.limit
+        return None
 
     # -- actors ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,177 @@
+"""Calls that wait for each other in a ring, found by asking process after process who waits for whom.
+
+Who owns an object knows the call that makes it, and where that runs or which arguments it waits for; the process where
+it runs knows for what it waits there, or behind which other calls, which wait themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any, NamedTuple
+
+from kernel.runtime.actor_calls import Channel
+from kernel.runtime.execution_context import Execution, current_execution
+from kernel.runtime.objects import PENDING, Entry
+from kernel.runtime.ownership import Ownership
+from kernel.runtime.process import Process
+from kernel.runtime.task import Task
+from kernel.runtime.waiting import Waiter
+from kernel_spec.errors import KernelError
+from kernel_spec.ids import ObjectId, ProcessId
+
+Place = tuple[ProcessId, str]
+"""A process, and where it is reached."""
+Awaited = tuple[bytes, ProcessId, str]
+"""An object that somebody waits for, and the place of its owner."""
+
+_STEPS = 100
+"""How many objects are looked at: a longer ring is not found."""
+
+
+class Link(NamedTuple):
+    """A call of a chain in which each waits for the next, and how the one before waits for it."""
+
+    task: bytes
+    name: str
+    relation: str = "waits for"
+
+
+Path = tuple[Link, ...]
+
+
+class CircularWaits:
+    """Knows for what the threads of this process wait. `blocked` has, by thread, the call that runs there and what for.
+
+    `ahead(task)` is set by a worker: how many calls run beside each other where a call is queued, or nothing if it is
+    not queued here.
+    """
+
+    def __init__(self, process: Process, ownership: Ownership) -> None:
+        self._process = process
+        self._ownership = ownership
+        self.blocked: dict[int, tuple[Execution, list[Entry], Waiter | None]] = {}
+        self.ahead: Callable[[bytes], int | None] = lambda task: None
+        process.methods["waits_of_object"] = self._of_object
+        process.methods["waits_of_call"] = self._of_call
+
+    def begin(self, pending: list[Entry], waiter: Waiter) -> None:
+        """The calling thread begins to wait."""
+        self.blocked[get_ident()] = current_execution.get(), pending, waiter
+
+    def end(self) -> None:
+        """The calling thread waits no more."""
+        self.blocked.pop(get_ident(), None)
+
+    def find(self, entry: Entry, patience: float) -> str:
+        """Return the ring that `entry` waits for, if there is one, in a sentence. Takes `patience` seconds at most.
+
+        Not under the lock: it asks other processes.
+        """
+        thread, here = get_ident(), current_execution.get()
+        before = self.blocked.get(thread)
+        self.blocked[thread] = here, [entry], None  # though its time may be up
+        try:
+            return self._search(entry, here, time.monotonic() + patience)
+        finally:
+            if before is None:
+                del self.blocked[thread]
+            else:
+                self.blocked[thread] = before
+
+    def _search(self, entry: Entry, here: Execution, deadline: float) -> str:
+        stack: list[tuple[Awaited, Path]] = [(self._awaited(entry), (Link(here.task, here.name),) if here.task else ())]
+        seen: dict[bytes, bytes] = {}
+        while stack and len(seen) < _STEPS and time.monotonic() < deadline:
+            (id, owner, address), path = stack.pop()
+            if id in seen:
+                if ring := _closed_by(path, Link(seen[id], "")):
+                    return ring
+                continue
+            call = self._ask((owner, address), "waits_of_object", id, deadline)
+            if call is None:
+                continue
+            task, name, place, arguments = call
+            seen[id] = task
+            link = Link(task, name)
+            if ring := _closed_by(path, link):
+                return ring
+            path = (*path, link)
+            stack += [(argument, path) for argument in arguments]
+            for other, other_name, awaited in (place and self._ask(place, "waits_of_call", task, deadline)) or ():
+                further = path
+                if other != task:
+                    link = Link(other, other_name, "is queued behind")
+                    if ring := _closed_by(path, link):
+                        return ring
+                    further = (*path, link)
+                stack += [(one, further) for one in awaited]
+        return ""
+
+    # -- what a process knows --------------------------------------------------------------------------------------
+
+    def _of_object(self, id: bytes) -> tuple[bytes, str, Place | None, list[Awaited]] | None:
+        """Return the call that makes an object of this process: id, name, place, arguments that are missing."""
+        entry = self._ownership.objects.get(ObjectId(id))
+        task: Task | None = entry.task if entry is not None and entry.state == PENDING else None
+        if task is None:
+            return None
+        missing = [self._awaited(one) for _, one in task.slots or () if one.state == PENDING]
+        place, connection = task.place, getattr(task.place, "connection", None)
+        if missing or connection is None or (isinstance(place, Channel) and task.id not in place.in_flight):
+            return task.id, task.name, None, missing
+        return task.id, task.name, (place.worker, connection.info.address), []
+
+    def _of_call(self, task: bytes) -> list[tuple[bytes, str, list[Awaited]]]:
+        """Return for which objects a call waits that runs here, or the calls that wait ahead of it."""
+        waiting = [
+            (bytes(call.task), call.name, self._needed(pending, waiter))
+            for call, pending, waiter in list(self.blocked.values())
+            if call.task
+        ]
+        own = [row for row in waiting if row[0] == task]
+        if own:
+            return own
+        ahead = self.ahead(task)
+        return waiting if ahead is not None and len(waiting) >= ahead else []
+
+    def _needed(self, pending: list[Entry], waiter: Waiter | None) -> list[Awaited]:
+        """Return for what a thread waits that must all be there: nothing if some of several will do."""
+        missing = [entry for entry in pending if entry.state == PENDING]
+        some_will_do = waiter is not None and waiter.remaining < len(missing)
+        return [] if some_will_do else [self._awaited(entry) for entry in missing]
+
+    def _awaited(self, entry: Entry) -> Awaited:
+        details = entry.details
+        if details is None or details.owner is None:
+            return entry.id, self._process.id, self._process.address
+        return entry.id, details.owner, details.address
+
+    def _ask(self, place: Place, method: str, argument: bytes, deadline: float) -> Any:
+        process, address = place
+        with self._process.lock:
+            if process == self._process.id:
+                return self._process.methods[method](argument)
+            try:
+                request = self._process.request(self._process.peer(process, address), method, argument)
+            except OSError:
+                return None
+        try:
+            return self._process.result(request, max(0.0, deadline - time.monotonic()))
+        except (KernelError, OSError):  # it does not answer in time, or any more
+            return None
+
+
+def _closed_by(path: Path, link: Link) -> str:
+    """Return what there is to say if the call of `link` is on the path: each waits for the next, the last for it."""
+    tasks = [one.task for one in path]
+    if link.task not in tasks:
+        return ""
+    first, *others = path[tasks.index(link.task) :]
+    steps = [*others, Link(first.task, first.name, link.relation)]
+    ring = ", which ".join(f"{step.relation} {step.name}()" for step in steps)
+    return (
+        f"these calls wait for each other in a ring, and none can go on: {first.name}() {ring}. Let one return without "
+        "waiting, or let the actor run more calls at a time (max_concurrency, or async methods)"
+    )
