@@ -148,12 +148,14 @@ class StoreService:
 
     def _overflow_text(self) -> str:
         usage = self.server.usage()
+        store = f"the object store of {readable(usage.capacity)}"
+        why = f"it is larger than {store}"
+        if usage.overflow <= usage.capacity:
+            why = f"{store} had no room for it: {readable(usage.pinned)} there are in use"
         return (
-            f"an object of {readable(usage.overflow)} went into a file in {self._files.directory}, because the object "
-            f"store had no room for it: {readable(usage.used)} of its {readable(usage.capacity)} are taken, "
-            f"{readable(usage.pinned)} by what is in use. Files may be slower than memory: drop references and views "
-            "that are no longer needed, or raise object_store_memory. This is said once; `kernel memory` shows what "
-            "lies in files"
+            f"an object of {readable(usage.overflow)} went into a file in {self._files.directory}, because {why}. "
+            "Files may be slower than memory: drop references and views that are no longer needed, or raise "
+            "object_store_memory. This is said once; `kernel memory` shows what lies in files"
         )
 
     def explain(self, object: ObjectId) -> str:

@@ -140,6 +140,9 @@ def test_eight_views_of_a_fifth_of_the_store_are_held_at_once() -> None:
         held = [kernel.get(make.remote(seed, size), timeout=SECONDS) for seed in range(8)]
         assert all(np.array_equal(view, block(seed, size)) for seed, view in enumerate(held))
         assert usage()["overflow_objects"] == 4
+        said = "an object of 3.2 MiB went into a file in"
+        why = "because the object store of 16.0 MiB had no room for it: 12.8 MiB there are in use"
+        assert session.log().count(said) == 1 and why in session.log(), session.log()
         held.clear()
         wait_until(lambda: is_empty(session), SECONDS, "the end of the files")
 
@@ -310,7 +313,12 @@ for command in ("memory", "status"):
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("went into a file in") == 1, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if "went into a file in" in line]
-    for part in ("an object of 24.0 MiB", root, "of its 16.0 MiB are taken", "raise object_store_memory"):
+    for part in (
+        "an object of 24.0 MiB",
+        root,
+        "it is larger than the object store of 16.0 MiB",
+        "raise object_store_memory",
+    ):
         assert part in line
     assert "in 3 files for lack of room (overflow)" in done.stdout and " overflow " in done.stdout
     assert "in 3 files" in done.stdout.split("OBJECT STORE")[1].split("\n\n")[0]
