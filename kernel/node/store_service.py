@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 5.0
 """How long a request for space may wait without anything moving before it fails."""
 
 OVERFLOW_SECONDS = 0.5
-"""How long it waits for others to let go before it is given a file instead."""
+"""How long nothing may move before it is given a file instead. It waits for no longer than PATIENCE_SECONDS in all."""
 
 NEWS_SECONDS = 0.1
 """How long processes may take to say what they need no more, before an object does not fit into a quota."""
@@ -66,7 +66,7 @@ class StoreService:
         self._spill_work = SpillWork(self.server, spill, reactor, self._disk_moved)
         self._files = OverflowFiles(overflow, reactor, self._file_came)
         self._warn: Callable[[str], None] | None = warn
-        self._moved_at = 0.0
+        self._moved_at = self._waiting_since = 0.0
         self._watching = False
         self._local: dict[ProcessId, LocalAnswer] = {}
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
@@ -249,7 +249,7 @@ class StoreService:
     def _watch(self) -> None:
         if not self._watching:
             self._watching = True
-            self._moved_at = self._reactor.clock()
+            self._moved_at = self._waiting_since = self._reactor.clock()
             self._reactor.call_later(self._patience(), self._look)
 
     def _patience(self) -> float:
@@ -260,8 +260,10 @@ class StoreService:
         self._watching = False
         if not self.server.usage().waiting:
             return
-        patience = self._moved_at + self._patience() - self._reactor.clock()
-        if patience <= 0:
+        now = self._reactor.clock()
+        patience = self._moved_at + self._patience() - now
+        too_long = now - self._waiting_since >= PATIENCE_SECONDS  # others may go on putting small objects for ever
+        if patience <= 0 or (too_long and not self.server.no_way_out):
             self._give_up()
             patience = self._patience()
         self._watching = True

@@ -108,6 +108,17 @@ def test_what_may_go_into_a_file_is_given_up_sooner() -> None:
     assert isinstance(node.answers[1], ObjectStoreFullError), "nobody knows where this one was spilled"
 
 
+def test_what_may_go_into_a_file_does_not_wait_for_ever_for_others_to_stop() -> None:
+    node = Node()
+    node.say(READER, op.STORE_PIN, 1, SPILLED)
+    for request in range(2, 100):
+        if 1 not in node.answers:
+            node.later(OVERFLOW_SECONDS / 2)
+            node.say(WRITER, op.STORE_CREATE, request, OTHER, 10, WRITER, False)
+    assert isinstance(node.answers[1], ObjectStoreFullError)
+    assert PATIENCE_SECONDS <= node.now - 100.0 < PATIENCE_SECONDS + 2 * OVERFLOW_SECONDS
+
+
 def test_a_pin_that_nothing_can_satisfy_fails_after_a_while() -> None:
     node = Node()
     node.fill_disk()
