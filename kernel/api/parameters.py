@@ -6,7 +6,7 @@ What decides is what the call would meet: a decorator's own `(*args, **kwargs)`,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -32,9 +32,14 @@ class Parameters(NamedTuple):
     any_name: bool = False
 
     def problem(self, count: int, given: Mapping[str, Any]) -> str:
-        """Return what is wrong with a call of `count` arguments and these keyword arguments; "" when it fits."""
+        """Return what is wrong with a call of `count` arguments and these keyword arguments, as Python says it.
+
+        "" when it fits.
+        """
         if count > self.most:
-            return f"takes {self.most} positional argument{'s' * (self.most != 1)}, but {count} were given"
+            takes = str(self.most) if self.required == self.most else f"from {self.required} to {self.most}"
+            several = "s" * (takes != "1")
+            return f"takes {takes} positional argument{several} but {count} {'was' if count == 1 else 'were'} given"
         by_name = self.names[self.only_by_place :]
         for name in given:
             if name in self.names[:count] and name in by_name:
@@ -46,10 +51,9 @@ class Parameters(NamedTuple):
             for place, name in enumerate(self.names[: self.required])
             if place >= count and (name not in given or place < self.only_by_place)
         ]
-        missing += [name for name in self.needed_by_name if name not in given]
-        if missing:
-            return f"misses the argument{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}"
-        return ""
+        return _missing("positional", missing) or _missing(
+            "keyword-only", [name for name in self.needed_by_name if name not in given]
+        )
 
 
 UNKNOWN = Parameters(0, ANY, any_name=True)
@@ -83,6 +87,14 @@ def parameters_of(function: Any, bound: bool = False) -> Parameters:
         needed,
         bool(code.co_flags & inspect.CO_VARKEYWORDS),
     )
+
+
+def _missing(kind: str, names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    *others, last = map(repr, names)
+    listed = f"{', '.join(others)}{',' * (len(others) > 1)} and {last}" if others else last
+    return f"missing {len(names)} required {kind} argument{'s' * bool(others)}: {listed}"
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:

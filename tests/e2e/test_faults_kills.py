@@ -613,7 +613,9 @@ def test_what_is_left_when_everything_is_killed_goes_with_the_next_session() -> 
     with temporary_root() as root, no_leaks(root) as mark:
         driver = start_driver(root, mark, DRIVER.replace("daemonise.remote()", "None"))
         agent = agents_of(driver.pid)[0]
-        everyone = [driver.pid, agent, template_of(agent), *workers_of(agent)]
+        for pid in (agent, template_of(agent)):
+            os.kill(pid, signal.SIGSTOP)  # a worker that is only being forked would clean up
+        everyone = [driver.pid, agent, *descendants_of(agent)]
         kill_together({str(pid): pid for pid in everyone}, " ".join(map(str, everyone)))
         driver.wait()
         driver.stdout.close()  # type: ignore[union-attr]

@@ -33,7 +33,7 @@ def test_constants_static_methods_and_mistakes():
     done = run(PROGRAM)
     assert done.stdout.splitlines() == [
         "80 6 [(80, 2, True), 7]",
-        "Shelf.look() takes 0 positional arguments, but 1 were given",
+        "Shelf.look() takes 0 positional arguments but 1 was given",
         "a class can't inherit from the actor class Shelf: inherit from a plain class, and make actor classes of both, "
         "as in `class PlainShelf: ...` and `Shelf = kernel.remote(PlainShelf)`",
     ], done.stderr
