@@ -27,7 +27,7 @@ from kernel.exceptions import (
     SessionEndedError,
     WorkerDiedError,
 )
-from kernel.node.processes import children_of, is_alive
+from kernel.node.processes import children_of, descendants_of, is_alive
 from kernel.runtime.current import get_runtime
 from kernel.testing.faults import agents_of, kill, paused, slowed, template_of, wait_until, workers_of
 from kernel.testing.leaks import MARK, no_leaks
