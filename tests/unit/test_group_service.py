@@ -81,7 +81,11 @@ class Bench:
         reactor: Any = SimpleNamespace(
             clock=lambda: 1.0, call_later=lambda seconds, function: self.timers.append(function)
         )
-        makers: dict[str, Any] = {"scheduler": lambda: self.scheduler, "metadata_store": lambda directory: self.store}
+        makers: dict[str, Any] = {
+            "node_provider": None,
+            "scheduler": lambda: self.scheduler,
+            "metadata_store": lambda directory: self.store,
+        }
         manager: Any = SimpleNamespace(
             all=lambda kind: [SimpleNamespace(observe=self.events.extend)],
             choose=makers.__getitem__,

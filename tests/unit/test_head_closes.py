@@ -25,7 +25,11 @@ class Bench:
     def __init__(self, directory: Path) -> None:
         self.events: list[LifecycleEvent] = []
         observer = SimpleNamespace(observe=self.events.extend)
-        makers: dict[str, Callable[..., Any]] = {"scheduler": FlatScheduler, "metadata_store": SqliteMetadataStore}
+        makers: dict[str, Any] = {
+            "node_provider": None,
+            "scheduler": FlatScheduler,
+            "metadata_store": SqliteMetadataStore,
+        }
         manager: Any = SimpleNamespace(
             all=lambda kind: [observer],
             choose=makers.__getitem__,
