@@ -16,6 +16,7 @@ from kernel.node import sessions
 from kernel.node.config import AgentConfig
 from kernel.node.departed import Departed
 from kernel.node.detection import choose_store_bytes, detect_devices, total_resources
+from kernel.node.directory_watch import DirectoryWatch
 from kernel.node.head_child import HeadChild
 from kernel.node.head_orders import HeadOrders
 from kernel.node.heads import AgentHead, HeadElsewhere, HeadHere
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from kernel.transport.gateway import Gateway
 
 TICK_SECONDS = 0.1
-DIRECTORY_SECONDS = 1.0
 IDLE_WORKER_SECONDS = 15.0
 STARTER_ENDED = "the program that started it ended"
 _FOR_THE_HEAD = (
@@ -85,6 +85,7 @@ class Agent:
         self.package_fetcher = PackageFetcher(self.packages, reactor, self.tell_head)
         self.tidying = Background(reactor, "tidying")
         """Where small files of the session are removed, and read."""
+        self.directory = DirectoryWatch(config.directory, config.ephemeral, reactor, self.log, self.end)
         self.processes = ProcessTable(self.log, self._joined, self._left, self._relay, self._refused)
         self.workers = WorkerService(self)
         self.pool = self.workers.pool
@@ -206,7 +207,7 @@ class Agent:
     def run(self) -> None:
         """Serve until the session ends."""
         self.reactor.call_later(TICK_SECONDS, self._tick)
-        self.reactor.call_later(DIRECTORY_SECONDS, self._look_after_directory)
+        self.directory.begin()
         self.memory.start()
         self.head.start()
         while self.ending is None:
@@ -235,21 +236,6 @@ class Agent:
         limits = (0, 0.0) if self.account.leaving else (keep, IDLE_WORKER_SECONDS)
         for worker in self.pool.to_retire(self.reactor.clock(), *limits):
             self.workers.ask_to_retire(worker)
-
-    def _look_after_directory(self) -> None:
-        self.check_directory()
-        if self.ending is None:
-            self.reactor.call_later(DIRECTORY_SECONDS, self._look_after_directory)
-
-    def check_directory(self) -> str:
-        """End the session if its files were removed: no process could join it any more. Return what is missing."""
-        missing = sessions.missing_files(self.config.directory)
-        if missing and self.ending is None:
-            self.log.error("the session ends", reason=missing)
-            if not self.config.ephemeral:
-                sessions.make_again(self.config.directory)
-            self.end(missing)
-        return missing
 
     def end_with(self, starter: int) -> None:
         """End the session at the end of a pipe whose other end the program that started it holds."""

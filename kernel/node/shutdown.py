@@ -34,6 +34,7 @@ def shut_down(agent: Agent) -> None:
     agent.store.close()
     agent.package_fetcher.close()
     agent.tidying.close(TIDY_SECONDS)
+    agent.directory.close()
     agent.logs.close()
     agent.head.close(f"it ended: {agent.ending}")
     if agent.relay is not None:

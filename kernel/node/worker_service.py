@@ -74,16 +74,20 @@ class WorkerService:
             if error is not None:
                 self._fail_leases(self.pool.could_not_start(step.worker), error)
             else:
+                self._agent.directory.look(looked)
+
+        def looked(missing: str) -> None:
+            if step.worker not in self.pool.workers:
+                return
+            if missing:
+                error = SessionEndedError(f"the session ended: {missing}")
+                self._fail_leases(self.pool.could_not_start(step.worker), error)
+            else:
                 self._fork(step)
 
         self._agent.package_fetcher.fetch(step.key[1], ready)
 
     def _fork(self, step: StartWorker) -> None:
-        if missing := self._agent.check_directory():
-            self._fail_leases(
-                self.pool.could_not_start(step.worker), SessionEndedError(f"the session ended: {missing}")
-            )
-            return
         job = self._agent.jobs.get(JobId(step.key[0]), _NO_SURROUNDINGS)
         variables, cwd, paths = self._agent.packages.worker_settings(step.key[1])
         try:
@@ -215,7 +219,7 @@ class WorkerService:
             return
         self._exit_statuses[pid] = status
         if worker.peer is None:
-            self._gone(worker.id, self._agent.check_directory() or self._cause(worker, status))
+            self._agent.directory.look(lambda missing: self._gone(worker.id, missing or self._cause(worker, status)))
 
     def on_template_lost(self) -> None:
         """The template died: its workers go on as our children, and another template takes its place."""

@@ -12,6 +12,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
+from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.in_progress import Capture
 from kernel.runtime.pickled_parts import parts_of
 from kernel_spec.errors import OptionError, SerializationError
@@ -153,8 +154,9 @@ def _size(part: Any, serializer: ValueSerializer, limit: int) -> int:
     try:
         with Capture():
             ValuePickler(counter, serializer, counter.announce).dump(part)  # type: ignore[arg-type]
-    except Exception:  # too large, or another reason for which it can't be sent: so far it was counted
-        return counter.size
+    except Exception as error:  # too large, or another reason for which it can't be sent: so far it was counted
+        if is_from_outside(error):
+            raise
     return counter.size
 
 

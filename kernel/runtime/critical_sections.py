@@ -8,6 +8,7 @@ has called of the user's is none of it, nor are the places where a thread merely
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -17,7 +18,7 @@ from kernel.transport.connection import Connection
 from kernel.transport.reactor import Reactor
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_OWN = tuple(
+_own = tuple(
     os.path.join(_ROOT, *path)
     for path in (
         ("runtime", ""),
@@ -63,6 +64,17 @@ def catches_interrupts(*waits: Callable[..., Any]) -> Callable[[_F], _F]:
     return mark
 
 
+def take_in(cls: type) -> None:
+    """Count the file of a class as the kernel's own code.
+
+    For a store's client: it is called when a view is gone, where Python swallows exceptions.
+    """
+    global _own
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    if file is not None and file not in _own:
+        _own = (*_own, file)
+
+
 def guard(lock: threading._RLock) -> None:
     """Take what is done under a lock for critical."""
     if lock not in _locks:
@@ -95,7 +107,7 @@ def is_critical(frame: FrameType | None) -> bool:
     """Whether a thread whose innermost frame is `frame` must not be interrupted now."""
     if frame is None:
         return False
-    if frame.f_code.co_filename.startswith(_OWN):
+    if frame.f_code.co_filename.startswith(_own):
         return True
     while frame is not None and frame.f_code not in _boundaries:
         if frame.f_code in _critical or frame.f_code.co_name == _DESTRUCTOR:
@@ -112,7 +124,7 @@ def is_in_own_code(frame: FrameType | None) -> bool:
     if frame is not None and frame.f_code in _boundaries:
         return True
     while frame is not None and frame.f_code not in _boundaries:
-        if frame.f_code.co_filename.startswith(_OWN) or frame.f_code.co_name == _DESTRUCTOR:
+        if frame.f_code.co_filename.startswith(_own) or frame.f_code.co_name == _DESTRUCTOR:
             return True
         frame = frame.f_back
     return False

@@ -16,6 +16,7 @@ from typing import Any
 
 from kernel.logs import Logger
 from kernel.runtime import operations as op
+from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.failures import Failure
 from kernel.runtime.objects import FAILED, PENDING, Entry
 from kernel.runtime.task_error import rebuild
@@ -173,4 +174,6 @@ def _text(kind: int, data: bytes) -> str:
         error = rebuild(data) if kind == op.USER_ERROR else pickle.loads(data)
         return "".join(traceback.format_exception(error)).rstrip()
     except Exception as trouble:  # whatever code of the user's runs when an exception is unpickled or shown
+        if is_from_outside(trouble):
+            raise
         return f"(its traceback could not be put together: {type(trouble).__name__}: {trouble})"

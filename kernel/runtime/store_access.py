@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
 from kernel.runtime import operations as op
-from kernel.runtime.critical_sections import critical
+from kernel.runtime.critical_sections import critical, take_in
 from kernel.runtime.layout import pack, packed_size
 from kernel.runtime.overflow_files import OverflowFile, map_readable, map_writable
 from kernel.runtime.process import Process
@@ -198,6 +198,7 @@ class StoreAccess:
         if isinstance(options, KernelError):
             raise options
         client = self._store().open_client(descriptors, options)
+        take_in(type(client))
         if self._client is None:
             self._client = client
         return self._client

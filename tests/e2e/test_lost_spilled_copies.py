@@ -76,15 +76,19 @@ class Spills:
     def spill(self, *refs: kernel.ObjectRef) -> list[Path]:
         """Have objects spilled, and nothing of them be in memory; return their files."""
         kernel.wait(list(refs), num_returns=len(refs), timeout=SECONDS)
-        filler = [kernel.put(np.zeros(5 * MB, np.uint8)) for _ in range(6)]
+        fillers = [kernel.put(np.zeros(5 * MB, np.uint8)) for _ in range(6)]
         names = {ref.hex() for ref in refs}
 
         def spilled() -> bool:
             rows = get_runtime().query("memory")["stored"]
-            return names == {row[0].hex() for row in rows if row[0].hex() in names and "spilled" in row}
+            if names == {row[0].hex() for row in rows if row[0].hex() in names and "spilled" in row}:
+                return True
+            # What a worker was still looking at a moment ago has stayed, and a filler went in its place.
+            fillers[:] = [*fillers[1:], kernel.put(np.zeros(5 * MB, np.uint8))]
+            return False
 
         wait_until(spilled, SECONDS, "spilled objects")
-        del filler
+        del fillers[:]
         return [file for ref in refs for file in self.files(ref)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import importlib
 import marshal
 import os
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from kernel.runtime.critical_sections import take_in
 from kernel.runtime.identity import Identity
 from kernel.runtime.process import Process
 from kernel.runtime.waiting import Waiter
@@ -310,3 +312,32 @@ def test_without_a_call_nobody_gets_what_a_handler_raises(process: Process) -> N
         signal.raise_signal(signal.SIGALRM)
     process.interrupts.remove()
     process.interrupts.install()
+
+
+CLIENT = """
+import os, signal, weakref
+
+class Client:
+    def watch(self, thing):
+        return weakref.ref(thing, self.gone)
+
+    def gone(self, watch):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        for _ in range(10):
+            pass
+"""
+
+
+def test_what_a_stores_client_does_when_a_view_is_gone_is_not_interrupted(
+    process: Process, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "client_of_a_store.py").write_text(CLIENT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    cls = importlib.import_module("client_of_a_store").Client
+    take_in(cls)
+    thing = cls()
+    watch = cls().watch(thing)
+    with pytest.raises(Deadline):
+        del thing
+        step()
+    assert watch() is None

@@ -208,7 +208,7 @@ def test_a_setting_that_can_not_be_is_refused(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(DeploymentError, match=r"no exporter 'carrier-pigeon' of traces \(OTEL_TRACES_EXPORTER\)"):
         provider_for(True, "replica", "r7")
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk.trace", None)
-    with pytest.raises(DeploymentError, match=r"tracing needs OpenTelemetry.*kernel-serve\[tracing\]"):
+    with pytest.raises(DeploymentError, match=r"tracing needs OpenTelemetry.*pip install opentelemetry-sdk"):
         setting.check(True)
 
 
