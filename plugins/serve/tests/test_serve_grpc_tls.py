@@ -142,5 +142,5 @@ def test_an_encrypted_key_without_cryptography_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
     files = paths(certificates, "server.pem", "server-locked.key")
-    with pytest.raises(ServeError, match=r'gRPC takes only keys that need none .* pip install cryptography'):
+    with pytest.raises(ServeError, match=r"gRPC takes only keys that need none .* pip install cryptography"):
         grpc_credentials(GRPCOptions(**files, ssl_keyfile_password="open sesame"))
