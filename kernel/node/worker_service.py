@@ -74,15 +74,6 @@ class WorkerService:
             if error is not None:
                 self._fail_leases(self.pool.could_not_start(step.worker), error)
             else:
-                self._agent.directory.look(looked)
-
-        def looked(missing: str) -> None:
-            if step.worker not in self.pool.workers:
-                return
-            if missing:
-                error = SessionEndedError(f"the session ended: {missing}")
-                self._fail_leases(self.pool.could_not_start(step.worker), error)
-            else:
                 self._fork(step)
 
         self._agent.package_fetcher.fetch(step.key[1], ready)
@@ -111,6 +102,9 @@ class WorkerService:
         self.template.fork(worker, descriptors)
 
     def _give_up(self, step: GiveUp) -> None:
+        if self._agent.ending is not None:  # its directory was removed, say, without which no worker comes up
+            self._fail_leases(step.leases, SessionEndedError(f"the session ended: {self._agent.ending}"))
+            return
         text = f"{FAILED_STARTS} workers in a row did not come up; the last: {step.worker.cause}"
         self._agent.log.error(text)
         self._fail_leases(step.leases, WorkerDiedError(text))
