@@ -51,10 +51,20 @@ class Scripted:
         return [type(event).__name__ for event in self.heard]
 
 
+class Log:
+    """Keeps what is logged."""
+
+    def __init__(self, logged: list[tuple[str, str, dict[str, Any]]]) -> None:
+        self._logged = logged
+
+    def __getattr__(self, level: str) -> Callable[..., None]:
+        return lambda text, **details: self._logged.append((level, text, details))
+
+
 class Bench:
     """A head with two nodes, a driver and two workers on the first, and all that it says to them."""
 
-    def __init__(self, store: LocalMetadataStore | None = None) -> None:
+    def __init__(self, store: LocalMetadataStore | None = None, **config: Any) -> None:
         self.scheduler = Scripted()
         self.events: list[LifecycleEvent] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
@@ -76,12 +86,34 @@ class Bench:
             options_of=lambda plugin: {},
             problems={},
         )
-        self.head = Head(HeadConfig("/nowhere", "/nowhere", False), reactor, manager, self.ended.append)
+        self.head = Head(
+            HeadConfig("/nowhere", "/nowhere", **{"ephemeral": False, **config}), reactor, manager, self.ended.append
+        )
+        self.logged: list[tuple[str, str, dict[str, Any]]] = []
+        self.head.log = Log(self.logged)  # type: ignore[assignment]
         self.said: list[tuple[Any, ...]] = []
+        """All that was said to nodes."""
+        self.said_to: dict[NodeId, list[tuple[Any, ...]]] = {}
+        """The same by node, since it was taken the last time."""
         self.nodes = [self.node(FIRST, "first:1"), self.node(SECOND, "second:1")]
 
     def node(self, id: NodeId, address: str) -> Node:
-        return Node(id, self.said.append, {"CPU": 2.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
+        def send(message: tuple[Any, ...]) -> None:
+            self.said.append(message)
+            self.said_to.setdefault(id, []).append(message)
+
+        return Node(id, send, {"CPU": 2.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
+
+    def take(self, node: NodeId) -> list[tuple[Any, ...]]:
+        """Return what a node was told since the last time."""
+        return self.said_to.pop(node, [])
+
+    def happened(self, kind: str) -> list[tuple[str, bytes, dict[str, Any]]]:
+        """Return what observers were told of a kind: states, ids, details."""
+        self.head.observation.deliver()
+        return [
+            (event.state, bytes.fromhex(event.id), dict(event.detail)) for event in self.events if event.kind == kind
+        ]
 
     def join(self) -> None:
         for node in self.nodes:
