@@ -206,10 +206,17 @@ def test_a_request_is_heard_once_and_its_grant_looked_for_a_worker(books: Books)
 
 def test_what_comes_of_a_decision_is_handled_when_all_of_that_is_carried_out(books: Books) -> None:
     books.ask(A)
-    books.on_find = lambda lease: books.desk.release(lease, broken=False)
+    heard: list[int] = []
+
+    def release(lease: LeaseId) -> None:
+        books.desk.release(lease, broken=False)
+        heard.append(len(books.scheduler.heard))
+
+    books.on_find = release
     books.answer(LeaseRequested, grant_of(A), grant_of(B))
     books.ask(B)
     assert books.found == [(A, 1), (B, 1)]
+    assert heard == [2, 2], "nothing but the two requests"
     assert books.heard()[2:] == [LeaseReleased(A), LeaseReleased(B)]
 
 

@@ -19,6 +19,7 @@ from kernel_spec.scheduling import (
     LeaseBlocked,
     LeaseCancelled,
     LeaseReleased,
+    LeaseRequest,
     LeaseRequested,
     LeaseUnblocked,
 )
@@ -206,3 +207,17 @@ def test_of_a_workers_end_its_holder_and_the_observers_hear(bench: Bench, fault:
     assert bench.heard_by(DRIVER) == [(op.PROCESS_DIED, WORKER, "signal 9", fault)]
     assert ("DEAD", WORKER, {"pid": 4711, "cause": "signal 9", "fault": name}) in bench.happened("worker")
     assert bench.scheduler.heard[-1] == LeaseReleased(LEASE)
+
+
+def test_what_is_heard_of_an_actors_worker_is_for_the_actors(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Any] = []
+    monkeypatch.setattr(bench.head.actors, "lease_served", lambda lease, record: heard.append((lease, record.worker)))
+    monkeypatch.setattr(bench.head.actors, "worker_died", lambda *said: heard.append(said))
+    bench.scheduler.answers[LeaseRequested] = [Grant(LEASE, FIRST, Allocation(CPU))]
+    bench.head.desk.request(LeaseRequest(LEASE, JOB, DRIVER, CPU, "Counter", for_actor=True), None)
+    bench.take(FIRST)
+    bench.tell(0, words.WORKER_FOUND, LEASE, 1, WORKER)
+    bench.tell(0, words.WORKER_DIED, WORKER, 1, "signal 9", op.OUT_OF_MEMORY)
+    assert heard == [(LEASE, WORKER), (WORKER, "signal 9", op.OUT_OF_MEMORY)]
+    assert bench.heard_by(DRIVER) == []
+    assert bench.take(FIRST) == [(words.DROP_WORKER, LEASE, True, False)]
