@@ -207,7 +207,8 @@ def test_a_batch_is_taken_out_of_what_waits():
 
 def test_nothing_is_sent_before_the_peer_has_proved_itself(reactor):
     ours, theirs = socket.socketpair()
-    end = End(theirs, reactor, Handshake(TOKEN, server=False))
+    ours.setblocking(False)
+    end = End(theirs, reactor, Handshake(TOKEN, server=True))
     end.connection.send((1, "secret"))
     end.connection.flush()
     end.connection.write_out(0.0)
