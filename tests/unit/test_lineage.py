@@ -148,14 +148,15 @@ def test_what_was_put_is_held_as_long_as_something_may_have_to_be_made_of_it(wor
 
 
 def test_results_of_one_task_that_were_at_the_same_place_are_made_again_together(world: World) -> None:
-    task = world.task(results=4)
-    a, b, c, d = world.end(task)
+    task = world.task(results=5)
+    a, b, c, d, beside = world.end(task)
     b.value = (500, (THERE, HERE))
     c.value = (500, (HERE,))
     d.resolve(INLINE, b"small")
     world.hear(OTHER, op.LOST_AT, a.id, (THERE,), "its file is damaged")
     world.lineage.recover(a)
     assert world.again == [task] and [entry.state for entry in (a, b, c, d)] == [PENDING, STORED, STORED, INLINE]
+    assert beside.state == PENDING, "it was only there, too"
     world.end(task, ELSEWHERE)
     assert (a.value, c.value) == ((500, (ELSEWHERE,)), (500, (HERE,)))
     world.lose_place(HERE)
@@ -237,6 +238,22 @@ def test_a_recipe_goes_with_the_last_of_its_results(world: World) -> None:
     assert put.id in world.table.objects
     world.drop(b)
     assert world.table.objects == {} and world.lineage._freed == {}
+
+
+def test_a_task_that_ran_again_for_some_results_goes_with_the_last_of_all(world: World) -> None:
+    put = world.own()
+    task = world.task(put, results=2)
+    a, b = world.end(task)
+    b.value = (500, (HERE,))
+    world.drop(put)
+    world.lose_place(THERE)
+    world.lineage.recover(a)
+    world.end(task, ELSEWHERE)
+    assert task.kept == 2
+    world.drop(a)
+    assert put.id in world.table.objects
+    world.drop(b)
+    assert world.table.objects == {}
 
 
 def test_a_task_whose_results_are_small_is_not_kept(world: World) -> None:
