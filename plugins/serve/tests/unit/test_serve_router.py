@@ -347,6 +347,42 @@ def test_a_deployment_that_must_wake_is_reported_at_once(play: Any, monkeypatch:
     play(test)
 
 
+def test_a_process_has_one_router_in_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        World(monkeypatch)
+        session = ["one"]
+        context = SimpleNamespace(get_worker_id=lambda: session[0], get_node_id=lambda: "the node")
+        monkeypatch.setattr(module.kernel, "get_runtime_context", lambda: context)
+        monkeypatch.setattr(module, "_router", None)
+        first = module.process_router()
+        assert module.process_router() is first and first.node == "the node" and not first._closed
+        session[0] = "two"
+        second = module.process_router()
+        assert second is not first and first._closed and module.process_router() is second
+        assert module.dispatchers_of_process() == {}
+        dispatcher = second.dispatcher(KEY)
+        assert module.dispatchers_of_process() == {KEY: dispatcher}
+        second.close()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("error", [None, KernelError("it died")])
+def test_of_an_answer_that_came_too_late_nothing_is_said(error: Exception | None) -> None:
+    async def test() -> None:
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context["message"]))
+        future.add_done_callback(module._forget)
+        future.cancel() if error is None else future.set_exception(error)
+        await asyncio.sleep(0)
+        del future
+        await asyncio.sleep(0)
+
+    complaints: list[str] = []
+    asyncio.run(test())
+    assert complaints == []
+
+
 def test_the_controller_is_looked_up_once_in_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     session, looked = ["one"], []
     context = SimpleNamespace(get_worker_id=lambda: session[0])
