@@ -73,6 +73,8 @@ class Site:
         self.nodes = nodes
         """Those besides the head's, on which the replicas are."""
         self.options: dict[str, Any] = {"actor_options": {"num_cpus": 0.1}, "max_constructor_retry_count": 1}
+        self.await_answers: Callable[[], None] = lambda: None
+        """Waits for the answers to what is under way, where this process has the traffic."""
 
     @property
     def session(self) -> str:
@@ -191,12 +193,17 @@ def scale(site: Site) -> None:
 
 
 def kill_replicas(site: Site, kills: int = KILLS) -> None:
-    """End replicas as faults would, one after the other."""
+    """End replicas as faults would, one after the other.
+
+    A request under which two of them died looks like one that ends its replicas, and is refused: the next one goes only
+    when what the one before had is answered.
+    """
     for _ in range(kills):
         victim = site.replicas()[0]["pid"]
         os.kill(victim, signal.SIGKILL)
         wait_until(lambda gone=victim: gone not in {row["pid"] for row in site.replicas()}, SECONDS, "its end")
         site.await_replicas()
+        site.await_answers()
 
 
 def kill_last_replica(site: Site) -> None:

@@ -113,6 +113,56 @@ def test_life_from_creation_to_death() -> None:
     table.validate()
 
 
+def test_every_change_is_there_to_be_written_down() -> None:
+    table = ActorTable()
+
+    def changed() -> bool:
+        found = table.changed == {ACTOR}
+        table.changed.clear()
+        return found
+
+    table.create(record(max_restarts=1))
+    found = [changed()]
+    table.arguments_ready(ACTOR, b"creation", None)
+    found.append(changed())
+    table.lease_asked(ACTOR, LEASE)
+    found.append(changed())
+    table.lease_granted(LEASE, WORKER)
+    found.append(changed())
+    table.constructed(ACTOR, None)
+    found.append(changed())
+    table.ends_itself(WORKER, "it left")
+    found.append(changed())
+    table.worker_died(WORKER, "it left")
+    assert [*found, changed()] == [True] * 7
+
+
+def test_when_a_last_handle_goes_that_is_a_change_too() -> None:
+    table = ActorTable()
+    alive(table)
+    table.changed.clear()
+    table.out_of_scope(ACTOR)
+    assert table.changed == {ACTOR}
+
+
+def test_the_jobs_of_living_actors_are_told() -> None:
+    table = ActorTable()
+    assert table.living_jobs() == set()
+    alive(table)
+    assert table.living_jobs() == {JobId(b"job")}
+    table.kill(ACTOR, no_restart=True)
+    assert table.living_jobs() == set()
+
+
+def test_an_actor_that_asks_again_does_not_rest_any_more() -> None:
+    table = ActorTable()
+    actor = alive(table, max_restarts=1)
+    table.worker_died(WORKER, "memory ran out", op.OUT_OF_MEMORY)
+    assert actor.rests
+    table.lease_asked(ACTOR, LEASE)
+    assert not actor.rests
+
+
 def test_creating_an_actor_twice_is_our_bug() -> None:
     table = ActorTable()
     table.create(record())

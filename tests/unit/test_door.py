@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from kernel.control import words
-from kernel.control.door import LOOK_SECONDS, PULSE_SECONDS, Door
+from kernel.control.door import ENDED_SECONDS, LOOK_SECONDS, PULSE_SECONDS, Door
 from kernel.control.nodes import Node
+from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON
 from kernel.transport.reactor import Reactor as RealReactor
-from kernel.transport.tcp_connection import TcpConnection
+from kernel.transport.tcp_connection import RELAYED_ENDED_SECONDS, TcpConnection
 from kernel_spec.version import __version__
 
 DEATH_SECONDS = 5.0
@@ -173,3 +174,239 @@ def test_a_cut_link_is_mended_for_as_long_as_the_agent_may_be_silent(client: boo
     assert [node.client for node in nodes] == [client]
     assert link.resume_seconds == seconds
     reactor.close()
+
+
+# -- who comes in ----------------------------------------------------------------------------------------------------
+
+
+class Peer:
+    """The other end of a connection, which notes what it hears."""
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self.closed, self.info = False, None
+        self.heard: list[Any] = []
+        self.outbox: list[Any] = []
+        self.steps: list[Any] = []
+        self.on_close: Any = door.on_close
+
+    def say(self, *messages: Any) -> None:
+        self.door.on_messages(self, list(messages))  # type: ignore[arg-type]
+
+    def join(self, name: bytes = b"node", python: str = PYTHON, version: str = __version__) -> Peer:
+        self.say((words.JOIN, name, python, version, "far"))
+        return self
+
+    def describe(self, **more: Any) -> Peer:
+        said = {
+            "total": {"CPU": 3.0},
+            "labels": {},
+            "devices": (),
+            "host": "far",
+            "address": "",
+            "directory": "",
+            "pid": 9,
+        }
+        self.say((words.NODE, pickle.dumps({**said, **more})))
+        return self
+
+    def take(self) -> list[Any]:
+        heard, self.heard = self.heard, []
+        return heard
+
+    def send(self, message: Any) -> None:
+        self.heard.append(message)
+        self.outbox.append(message)
+
+    def flush(self) -> None:
+        self.outbox.clear()
+        self.steps.append("flush")
+
+    def write_out(self, seconds: float) -> None:
+        self.steps.append(("write", seconds))
+
+    def close(self, reason: str) -> None:
+        self.closed = True
+        self.steps.append(("close", reason))
+        self.on_close(self, reason)
+
+
+class Hall:
+    """What is behind a door."""
+
+    def __init__(self, **more: Any) -> None:
+        self.reactor = Reactor()
+        self.nodes: dict[bytes, Node] = {}
+        self.gone: list[tuple[bytes, str]] = []
+        self.handled: list[Any] = []
+        self.logged: list[Any] = []
+        self.asked: list[Any] = []
+        head: Any = SimpleNamespace(
+            reactor=self.reactor,
+            nodes=self.nodes,
+            restoration=SimpleNamespace(active=False),
+            ending=None,
+            why_fallen=lambda id: "no power" if id == b"fallen" else "",
+            log=SimpleNamespace(warning=lambda text, **details: self.logged.append((text, details))),
+            add_node=lambda node: self.nodes.setdefault(node.id, node),
+            remove_node=lambda node, cause: self.gone.append((node.id, cause)),
+            handle=lambda node, message: self.handled.append((node.id, message)),
+            handlers={op.CALL: lambda caller, message: self.asked.append((caller, message))},
+        )
+        vars(head).update(more)
+        self.head = head
+        self.door = Door(head, {"color": "red"}, DEATH_SECONDS)
+
+
+@pytest.mark.parametrize("tell_all", [False, True])
+def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> None:
+    hall = Hall(restoration=SimpleNamespace(active=tell_all))
+    assert not hall.door.anybody
+    peer = Peer(hall.door).join()
+    ((word, shared),) = peer.take()
+    told = {"color": "red", "tell_all": tell_all, "death_seconds": DEATH_SECONDS}
+    assert (word, pickle.loads(shared)) == (words.WELCOME, told)
+    assert peer.steps == ["flush"] and hall.door.anybody and hall.nodes == {}
+    peer.describe(labels={"zone": "a"})
+    (node,) = hall.nodes.values()
+    assert (node.id, node.total, node.labels, node.pid, node.heard) == (b"node", {"CPU": 3.0}, {"zone": "a"}, 9, 100.0)
+    assert node.joined > 1e9, "seconds since the epoch"
+    node.send((1, "hello"))
+    assert peer.take() == [(1, "hello")]
+
+
+@pytest.mark.parametrize(
+    ("name", "python", "version", "ending", "reason"),
+    [
+        (b"node", "2.7", __version__, None, f"far runs Python 2.7, the head {PYTHON}: they must be the same"),
+        (b"node", PYTHON, "0.1", None, f"far has kernel 0.1, the head {__version__}: install the same on both"),
+        (b"fallen", PYTHON, __version__, None, "this node was declared dead: no power"),
+        (b"known", PYTHON, __version__, None, "a node of this id is here already"),
+        (b"node", PYTHON, __version__, "it was asked to stop", "the session is ending: it was asked to stop"),
+    ],
+)
+def test_who_can_t_join_is_told_why(name: bytes, python: str, version: str, ending: str | None, reason: str) -> None:
+    hall = Hall(ending=None)
+    Peer(hall.door).join(b"known").describe()
+    hall.head.ending = ending
+    peer = Peer(hall.door).join(name, python, version)
+    assert peer.take() == [(words.REFUSED, reason)]
+    assert peer.steps == [("write", 1.0), ("close", reason)] and peer.info is None
+    assert hall.logged == [("a node was refused", {"node": name.hex(), "host": "far", "reason": reason})]
+    assert hall.nodes.keys() == {b"known"} and hall.gone == []
+
+
+@pytest.mark.parametrize("message", [(words.PULSE,), (words.NODE, b""), "text", (), ("140",), None])
+def test_who_does_not_introduce_itself_is_let_go(message: Any) -> None:
+    hall = Hall()
+    peer = Peer(hall.door)
+    peer.say(message, (words.JOIN, b"node", PYTHON, __version__, "far"))
+    assert peer.steps == [("close", "the peer did not introduce itself as a node")]
+    assert peer.heard == [] and not hall.door.anybody
+
+
+def test_what_a_node_says_is_handled_once_it_is_described_and_counted() -> None:
+    hall = Hall()
+    peer = Peer(hall.door).join()
+    peer.say((500, "too early"))
+    peer.describe()
+    peer.say((501, "hello"), (words.PULSE,), (502,))
+    assert hall.handled == [(b"node", (501, "hello")), (b"node", (502,))]
+    peer.take()
+    hall.reactor.run(0.6)
+    assert peer.take() == [(words.PULSE, 4)] and peer.outbox == []
+
+
+def test_when_a_node_was_heard_last_is_known_of_it() -> None:
+    hall = Hall()
+    peer = Peer(hall.door).join()
+    peer.describe()
+    hall.reactor.run(2.0)
+    peer.say((501,))
+    assert hall.nodes[b"node"].heard == 100.0, "it may not hear us"
+    peer.say((words.PULSE,))
+    assert hall.nodes[b"node"].heard == 102.0
+
+
+@pytest.mark.parametrize("described", [True, False])
+@pytest.mark.parametrize(
+    ("how", "cause"),
+    [("leave", "it was stopped"), ("close", "its agent is gone: cut"), ("silence", "nothing was heard")],
+)
+def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool) -> None:
+    hall = Hall()
+    peer = Peer(hall.door).join()
+    if described:
+        peer.describe()
+    if how == "leave":
+        peer.say((words.LEAVE, "it was stopped"), (501, "not heard"))
+    elif how == "close":
+        peer.close("cut")
+    else:
+        hall.reactor.run(DEATH_SECONDS + 1)
+    assert peer.closed and not hall.door.anybody
+    assert [(id, said[: len(cause)]) for id, said in hall.gone] == ([(b"node", cause)] if described else [])
+    hall.door.on_close(peer, "once more")  # type: ignore[arg-type]
+    assert len(hall.gone) == described and hall.handled == []
+    peer.heard.clear()
+    hall.reactor.run(3.0)
+    assert peer.heard == [], "nobody sends it pulses"
+
+
+def test_a_tool_may_ask_and_no_more() -> None:
+    hall = Hall()
+    peer, other = Peer(hall.door), Peer(hall.door)
+    hello = (op.HELLO, b"tool", "tool", 5, "", PYTHON, {"namespace": "space"})
+    peer.say(hello)
+    other.say(hello)
+    assert not hall.door.anybody, "it is no node"
+    peer.say((op.CALL, 1, "nodes", ()), (words.PULSE,))
+    ((caller, message),) = hall.asked
+    assert (caller.id, caller.pid, caller.details, message) == (
+        b"tool",
+        5,
+        {"namespace": "space"},
+        (op.CALL, 1, "nodes", ()),
+    )
+    assert peer.steps == [("close", "a tool may only ask")] and caller.closed and not other.closed
+    other.outbox.append("an answer")
+    hall.door.flush()
+    assert other.steps == ["flush"] and peer.steps[1:] == []
+
+
+def test_another_process_than_a_tool_has_to_join_a_node() -> None:
+    peer = Peer(Hall().door)
+    peer.say((op.HELLO, b"id", "driver", 5, "", PYTHON, {}))
+    why = "a process that calls itself a driver came to the head; it has to join a node"
+    assert peer.heard == [(words.REFUSED, why)] and peer.steps == [("write", 1.0), ("close", why)]
+
+
+def test_what_waits_is_written_where_any_does() -> None:
+    hall = Hall()
+    peers = [Peer(hall.door).join(name) for name in (b"one", b"two")]
+    peers[0].send((1,))
+    hall.door.flush()
+    assert [peer.steps for peer in peers] == [["flush", "flush"], ["flush"]]
+
+
+def test_at_the_end_what_waits_is_written_and_nobody_is_mourned() -> None:
+    hall = Hall()
+    peers = [Peer(hall.door).join(name).describe() for name in (b"one", b"two")]
+    tool = Peer(hall.door)
+    tool.say((op.HELLO, b"tool", "tool", 5, "", PYTHON, {}))
+    hall.door.close()
+    end = [("write", 1.0), ("close", "the head has ended")]
+    assert [peer.steps[-2:] for peer in (*peers, tool)] == [end, end, end]
+    assert hall.gone == []
+
+
+@pytest.mark.parametrize("client", [False, True])
+def test_a_link_that_has_ended_is_waited_for_by_how_far_away_the_agent_is(client: bool) -> None:
+    hall = Hall(reactor=RealReactor())
+    link = TcpConnection(hall.head.reactor, hall.door.on_messages, hall.door.on_close)
+    hall.door.on_messages(link, [(words.JOIN, b"node-one", PYTHON, __version__, "host")])
+    assert link.ended_seconds == ENDED_SECONDS
+    said = {"total": {}, "labels": {}, "devices": (), "host": "", "address": "", "directory": "", "pid": 1}
+    hall.door.on_messages(link, [(words.NODE, pickle.dumps({**said, "client": client}))])
+    assert link.ended_seconds == (RELAYED_ENDED_SECONDS if client else ENDED_SECONDS)
+    hall.head.reactor.close()

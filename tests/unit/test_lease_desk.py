@@ -6,12 +6,32 @@ from typing import Any
 
 import pytest
 
-from kernel.control.lease_desk import LeaseDesk, LeaseRecord
+from kernel.control.lease_desk import LeaseDesk, LeaseRecord, grant_message
 from kernel.local.scheduler import LocalScheduler
 from kernel.runtime import operations as op
-from kernel_spec.ids import JobId, LeaseId, NodeId, ProcessId
-from kernel_spec.resources import amounts
-from kernel_spec.scheduling import Event, Instruction, LeaseRequest, LeaseRequested, Tick
+from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
+from kernel_spec.resources import Allocation, amounts
+from kernel_spec.scheduling import (
+    Bundle,
+    Event,
+    Grant,
+    GroupRemoved,
+    Instruction,
+    LeaseBlocked,
+    LeaseCancelled,
+    LeaseHeld,
+    LeaseReleased,
+    LeaseRequest,
+    LeaseRequested,
+    LeaseUnblocked,
+    NodeAdded,
+    NodeRemoved,
+    PlaceGroup,
+    Preempt,
+    Reclaim,
+    Tick,
+)
+from tests.unit.head_bench import CPU, GROUP, Scripted
 
 
 class Fragile(LocalScheduler):
@@ -105,3 +125,393 @@ def test_who_gave_a_broken_worker_back_is_told_of_its_end_though_only_its_node_c
     desk.desk.worker_died(worker, "silence", op.LOST)
     assert len(holder.told) == 1
     assert desk.desk.remove_node(NodeId(b"other")) == []
+
+
+# -- with a scheduler that does what the test says -------------------------------------------------------------------
+
+A, B, C = LeaseId(b"a"), LeaseId(b"b"), LeaseId(b"c")
+NODE, OTHER_NODE = NodeId(b"node"), NodeId(b"other")
+WORKER, DRIVER = ProcessId(b"worker"), ProcessId(b"driver")
+
+
+class Books:
+    """A desk, and what it had others do."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scripted()
+        self.found: list[tuple[LeaseId, int]] = []
+        self.dropped: list[tuple[LeaseId, bool]] = []
+        self.killed: list[tuple[ProcessId, str]] = []
+        self.on_find: Any = lambda lease: None
+        self.desk = LeaseDesk(
+            self.scheduler,
+            lambda: 7.0,
+            self._find,
+            lambda lease, record, broken: self.dropped.append((lease, broken)),
+            lambda worker, reason: self.killed.append((worker, reason)),
+            lambda reason: None,
+        )
+
+    def _find(self, lease: LeaseId, record: LeaseRecord) -> None:
+        assert record.grant is not None
+        self.found.append((lease, record.grants))
+        self.on_find(lease)
+
+    def answer(self, event: type, *instructions: Instruction) -> None:
+        self.scheduler.answers[event] = list(instructions)
+
+    def ask(self, id: LeaseId, holder: Any = None, group: GroupId | None = None, for_actor: bool = False) -> None:
+        self.desk.request(request_of(id, group, for_actor), holder)
+
+    def grant(self, id: LeaseId, holder: Any = None, node: NodeId = NODE, worker: bytes = b"", **more: Any) -> None:
+        """Have a lease asked for and granted, and served if a worker is named."""
+        self.answer(LeaseRequested, grant_of(id, node))
+        self.ask(id, holder, **more)
+        if worker:
+            assert self.desk.served(id, 1, ProcessId(worker)) is self.desk.leases[id]
+
+    def heard(self) -> list[Event]:
+        """Return what the scheduler has heard since the last time."""
+        heard, self.scheduler.heard = self.scheduler.heard, []
+        return heard
+
+
+def request_of(id: LeaseId, group: GroupId | None = None, for_actor: bool = False) -> LeaseRequest:
+    return LeaseRequest(id, JobId(b"job"), DRIVER, CPU, "f", group=group, for_actor=for_actor)
+
+
+def grant_of(id: LeaseId, node: NodeId = NODE) -> Grant:
+    return Grant(id, node, Allocation(CPU, {"GPU": (0,)}))
+
+
+@pytest.fixture
+def books() -> Books:
+    return Books()
+
+
+def test_a_node_is_made_known_with_all_that_it_has(books: Books) -> None:
+    books.desk.add_node(NODE, {"CPU": 2.0}, {"zone": "a"}, ("TPU",))
+    assert books.heard() == [NodeAdded(NODE, {"CPU": 2.0}, {"zone": "a"}, ("TPU",))]
+
+
+def test_a_request_is_heard_once_and_its_grant_looked_for_a_worker(books: Books) -> None:
+    books.answer(LeaseRequested, grant_of(B), grant_of(A))
+    books.ask(A)
+    books.ask(A)
+    assert books.heard() == [LeaseRequested(request_of(A))]
+    assert books.found == [(A, 1)], "nobody asked for the other"
+    assert books.desk.allocation(A) == Allocation(CPU, {"GPU": (0,)})
+    assert books.desk.allocation(B) == books.desk.allocation(None) == Allocation({})
+
+
+def test_what_comes_of_a_decision_is_handled_when_all_of_that_is_carried_out(books: Books) -> None:
+    books.ask(A)
+    heard: list[int] = []
+
+    def release(lease: LeaseId) -> None:
+        books.desk.release(lease, broken=False)
+        heard.append(len(books.scheduler.heard))
+
+    books.on_find = release
+    books.answer(LeaseRequested, grant_of(A), grant_of(B))
+    books.ask(B)
+    assert books.found == [(A, 1), (B, 1)]
+    assert heard == [2, 2], "nothing but the two requests"
+    assert books.heard()[2:] == [LeaseReleased(A), LeaseReleased(B)]
+
+
+def test_after_an_error_on_the_way_the_next_event_is_handled(books: Books) -> None:
+    def fail(lease: LeaseId) -> None:
+        raise OSError("no more descriptors")
+
+    books.on_find = fail
+    with pytest.raises(OSError):
+        books.grant(A)
+    books.on_find = lambda lease: None
+    books.grant(B)
+    assert books.found[-1] == (B, 1)
+
+
+def test_bundles_that_are_placed_are_told(books: Books) -> None:
+    placed: list[Any] = []
+    bundles = (Bundle(0, NODE, Allocation(CPU)),)
+    books.answer(Tick, PlaceGroup(GROUP, bundles))
+    books.desk.tick()
+    books.desk.on_placed = lambda group, bundles: placed.append((group, bundles))
+    books.answer(Tick, PlaceGroup(GROUP, bundles))
+    books.desk.tick()
+    assert placed == [(GROUP, bundles)]
+    assert books.heard() == [Tick(), Tick()]
+
+
+def test_a_holder_is_asked_to_give_a_lease_back_and_an_actor_is_not(books: Books) -> None:
+    holder = Holder()
+    books.grant(A, holder)
+    books.grant(B)
+    books.answer(Tick, Reclaim(A), Reclaim(B), Reclaim(C))
+    books.desk.tick()
+    assert holder.told == [(op.RECLAIM_LEASE, A)] and books.killed == []
+
+
+def test_who_asks_while_the_desk_waits_is_heard_after(books: Books) -> None:
+    books.desk.hold()
+    for id in (A, B, C):
+        books.ask(id)
+    assert books.desk.explain(A).startswith("the head was started again")
+    books.desk.cancel(B)
+    assert books.heard() == [LeaseCancelled(B)]
+    books.desk.go_on()
+    assert books.heard() == [LeaseRequested(request_of(A)), LeaseRequested(request_of(C))]
+    assert books.desk.explain(A) == "there is no room"
+    books.desk.go_on()
+    books.ask(B)
+    assert books.heard() == [LeaseRequested(request_of(B))]
+
+
+def test_what_an_earlier_head_granted_is_taken_over(books: Books) -> None:
+    books.desk.hold()
+    books.ask(B)
+    books.desk.held(grant_of(A), request_of(A), 4, WORKER, True)
+    books.desk.held(grant_of(B), request_of(B), 4, WORKER, True)
+    assert books.heard() == [LeaseHeld(request_of(A), grant_of(A), True)]
+    record = books.desk.leases[A]
+    assert (record.grant, record.grants, record.worker) == (grant_of(A), 4, WORKER)
+    assert books.desk.granted(A, 4) is record and books.desk.granted(A, 3) is None
+    assert books.desk.leases[B].grant is None, "it was asked for anew"
+    assert books.desk.remove_node(NODE) == [WORKER]
+
+
+def test_a_grant_of_an_earlier_head_may_still_be_looking_for_its_worker(books: Books) -> None:
+    books.desk.held(grant_of(A), request_of(A), 1, ProcessId(b""), False)
+    assert books.desk.explain(A) == "its worker process is starting"
+    assert books.desk.remove_node(NODE) == []
+    assert books.heard()[1:] == [NodeRemoved(NODE), LeaseRequested(request_of(A))]
+
+
+def test_what_is_held_in_groups_is_told_when_the_groups_are(books: Books) -> None:
+    for id in (A, B, C):
+        books.desk.held(grant_of(id), request_of(id, GROUP), 1, WORKER, False)
+    books.desk.block(A, True)
+    books.desk.block(B, True)
+    books.desk.block(B, False)
+    books.desk.release(C, broken=True)
+    assert books.heard() == [LeaseReleased(C)]
+    books.desk.enter_groups()
+    held = [LeaseHeld(request_of(A, GROUP), grant_of(A), True), LeaseHeld(request_of(B, GROUP), grant_of(B), False)]
+    assert books.heard() == held
+    books.desk.block(A, False)
+    books.desk.enter_groups()
+    assert books.heard() == [LeaseUnblocked(A)]
+
+
+def test_what_an_earlier_head_granted_is_given_to_its_holder_or_is_over(books: Books) -> None:
+    holder: Any = Holder()
+    books.desk.held(grant_of(A), request_of(A), 1, WORKER, False)
+    books.desk.held(grant_of(B), request_of(B, for_actor=True), 1, ProcessId(b"of an actor"), False)
+    books.desk.held(grant_of(C), request_of(C, for_actor=True), 1, ProcessId(b"of no actor"), False)
+    books.ask(D := LeaseId(b"d"))
+    books.desk.adopt({DRIVER: holder}, {B})
+    assert books.desk.leases.keys() == {A, B, D} and books.dropped == [(C, True)]
+    assert books.desk.held_by() == {holder: [A]}
+    books.desk.worker_died(WORKER, "signal 9")
+    books.desk.worker_died(ProcessId(b"of an actor"), "signal 9")
+    assert holder.told == [(op.PROCESS_DIED, WORKER, "signal 9", op.DIED)]
+    assert books.dropped == [(C, True), (A, True), (B, True)]
+
+
+def test_a_lease_whose_holder_is_gone_since_an_earlier_head_is_over(books: Books) -> None:
+    books.desk.held(grant_of(A), request_of(A), 1, WORKER, False)
+    books.desk.adopt({}, ())
+    assert books.dropped == [(A, True)] and books.desk.leases == {}
+
+
+def test_who_holds_what_is_told_of_what_is_served(books: Books) -> None:
+    holder: Any = Holder()
+    books.grant(A, holder, worker=b"worker")
+    books.grant(B, holder, worker=b"another")
+    books.grant(C, holder)
+    books.grant(LeaseId(b"d"), None, worker=b"of an actor")
+    assert books.desk.held_by() == {holder: [A, B]}
+
+
+def test_only_of_the_latest_grant_a_worker_counts(books: Books) -> None:
+    books.grant(A)
+    books.answer(LeaseRequested, grant_of(A, OTHER_NODE))
+    books.desk.take(A, "somebody else needs it")
+    assert books.desk.served(A, 1, WORKER) is None and books.desk.granted(A, 1) is None
+    assert books.desk.leases[A].worker is None
+    record = books.desk.served(A, 2, WORKER)
+    assert record is books.desk.leases[A] and record.worker == WORKER
+    assert books.desk.served(B, 1, WORKER) is None
+    assert grant_message(A, record, "there") == (op.LEASE_GRANTED, A, WORKER, "there", CPU, {"GPU": (0,)})
+
+
+@pytest.mark.parametrize(
+    ("taken", "fault", "told"),
+    [
+        (False, op.DIED, op.DIED),
+        (False, op.OUT_OF_MEMORY, op.OUT_OF_MEMORY),
+        (True, op.DIED, op.TAKEN),
+        (True, op.LOST, op.LOST),
+        (False, op.LOST, op.LOST),
+    ],
+)
+def test_the_holder_of_a_worker_that_ended_hears_why(books: Books, taken: bool, fault: int, told: int) -> None:
+    holder = Holder()
+    books.grant(A, holder, worker=b"worker")
+    if taken:
+        books.desk.take(A, "rank")
+        books.desk.take(A, "rank")
+        assert books.killed == [(WORKER, "rank")] and books.dropped == []
+    books.desk.worker_died(WORKER, "its end", fault)
+    assert holder.told == [(op.PROCESS_DIED, WORKER, "its end", told)]
+    assert books.dropped == [(A, True)] and books.heard()[-1] == LeaseReleased(A)
+
+
+def test_a_holder_that_is_gone_hears_nothing(books: Books) -> None:
+    holder = Holder()
+    books.grant(A, holder, worker=b"worker")
+    holder.closed = True
+    books.desk.worker_died(WORKER, "its end")
+    books.desk.worker_died(ProcessId(b"unknown"), "its end")
+    assert holder.told == [] and books.dropped == [(A, True)]
+
+
+def test_a_withdrawn_request_is_forgotten_and_a_withdrawn_grant_given_back(books: Books) -> None:
+    books.ask(A)
+    books.grant(B, worker=b"worker")
+    books.heard()
+    for id in (A, B, C):
+        books.desk.cancel(id)
+    assert books.heard() == [LeaseCancelled(A), LeaseReleased(B)]
+    assert books.dropped == [(B, False)] and books.desk.leases == {}
+
+
+def test_a_worker_that_is_given_back_well_is_nobodys_and_a_broken_one_is_still_waited_for(books: Books) -> None:
+    holder = Holder()
+    books.grant(A, holder, worker=b"well")
+    books.grant(B, holder, worker=b"broken")
+    books.ask(C, holder)
+    books.heard()
+    books.desk.release(A, broken=False)
+    books.desk.release(B, broken=True)
+    books.desk.release(C, broken=True)
+    books.desk.release(C, broken=True)
+    assert books.dropped == [(A, False), (B, True), (C, True)]
+    assert books.heard() == [LeaseReleased(A), LeaseReleased(B), LeaseCancelled(C)]
+    books.desk.worker_died(ProcessId(b"well"), "idle")
+    books.desk.worker_died(ProcessId(b"broken"), "signal 9")
+    assert holder.told == [(op.PROCESS_DIED, ProcessId(b"broken"), "signal 9", op.DIED)]
+    assert books.heard() == [], "its lease is over already"
+
+
+def test_a_grant_without_a_worker_that_is_taken_waits_again(books: Books) -> None:
+    books.grant(A)
+    books.heard()
+    books.desk.take(A, "rank")
+    assert books.heard() == [LeaseReleased(A), LeaseRequested(request_of(A))]
+    assert books.dropped == [(A, False)] and books.killed == []
+    books.desk.take(A, "rank")
+    books.desk.take(B, "rank")
+    assert books.heard() == [] and books.dropped == [(A, False)], "what waits can't be taken"
+
+
+def test_a_scheduler_may_take_a_lease_away(books: Books) -> None:
+    books.grant(A, worker=b"worker")
+    books.answer(Tick, Preempt(A, "a job of higher rank"), Preempt(B, "nobody's"))
+    books.desk.tick()
+    assert books.killed == [(WORKER, "a job of higher rank")]
+
+
+def test_a_worker_may_be_dropped_before_its_lease_is_over(books: Books) -> None:
+    books.grant(A, worker=b"worker")
+    books.heard()
+    books.desk.drop_worker(A)
+    books.desk.drop_worker(B)
+    assert books.dropped == [(A, True)] and books.heard() == [] and A in books.desk.leases
+
+
+def test_who_waits_inside_get_lends_its_resources(books: Books) -> None:
+    books.grant(A, worker=b"worker")
+    books.heard()
+    books.desk.block(A, True)
+    books.desk.block(A, False)
+    books.desk.block(B, True)
+    assert books.heard() == [LeaseBlocked(A), LeaseUnblocked(A)]
+
+
+def test_with_a_process_all_that_it_asked_for_is_over(books: Books) -> None:
+    holder, other = Holder(), Holder()
+    books.grant(A, holder, worker=b"worker")
+    books.ask(B, holder)
+    books.ask(C, other)
+    books.heard()
+    books.desk.holder_left(holder)  # type: ignore[arg-type]
+    assert books.desk.leases.keys() == {C}
+    assert books.heard() == [LeaseReleased(A), LeaseCancelled(B)] and books.dropped == [(A, True), (B, True)]
+
+
+def test_with_a_node_its_leases_are_over_and_who_has_no_worker_yet_waits_again(books: Books) -> None:
+    books.grant(A, worker=b"worker")
+    books.grant(B)
+    books.grant(C, node=OTHER_NODE, worker=b"elsewhere")
+    books.ask(D := LeaseId(b"d"))
+    books.heard()
+    assert books.desk.remove_node(NODE) == [WORKER]
+    assert books.heard() == [NodeRemoved(NODE), LeaseRequested(request_of(B))]
+    assert books.desk.leases.keys() == {B, C, D}
+    assert books.desk.granted(B, 1) is None and books.desk.granted(C, 1) is not None
+    assert books.desk.waiting and books.dropped == []
+
+
+def test_who_lost_its_grant_with_a_node_may_go_at_the_same_moment(books: Books) -> None:
+    books.ask(B)
+    books.grant(A)
+    books.heard()
+    books.on_find = lambda lease: books.desk.release(A, broken=False)
+    books.answer(NodeRemoved, grant_of(B, OTHER_NODE))
+    books.desk.remove_node(NODE)
+    assert books.heard() == [NodeRemoved(NODE), LeaseCancelled(A)], "it is not asked for again"
+
+
+def test_a_group_is_over_with_the_last_lease_in_it(books: Books) -> None:
+    books.grant(A, group=GROUP, worker=b"worker")
+    books.ask(B, group=GROUP)
+    books.grant(C, group=GROUP, node=OTHER_NODE, worker=b"elsewhere")
+    assert sorted(books.desk.leases_in(GROUP)) == [A, B, C] and books.desk.leases_in(GroupId(b"none")) == []
+    books.heard()
+    books.desk.dissolve(GROUP)
+    books.desk.cancel(B)
+    books.desk.release(A, broken=False)
+    assert books.heard() == [LeaseCancelled(B), LeaseReleased(A)] and books.desk.leases_in(GROUP) == [C]
+    books.desk.remove_node(OTHER_NODE)
+    assert books.heard() == [NodeRemoved(OTHER_NODE), GroupRemoved(GROUP)]
+    assert books.desk.leases_in(GROUP) == []
+
+
+@pytest.mark.parametrize("end", ["cancel", "release"])
+def test_a_group_in_which_something_waits_is_over_when_that_is_withdrawn(books: Books, end: str) -> None:
+    books.ask(A, group=GROUP)
+    books.desk.dissolve(GROUP)
+    books.heard()
+    books.desk.cancel(A) if end == "cancel" else books.desk.release(A, broken=False)
+    assert books.heard() == [LeaseCancelled(A), GroupRemoved(GROUP)]
+
+
+def test_a_group_without_leases_is_over_at_once(books: Books) -> None:
+    books.desk.dissolve(GROUP)
+    books.ask(A, group=GroupId(b"another"))
+    books.desk.cancel(A)
+    assert books.heard()[0] == GroupRemoved(GROUP) and len(books.heard()) == 0
+
+
+def test_what_a_request_waits_for_is_explained(books: Books) -> None:
+    books.ask(A)
+    assert books.desk.waiting and books.desk.explain(A) == "there is no room"
+    books.grant(B)
+    assert books.desk.explain(B) == "its worker process is starting"
+    books.desk.served(B, 1, WORKER)
+    assert books.desk.explain(B) == "it has a worker"
+    assert books.desk.explain(GROUP) == "there is no room"
+    books.desk.cancel(A)
+    assert not books.desk.waiting

@@ -25,8 +25,10 @@ class ScriptedStore:
 
     def __init__(self) -> None:
         self.waiting: list[contract.Pin] = []
+        self.heard: list[contract.StoreEvent] = []
 
     def handle(self, event: contract.StoreEvent) -> list[contract.StoreInstruction]:
+        self.heard.append(event)
         if isinstance(event, contract.Pin) and event.object == SPILLED:
             self.waiting.append(event)
             return []
@@ -35,6 +37,12 @@ class ScriptedStore:
         if isinstance(event, contract.Delete):
             return [contract.WriteSpill(OTHER, 0, 10)]
         return []
+
+    def client_options(self) -> dict[str, Any]:
+        return {"bytes": 1000}
+
+    def descriptors(self) -> list[int]:
+        return [3, 4]
 
     def view(self, location: int, size: int) -> memoryview:
         return memoryview(bytearray(size))
@@ -69,16 +77,18 @@ class Node:
     def __init__(self) -> None:
         self.now = 100.0
         self.answers: dict[int, Any] = {}
+        self.observed: list[Any] = []
+        self.store = ScriptedStore()
         self.disk = SlowDisk()
         self.reactor = Reactor(lambda: self.now)
         self.service = StoreService(
-            ScriptedStore(),  # type: ignore[arg-type]
+            self.store,  # type: ignore[arg-type]
             self.disk,  # type: ignore[arg-type]
             self.reactor,
             self._send,
             lambda message: None,
             {b"ended---"}.__contains__,
-            lambda *observed: None,
+            lambda *observed: self.observed.append(observed),
             "/nowhere/overflow",
             lambda text: None,
         )
@@ -246,3 +256,44 @@ def test_a_weak_object_that_made_room_is_lost_and_says_why() -> None:
     node.say(READER, op.STORE_PIN, 3, OTHER)
     assert isinstance(node.answers[3], ObjectLostError)
     assert "the process that made it may hold only so much in the object store" in str(node.answers[3])
+
+
+def test_what_happens_to_objects_is_observed() -> None:
+    node = Node()
+    node.say(WRITER, op.STORE_SEAL, OTHER, False)
+    assert node.observed == [("object", "STORED", OTHER, {"process": WRITER.hex()})]
+    node.say(WRITER, op.STORE_DELETE, [SPILLED, OTHER])
+    assert node.observed[1:] == [("object", "FREED", SPILLED, {}), ("object", "FREED", OTHER, {})]
+    node.disk.go.set()
+    wait_until(lambda: node.later(0.1) or len(node.observed) == 4, 120.0, "the writing of the object")
+    assert node.observed[3] == ("object", "SPILLED", OTHER, {"uri": "slow:1"})
+    assert contract.SpillDone(OTHER, "slow:1") in node.store.heard
+
+
+def test_what_clients_say_reaches_the_store() -> None:
+    node = Node()
+    node.say(WRITER, op.STORE_CREATE, 1, OTHER, 10, WRITER, True)
+    node.say(WRITER, op.STORE_SEAL, OTHER, True)
+    node.say(READER, op.STORE_PIN, 2, OTHER)
+    node.say(READER, op.STORE_UNPIN, OTHER)
+    node.say(WRITER, op.STORE_ABORT, SPILLED)
+    node.service.keep(OTHER)
+    node.service.client_left(READER)
+    assert node.store.heard == [
+        contract.Create(WRITER, 1, OTHER, 10, WRITER, True),
+        contract.Seal(WRITER, OTHER, True),
+        contract.Pin(READER, 2, OTHER),
+        contract.Unpin(READER, OTHER),
+        contract.Abort(WRITER, SPILLED),
+        contract.Keep(OTHER),
+        contract.ClientLeft(READER),
+    ]
+    assert node.answers == {1: 0, 2: 0}
+
+
+def test_a_client_is_passed_what_it_maps_and_how() -> None:
+    passed: list[Any] = []
+    connection: Any = SimpleNamespace(send_descriptors=lambda *arguments: passed.append(arguments))
+    Node().service.attach(connection)
+    ((descriptors, options),) = passed
+    assert descriptors == [3, 4] and pickle.loads(options)["bytes"] == 1000

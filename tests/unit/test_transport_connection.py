@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kernel.transport.acceptor import PAUSE_SECONDS
 from kernel.transport.authentication import Handshake
 from kernel.transport.connecting import connect
-from kernel.transport.connection import ATTACH_OPERATION, MAXIMUM_FRAME, Connection, may_be_handled
+from kernel.transport.connection import ATTACH_OPERATION, MAXIMUM_FRAME, Connection, may_be_handled, pack_batch
 from kernel.transport.listener import HANDSHAKE_SECONDS, Listener
 from kernel.transport.poller import READ, WRITE, SelectorPoller, make_poller
 from kernel.transport.reactor import Reactor
@@ -176,6 +176,103 @@ def test_threads_may_send_at_once(reactor):
     receiver.connection.close()
 
 
+def frames(data):
+    """Return what each frame holds."""
+    found = []
+    while data:
+        (length,) = struct.unpack_from("<I", data)
+        found.append(marshal.loads(data[4 : 4 + length]))
+        data = data[4 + length :]
+    return found
+
+
+def test_many_messages_are_several_frames_in_order(reactor, raw):
+    ours, end = raw
+    for number in range(1030):
+        end.connection.send((number,))
+    assert end.connection.info is None and end.connection.authenticated
+    end.connection.flush()
+    assert end.connection.outbox == []
+    found = frames(ours.recv(1 << 20))
+    assert [len(each) for each in found] == [512, 512, 6]
+    assert [message for each in found for message in each] == [(number,) for number in range(1030)]
+
+
+def test_a_batch_is_taken_out_of_what_waits():
+    outbox = [(number,) for number in range(600)]
+    assert frames(pack_batch(outbox)) == [[(number,) for number in range(512)]]
+    assert outbox == [(number,) for number in range(512, 600)]
+    assert frames(pack_batch(outbox)) == [[(number,) for number in range(512, 600)]] and outbox == []
+
+
+def test_nothing_is_sent_before_the_peer_has_proved_itself(reactor):
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    end = End(theirs, reactor, Handshake(TOKEN, server=True))
+    end.connection.send((1, "secret"))
+    end.connection.flush()
+    end.connection.write_out(0.0)
+    assert end.connection.outbox == [(1, "secret")] and not end.connection.authenticated
+    assert b"secret" not in ours.recv(1 << 16)
+    ours.close()
+    end.connection.close()
+
+
+def test_what_waits_is_written_out_while_the_peer_reads_slowly(reactor, raw):
+    ours, end = raw
+    big = b"x" * 3_000_000
+    end.connection.send((1, big))
+    heard = bytearray()
+
+    def read():
+        while len(heard) < len(big):
+            heard.extend(ours.recv(1 << 16))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    end.connection.write_out(120.0)
+    thread.join(120)
+    assert frames(bytes(heard)) == [[(1, big)]]
+
+
+def test_a_peer_that_does_not_read_is_waited_for_so_long_and_no_longer(reactor, raw):
+    _, end = raw
+    end.connection.send((1, b"x" * 3_000_000))
+    begun = time.monotonic()
+    end.connection.write_out(0.2)
+    assert 0.2 <= time.monotonic() - begun < 60
+    begun = time.monotonic()
+    end.connection.write_out(0.0)
+    assert not end.connection.closed and end.reasons == []
+
+
+def test_a_peer_that_is_known_to_be_dead_is_given_up(reactor, raw):
+    ours, end = raw
+    end.connection.send((1, "x"))
+    end.connection.give_up("its node is gone")
+    end.connection.give_up("its node is gone, once more")
+    assert end.connection.closed and end.reasons == ["its node is gone"]
+    end.connection.flush()
+    assert end.connection.outbox == [(1, "x")] and ours.recv(10) == b""
+
+
+def test_a_peer_that_left_with_something_unread_broke_the_connection(reactor, raw):
+    ours, end = raw
+    end.connection.send((1, "x"))
+    end.connection.flush()
+    ours.close()
+    settle(reactor)
+    assert end.reasons == ["the connection broke: Connection reset by peer"]
+
+
+def test_a_child_that_lets_go_of_a_connection_tells_nobody(reactor, raw):
+    ours, end = raw
+    end.connection.abandon()
+    assert end.connection.closed and end.reasons == []
+    end.connection.close()
+    assert end.reasons == [] and ours.recv(10) == b""
+
+
 def test_the_end_is_told_once(reactor, raw):
     ours, end = raw
     ours.close()
@@ -256,7 +353,16 @@ def test_an_empty_frame_asks_for_descriptors(reactor, raw):
 
 @pytest.mark.parametrize(
     ("message", "expected"),
-    [((1, "x"), True), ((2,), False), ((), False), ([1], False), (5, False), (("1",), False), ((True,), False)],
+    [
+        ((1, "x"), True),
+        ((1,), True),
+        ((2,), False),
+        ((), False),
+        ([1], False),
+        (5, False),
+        (("1",), False),
+        ((True,), False),
+    ],
 )
 def test_only_known_operations_may_be_handled(message, expected):
     assert may_be_handled(message, {1}) is expected

@@ -18,6 +18,7 @@ from kernel.node.log_service import LogService
 from kernel.node.named_output import by_name, without_overwritten
 from kernel.runtime import operations as op
 from kernel.runtime.terminal_text import harmless, without_colours
+from kernel.testing.faults import wait_until
 from kernel.transport.reactor import Reactor
 
 # -- carriage returns ------------------------------------------------------------------------------------------------
@@ -88,7 +89,9 @@ def test_a_bar_is_told_of_while_it_is_drawn(told: tuple[LogService, Reactor, lis
     os.close(errors)
     service.drain()
     assert said[2:] == []
-    (line,) = (tmp_path / "workers.log").read_text().splitlines()
+    file = tmp_path / "workers.log"
+    wait_until(lambda: file.read_text().endswith("\n"), 120.0, "the writing of the file, which a thread does")
+    (line,) = file.read_text().splitlines()
     assert line.endswith("\terr\t100%")
 
 

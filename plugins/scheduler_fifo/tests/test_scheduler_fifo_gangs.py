@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 from kernel_scheduler_fifo import FifoScheduler
+from kernel_scheduler_fifo.reclaim import PATIENCE_SECONDS
 from kernel_scheduler_fifo.reservations import RESERVATION_SECONDS
 
 from kernel.testing.scheduler_fuzz import AFFINITY, GROUPS, LABELS, random_history
@@ -50,6 +51,17 @@ def test_what_is_freed_is_kept_for_a_group_that_waits(world: SchedulerHarness) -
     assert reason.code == "behind" and "it is kept for placement group gang" in reason.text
     world.release(running[1])
     assert world.bundles[group] and late in world.waiting
+
+
+def test_nothing_is_kept_for_a_group_that_has_just_come(world: SchedulerHarness) -> None:
+    world.add_node({"CPU": 2})
+    running = world.request_many(2, {"CPU": 1})
+    world.tick(10.0)
+    world.group([{"CPU": 2}])
+    world.tick(PATIENCE_SECONDS / 2)
+    late = world.request({"CPU": 1})
+    world.release(running[0])
+    assert late in world.granted
 
 
 def test_nothing_is_kept_for_a_group_that_actors_are_in_the_way_of(world: SchedulerHarness) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_serve.control import views
+from kernel_serve.control.controller import Controller
 from kernel_serve.errors import DeploymentError, ServeError
 from kernel_serve.settings import AutoscalingConfig, GRPCOptions, HTTPOptions
 from kernel_serve.testing.controllers import SECONDS, TestedController
 from kernel_serve.testing.stand_ins import StandInProxy, StandInReplica
 from kernel_serve.testing.world import application, settings
-from kernel_serve.values import ENDPOINTS, RouterReport
+from kernel_serve.values import ENDPOINTS, DeploymentRoutes, RouterReport
 
 import kernel
 from kernel.testing.faults import wait_until
@@ -55,6 +59,31 @@ class TestReplicas:
         controller.wait("app", "NOT_STARTED")
         wait_until(lambda: controller.actors() == ["serve controller"], SECONDS, "the end of the replicas")
         assert not controller.routes().exists
+
+    def test_who_waits_is_told_of_no_status_whose_routes_are_not_published(self, session: None) -> None:
+        async def wait() -> tuple[dict[str, Any], tuple[str, DeploymentRoutes]]:
+            tested = Controller(StandInReplica, StandInProxy)
+            write, may_write = tested._memory.write, threading.Event()
+
+            def write_late(*arguments: Any) -> None:
+                if views.status_of(tested._state, "app", 0.0)[0] == "RUNNING":
+                    may_write.wait(SECONDS)
+                write(*arguments)
+
+            tested._memory.write = write_late  # type: ignore[method-assign]
+            await tested.deploy([app()])
+            while views.status_of(tested._state, "app", 0.0)[0] != "RUNNING":
+                await asyncio.sleep(0.01)
+            waiting = asyncio.ensure_future(tested.wait_until("app", ["RUNNING"]))
+            await asyncio.wait([waiting], timeout=0.2)
+            may_write.set()
+            found, published = await waiting, await tested.watch({"app#main": None})
+            await tested.shutdown()
+            return found, published["app#main"]
+
+        found, (version, routes) = asyncio.run(wait())
+        assert len(routes.replicas) == 1 and found["status"] == "RUNNING"
+        assert found["versions"]["app#main"] == version
 
     def test_one_that_is_killed_is_replaced_at_once(self, controller: TestedController) -> None:
         controller.deploy(app(replicas=2))

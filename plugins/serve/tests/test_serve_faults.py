@@ -32,6 +32,7 @@ def traffic(place: Place, happens: Callable[[Place], None]) -> Load:
     options = {"patience": SECONDS, "at_once": 100}
     with Load(place.addresses, 100.0, call=place.handle.remote, calls=25.0, **options) as load:
         load.await_more(30)
+        place.await_answers = load.await_answers
         happens(place)
         load.await_more(60)
     assert not load.http.failed, load.http.examples

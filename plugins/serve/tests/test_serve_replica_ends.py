@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from http.client import HTTPConnection
@@ -10,6 +11,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
+from kernel_serve.routing.router import Router, dispatchers_of_process
 
 import kernel
 from kernel import serve
@@ -129,6 +131,27 @@ def test_replicas_of_unchanged_code_are_replaced_when_another_version_asks_for_i
     assert pid(version="3") not in (first, second)
     serve.delete("telling")
     assert words(told) == ["model one", "object"] * 3
+
+
+@pytest.mark.usefixtures("address")
+def test_after_an_update_nothing_that_is_called_here_is_answered_by_the_version_before(
+    told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = serve.run(Telling.bind(str(told)), name="telling", route_prefix=None)
+    first = handle.remote().result(SECONDS)
+    learn, late = Router._learn, []
+
+    def learn_late(router: Router, news: Any) -> None:  # it goes on with what it knows, and asks again meanwhile
+        if news and not late:
+            late.append(asyncio.get_running_loop().call_later(1.0, lambda: (late.clear(), learn(router, news))))
+
+    monkeypatch.setattr(Router, "_learn", learn_late)
+    handle = serve.run(Telling.options(version="2").bind(str(told)), name="telling", route_prefix=None)
+    known = dispatchers_of_process()["telling#Telling"].chooser.candidates.keys()
+    replicas = serve.status()["applications"]["telling"]["deployments"]["Telling"]["replicas"]
+    assert known == {each["replica_id"] for each in replicas if each["state"] == "RUNNING"}
+    assert handle.remote().result(SECONDS) != first
+    serve.delete("telling")
 
 
 @pytest.mark.usefixtures("address")

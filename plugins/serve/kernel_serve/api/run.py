@@ -22,7 +22,7 @@ from kernel_serve.errors import DeployFailedError, DeploymentError, NotServingEr
 from kernel_serve.local.running import run_here
 from kernel_serve.logs import logger
 from kernel_serve.names import missing
-from kernel_serve.routing.router import controller_handle, forget_controller
+from kernel_serve.routing.router import controller_handle, forget_controller, hear_here
 from kernel_serve.settings import GRPCOptions, HTTPOptions, LoggingConfig, ProxyLocation, checked
 from kernel_serve.tracing import setting as trace_setting
 from kernel_serve.tracing.setting import Setting
@@ -92,11 +92,12 @@ def run(
 
     Requests whose path begins with `route_prefix` go to it; that is what its deployment's option says, or else "/", and
     with None HTTP does not reach it, but handles do, and gRPC. An application of that name is updated, without a failed
-    request. Replicas run in the `runtime_env` of this program, to which those of deployments add. `blocking` stays
-    until Ctrl-C (or SIGTERM), and deletes it then. `logging_config` is for its deployments, which may say more
-    themselves. It waits for `timeout_s` seconds at most, or any time; not at all without `wait`. Raises
-    DeployFailedError with the traceback of the user's code when it can't be made to run. With `_local_testing_mode`
-    all of it is in this process, without a session and HTTP, and only the handle reaches it.
+    request: what comes to a proxy, or is called in this process, after this has returned is answered by what is new.
+    Replicas run in the `runtime_env` of this program, to which those of deployments add. `blocking` stays until Ctrl-C
+    (or SIGTERM), and deletes it then. `logging_config` is for its deployments, which may say more themselves. It waits
+    for `timeout_s` seconds at most, or any time; not at all without `wait`. Raises DeployFailedError with the traceback
+    of the user's code when it can't be made to run. With `_local_testing_mode` all of it is in this process, without a
+    session and HTTP, and only the handle reaches it.
     """
     if not isinstance(target, Application):
         hint = f"; did you mean serve.run({target.name}.bind())?" if isinstance(target, Deployment) else ""
@@ -132,7 +133,10 @@ def deploy(applications: Sequence[ApplicationSpec]) -> None:
 
 
 def wait_until_running(name: str, timeout_s: float | None = None) -> None:
-    """Wait until an application takes requests. Raises DeployFailedError when it does not come to that."""
+    """Wait until an application takes requests, and those of this process meet it as it is now.
+
+    Raises DeployFailedError when it does not come to that.
+    """
     final = ["RUNNING", "DEPLOY_FAILED", "NOT_STARTED"]
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
@@ -141,6 +145,7 @@ def wait_until_running(name: str, timeout_s: float | None = None) -> None:
         if state["status"] in final or (left <= _TELL_SECONDS and deadline is not None):
             break
         _log.warning(f"application {name} is {state['status']}", because=state.get("message"))
+    hear_here(state["versions"])
     if state["status"] != "RUNNING":
         raise DeployFailedError(
             f"application {name} is {state['status']}"

@@ -135,8 +135,11 @@ class Controller:
         await self._ready.wait()
         return views.history(self._state, key)
 
-    async def wait_until(self, name: str, statuses: Iterable[str], timeout: float | None = None) -> dict[str, str]:
-        """Return the status and the message of an application, when it is one of `statuses` or time is over."""
+    async def wait_until(self, name: str, statuses: Iterable[str], timeout: float | None = None) -> dict[str, Any]:
+        """Return the status and the message of an application, when it is one of `statuses` or time is over.
+
+        With them there are `versions`, what was published: topic to version. The proxies know them.
+        """
         await self._ready.wait()
         wanted = set(statuses)
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -144,8 +147,8 @@ class Controller:
             status, message = views.status_of(self._state, name, time.monotonic())
             left = None if deadline is None else deadline - time.monotonic()
             if status in wanted or (left is not None and left <= 0):
-                await self._spread()
-                return {"status": status, "message": message}
+                await self._over(self._begun)  # a turn that is under way has decided on what it has not yet published
+                return {"status": status, "message": message, "versions": await self._spread()}
             await self._next_turn(left)
 
     async def set_endpoint(self, endpoint: Endpoint) -> dict[str, str]:
@@ -288,8 +291,11 @@ class Controller:
 
     async def _settle(self) -> None:
         """Return when what is known now was decided on and is written down."""
-        number = self._begun + 1
         self._wake.set()
+        await self._over(self._begun + 1)
+
+    async def _over(self, number: int) -> None:
+        """Return when the turn of this number is over, or a later one."""
         while self._ended < number:
             await self._next_turn()
 

@@ -69,6 +69,8 @@ class Chooser:
         """
         if model:
             having = [each for each in self.candidates.values() if model in each.models and each.takes_more]
+            if tried:
+                having = [each for each in having if each.replica.id not in tried]
             if having:
                 return self._of_two(having)
         for group in (self._near, self._far):

@@ -328,6 +328,7 @@ def hear_here(versions: Mapping[str, str]) -> None:
         hearing = asyncio.run_coroutine_threadsafe(_router[1].await_news(versions), data_loop())
         with contextlib.suppress(concurrent.futures.TimeoutError, TimeoutError):
             hearing.result(_HEAR_SECONDS)
+        hearing.cancel()  # of what took too long nothing is left to wait
 
 
 def is_older(version: str | None, other: str) -> bool:

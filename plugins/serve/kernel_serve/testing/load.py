@@ -150,6 +150,8 @@ class Load:
         self._posting = 0
         self.most_posting = 0
         """How many POSTs were under way at a time, at most."""
+        self._under_way: dict[tuple[bool, int], None] = {}
+        """Whether it is a request, and its number, of all that has no answer yet."""
         self._idle: deque[_Connection] = deque()
         self._turn = 0
         self._ending = threading.Event()
@@ -180,6 +182,15 @@ class Load:
                 raise AssertionError(f"{wanted - self.answered} of {count} answers are missing: {self.http.summary()}")
             time.sleep(0.005)
 
+    def await_answers(self, seconds: float = 120.0) -> None:
+        """Wait until nothing is under way that is now, nor the next request. Raises AssertionError after `seconds`."""
+        number, deadline = self.http.sent + 1, time.monotonic() + seconds
+        before = [*self._under_way.copy(), (True, number)]
+        while (left := self._under_way.copy().keys() & before) or self.http.sent < number:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{len(left)} of {len(before)} are not answered: {self.http.summary()}")
+            time.sleep(0.005)
+
     # -- the traffic -----------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
@@ -200,9 +211,12 @@ class Load:
                 begun = time.monotonic() - due / rate
             while outcome.sent < due:
                 outcome.sent += 1
+                key = (outcome is self.http, outcome.sent)
+                self._under_way[key] = None
                 task = asyncio.ensure_future(send(outcome.sent))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
+                task.add_done_callback(lambda _, key=key: self._under_way.pop(key))
             await asyncio.sleep(1 / rate)
         if tasks:
             await asyncio.gather(*tasks)
