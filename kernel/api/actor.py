@@ -22,7 +22,7 @@ from kernel.api.session import ensure_session
 from kernel.runtime import current
 from kernel.runtime.current import get_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
-from kernel.runtime.execution_context import ExitActor
+from kernel.runtime.execution_context import NO_EXECUTION, ExitActor, current_execution
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import Stream
 from kernel.runtime.worker_info import current_worker
@@ -60,12 +60,16 @@ def method(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 def exit_actor() -> None:
     """Leave the method that runs and end this actor for good; its call fails with ActorDiedError when that is done.
 
-    Calls that run beside it finish first, calls queued behind it fail, exit handlers run.
-    Raises OutsideActorError outside of an actor.
+    Calls that run beside it have five seconds to finish, then coroutines are cancelled; these, and calls queued behind
+    it, fail with ActorDiedError. The destructor (`__del__`) and exit handlers run. Threads and background tasks of the
+    actor may call it, too. Raises OutsideActorError outside of an actor.
     """
-    if not current_worker().actor:
+    worker = current_worker()
+    if not worker.actor:
         raise OutsideActorError("exit_actor() works only inside a method of an actor")
-    raise ExitActor
+    execution = current_execution.get()
+    worker.leave(execution.name)
+    raise ExitActor if execution is not NO_EXECUTION else SystemExit  # which ends a thread without a word
 
 
 class ActorClass:

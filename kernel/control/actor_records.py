@@ -75,11 +75,12 @@ class Construct:
 
 @dataclass(frozen=True, slots=True)
 class EndWorker:
-    """End the actor's process; with `drain` after the calls it has."""
+    """End the actor's process; with `drain` after the calls it has, and without running anything if not `kindly`."""
 
     worker: ProcessId
     reason: str
     drain: bool
+    kindly: bool = True
 
 
 @dataclass(frozen=True, slots=True)

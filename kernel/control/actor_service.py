@@ -161,7 +161,8 @@ class ActorService:
             elif isinstance(step, control.Construct):
                 self._construct(self.table.actors[step.actor])
             elif isinstance(step, control.EndWorker):
-                self._tell_node_of(step.worker, (words.END_WORKER, step.worker, step.reason, step.drain))
+                message = (words.END_WORKER, step.worker, step.reason, step.drain, step.kindly)
+                self._tell_node_of(step.worker, message)
             else:
                 self._publish(self.table.actors[step.actor])
         self.table.forget_dead()

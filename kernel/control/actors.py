@@ -183,12 +183,13 @@ class ActorTable:
         if record is None or record.state == DEAD:
             return []
         if no_restart or record.ending:
-            return self._die(record, "it was killed by kernel.kill(actor)")
+            return self._die(record, "it was killed by kernel.kill(actor)", kindly=False)
         if record.state in (PENDING, RESTARTING):
             return []
         cause = "it was killed by kernel.kill(actor, no_restart=False)"
         instructions = self._restart(record, cause)
-        return [EndWorker(record.worker, cause, drain=False), *instructions] if record.worker else instructions
+        end = EndWorker(record.worker, cause, drain=False, kindly=False)
+        return [end, *instructions] if record.worker else instructions
 
     def ends_itself(self, worker: ProcessId, reason: str) -> None:
         """An actor is about to leave by itself: it must not restart."""
@@ -265,11 +266,11 @@ class ActorTable:
         self._note(record, f"restarts: {cause}")
         return [Publish(record.id)]
 
-    def _die(self, record: ActorRecord, cause: str) -> list[Instruction]:
+    def _die(self, record: ActorRecord, cause: str, kindly: bool = True) -> list[Instruction]:
         instructions: list[Instruction]
         if record.worker:
             # What the process holds is given back when it is gone, not before.
-            instructions = [EndWorker(record.worker, cause, drain=False)]
+            instructions = [EndWorker(record.worker, cause, drain=False, kindly=kindly)]
             self._by_worker.pop(record.worker, None)
             self._forget_lease(record)
             record.worker = NOBODY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -192,7 +193,8 @@ class LocalActors:
             if actor.state != ALIVE:
                 return
             if leaving is not None:
-                if not set(actor.running) <= leaving.calls:
+                if not set(actor.running) <= leaving.calls and time.monotonic() < leaving.deadline:
+                    self._look_again(actor, leaving.deadline)
                     return
                 if leaving.final:
                     self.die(actor, leaving.reason)
@@ -205,6 +207,12 @@ class LocalActors:
             self.helpers.submit(lambda: self.start(actor))
         elif waits and threading.get_ident() not in actor.working:
             actor.kick()
+
+    def _look_again(self, actor: LocalActor, deadline: float) -> None:
+        """Look after an actor that leaves when its calls have had their time."""
+        timer = threading.Timer(deadline - time.monotonic(), self.after_call, (actor,))
+        timer.daemon = True
+        timer.start()
 
     def _end_unless_found_again(self, actor: LocalActor) -> None:
         if actor.creation.all_entries()[0].local > 0:
@@ -322,6 +330,7 @@ class LocalActors:
         if layer is not None:
             self._environments.leave(layer)
         place, actor.place = actor.place, None
-        actor.instance = None
+        held, actor.instance = [actor.instance], None
+        self.helpers.submit(held.clear)  # where its destructor may call what it likes
         if place is not None:
             self.resources.release(place.allocation)

@@ -97,7 +97,7 @@ ACTOR_ARGUMENTS = 54
 SUBSCRIBE_ACTOR = 55
 """process -> agent: actor id."""
 EXIT = 56
-"""agent -> worker: end after running exit handlers; reason."""
+"""agent -> process: end; reason, whether it may finish its calls, whether it runs destructors and exit handlers."""
 LOG_LINES = 57
 """agent -> driver: pid, name, stream (stdout, stderr or failure), lines. See also `UNFINISHED`."""
 UNFINISHED = "~"

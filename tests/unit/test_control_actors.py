@@ -138,7 +138,10 @@ def test_name_is_free_as_soon_as_the_actor_is_killed() -> None:
     table = ActorTable()
     alive(table, name="x")
     steps = table.kill(ACTOR, no_restart=True)
-    assert steps == [EndWorker(WORKER, "it was killed by kernel.kill(actor)", drain=False), Publish(ACTOR)]
+    assert steps == [
+        EndWorker(WORKER, "it was killed by kernel.kill(actor)", drain=False, kindly=False),
+        Publish(ACTOR),
+    ]
     table.create(record(b"next", name="x"))
     assert table.worker_died(WORKER, "exit") == []
     table.validate()
