@@ -144,7 +144,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     if found is None:
         where = namespace or runtime.namespace
         raise ActorNotFoundError(f"no actor named {name!r} lives in namespace {where!r}{_near_actors(name, where)}")
-    return handle_from_description(found)
+    return handle_from_description(found, keeps=False)
 
 
 def _near_actors(name: str, namespace: str) -> str:

@@ -18,7 +18,9 @@ from collections.abc import Collection, Container
 from kernel.control.actor_records import (
     ALIVE,
     DEAD,
+    NAMES_DO_NOT_KEEP,
     NOBODY,
+    OUT_OF_SCOPE,
     PENDING,
     RESTARTING,
     STARTING,
@@ -169,7 +171,7 @@ class ActorTable:
         record = self.actors.get(actor)
         if record is None or record.state == DEAD or record.ending:
             return []
-        reason = "all handles to it went out of scope"
+        reason = OUT_OF_SCOPE + (NAMES_DO_NOT_KEEP if record.description["name"] else "")
         if record.state == RESTARTING:
             return self._die(record, reason)
         record.ending = reason

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from kernel.control.actor_records import NAMES_DO_NOT_KEEP, OUT_OF_SCOPE
 from kernel.local.actor import ALIVE, DEAD, PENDING, RESTARTING, LocalActor
 from kernel.local.calls import Calls
 from kernel.local.environment import Environment, LocalEnvironments
@@ -18,6 +20,7 @@ from kernel.local.placement import make_place
 from kernel.local.resources import LocalResources, Request
 from kernel.local.streaming import Streaming
 from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.constructor_failures import argument_failed
 from kernel.runtime.definitions import ActorOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.failures import failure_of
@@ -118,6 +121,8 @@ class LocalActors:
                 return
             failure = self.tasks.arguments.failure(actor.creation)
             if failure is not None:
+                self.tasks.failures.settled(failure)  # that of the constructor says the same
+                failure = argument_failed(failure, actor.name, actor.id, self.loopback.identity, os.getpid())
                 self.die(actor, "an argument of its constructor failed", failure)
                 return
             refusal = self.resources.refusal(actor.name, actor.options)
@@ -243,7 +248,7 @@ class LocalActors:
                 self.tasks.failures.dropped(actor.failure, actor.id)
             return True
         if not actor.options.detached and not actor.ending:
-            actor.ending = "all handles to it went out of scope"
+            actor.ending = OUT_OF_SCOPE + (NAMES_DO_NOT_KEEP if actor.options.name else "")
             self.helpers.submit(lambda: self.after_call(actor))
         return False
 

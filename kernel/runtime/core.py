@@ -241,7 +241,7 @@ class CoreRuntime:
         with io.lock:
             if io.ended is not None:
                 raise SessionEndedError(io.ended)
-            channel = self.actors.channels.get(actor) or self.actors.channel(actor)
+            channel = self.actors.channels.get(actor) or self.actors.channel(actor, options.class_name)
             task.actor = channel.name
             self.actors.accept(channel, task)
         pump = io.pump

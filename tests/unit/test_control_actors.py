@@ -14,6 +14,8 @@ from kernel.control import actors as control
 from kernel.control.actor_records import (
     ALIVE,
     DEAD,
+    NAMES_DO_NOT_KEEP,
+    OUT_OF_SCOPE,
     PENDING,
     RESTARTING,
     STARTING,
@@ -219,12 +221,12 @@ def test_actor_that_leaves_by_itself_is_not_restarted() -> None:
 def test_out_of_scope_drains_once() -> None:
     table = ActorTable()
     actor = alive(table, name="x")
-    assert table.out_of_scope(ACTOR) == [EndWorker(WORKER, "all handles to it went out of scope", drain=True)]
+    assert table.out_of_scope(ACTOR) == [EndWorker(WORKER, OUT_OF_SCOPE + NAMES_DO_NOT_KEEP, drain=True)]
     assert table.out_of_scope(ACTOR) == []
     assert actor.state == ALIVE
     assert table.find("space", "x") is None, "nobody may get a handle to an actor that ends"
     table.worker_died(WORKER, "exit code 0")
-    assert (actor.state, actor.cause) == (DEAD, "all handles to it went out of scope")
+    assert (actor.state, actor.cause) == (DEAD, OUT_OF_SCOPE + NAMES_DO_NOT_KEEP)
 
 
 def test_out_of_scope_before_its_time_still_constructs() -> None:
