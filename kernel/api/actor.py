@@ -19,6 +19,7 @@ from kernel.api.options import (
 from kernel.api.parameters import UNKNOWN, Parameters, parameters_of
 from kernel.api.runtime_env import prepare_environment
 from kernel.api.session import ensure_session
+from kernel.api.super_calls import mend_super
 from kernel.runtime import current
 from kernel.runtime.current import get_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
@@ -77,6 +78,7 @@ class ActorClass:
 
     def __init__(self, cls: type, options: Mapping[str, Any]) -> None:
         self._cls = cls
+        mend_super(cls)
         self._options = check_options(options, ACTOR)
         self._definition: ClassDefinition | None = None
         self._session: object = None

@@ -336,7 +336,10 @@ def _dies(handle, why):
         kernel.get_actor("kept by its creator")
 
 
-WHY = r"Counter.add\(\) failed because .* all handles to it went out of scope \(one that was found by its name does not keep it; lifetime=\"detached\""
+WHY = (
+    r"Counter.add\(\) failed because .* all handles to it went out of scope "
+    r"\(one that was found by its name does not keep it; lifetime=\"detached\" does\)"
+)
 
 
 def test_a_handle_that_was_found_by_name_does_not_keep_its_actor():
