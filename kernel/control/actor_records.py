@@ -28,7 +28,7 @@ class ActorRecord:
     """One actor. `description` is what its creator said, `creation` what the worker needs (opaque, empty till then).
 
     `worker` is its process while it has one, `workers` are the last that it had, also after its end. While it `rests`
-    before a restart, nothing is asked for it.
+    before a restart, nothing is asked for it. `crashed`: nobody had asked for the last end of its process.
     """
 
     id: ActorId
@@ -46,6 +46,7 @@ class ActorRecord:
     failure: tuple[int, bytes] | None = None
     ending: str = ""
     rests: bool = False
+    crashed: bool = False
 
     @property
     def label(self) -> str:

@@ -156,6 +156,7 @@ class ActorTable:
             return [*instructions, *self._die(record, record.ending)]
         if record.state == RESTARTING:  # it was killed to be restarted
             return [*instructions, AskLease(actor)]
+        record.crashed = True
         if fault != op.DIED and record.restarts_left == 0:
             error = memory_faults.actor_error(record.label, cause, fault, record.attempt)
             record.failure = (op.SYSTEM_ERROR, pickle.dumps(error))
@@ -185,10 +186,12 @@ class ActorTable:
         if record is None or record.state == DEAD:
             return []
         if no_restart or record.ending:
+            record.crashed = False
             return self._die(record, "it was killed by kernel.kill(actor)", kindly=False)
         if record.state in (PENDING, RESTARTING):
             return []
         cause = "it was killed by kernel.kill(actor, no_restart=False)"
+        record.crashed = False
         instructions = self._restart(record, cause)
         end = EndWorker(record.worker, cause, drain=False, kindly=False)
         return [end, *instructions] if record.worker else instructions

@@ -244,6 +244,11 @@ class AsyncExecutor(ExecutorBase):
         if not self.cancel_waiting(task) and (running := self.running.get(task)) is not None:
             running.get_loop().call_soon_threadsafe(running.cancel)
 
+    def thread_of(self, task: bytes) -> int:
+        """Return the thread whose loop runs a call; 0 if none does."""
+        running = self.running.get(task)
+        return getattr(running.get_loop(), "_thread_id", 0) or 0 if running is not None else 0
+
     def give_back(self, count: int | None = None, only: Connection | None = None) -> None:
         """Actor calls are never given back."""
 

@@ -109,6 +109,7 @@ class CoreRuntime:
         futures = Futures(self.values.when_ready, self.values.load, self.io.pump.attend)
         self.deliver = futures.deliver
         self.deliver_async = futures.deliver_async
+        self.inspection.waits.awaited = futures.of_calls
         self.trace = Trace()
         self.io.methods["stacks"] = thread_stacks
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())

@@ -25,6 +25,7 @@ class Group(Protocol):
     """A concurrency group. What runs its calls takes them off the left of `queue`, in any thread, without the lock."""
 
     queue: deque[Call]
+    limit: int
 
 
 class ExecutorBase:

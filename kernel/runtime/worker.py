@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.circular_waits import Ahead
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.current import set_runtime
@@ -185,17 +186,16 @@ class Worker:
                 executor.refuses_tasks = executor.worn_out
                 self.runtime.io.tell_agent((op.UNBLOCKED,))
 
-    def _calls_ahead(self, task: bytes) -> int | None:
-        """Return how many calls run beside each other where `task` is queued; nothing if it is not queued here.
+    def _calls_ahead(self, task: bytes) -> Ahead | None:
+        """Return what may hold up a call: those that run beside each other where it is queued.
 
-        On an event loop one call that blocks holds up all others, also those that have begun.
+        On an event loop, one call that blocks holds up all others, also those that have begun.
         """
-        if not isinstance(self.executor, Executor):
-            return 1
         for group in self.executor.groups.values():
             if any(message[1] == task for _, message in list(group.queue)):
-                return group.limit
-        return None
+                return Ahead(group.limit, coroutines=True)
+        thread = 0 if isinstance(self.executor, Executor) else self.executor.thread_of(task)
+        return Ahead(1, thread=thread) if thread else None
 
     # -- actors ----------------------------------------------------------------------------------------------------
 
