@@ -131,7 +131,10 @@ def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> No
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """End an actor's process at once; calls that wait fail. Without `no_restart` it may restart."""
+    """End an actor's process at once; calls that wait fail. Without `no_restart` it may restart.
+
+    Neither its destructor nor its exit handlers run.
+    """
     if not isinstance(actor, ActorHandle):
         raise ArgumentError(f"kill() takes an actor handle, not {_describe(actor)}; use cancel() for tasks")
     get_runtime().kill_actor(actor._actor_id, no_restart)
