@@ -19,7 +19,7 @@ from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor, current_execution
 from kernel.runtime.executor_base import LEAVING_SECONDS, Call, ExecutorBase, Lookup, NameOf
-from kernel.runtime.group_loop import cancel_all, end_calls_of, start_group_loop
+from kernel.runtime.group_loop import NeighbourLoop, cancel_all, end_calls_of, start_group_loop
 from kernel.runtime.message_loop import run_with_messages
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.tracing import FAILED
@@ -75,7 +75,8 @@ class AsyncExecutor(ExecutorBase):
 
     def run(self, construct: Callable[[], bool]) -> None:
         """Construct the actor on the loop, then run calls until `exit_reason` is set. In the main thread."""
-        run_with_messages(self._main(construct), self._io)
+        kind = NeighbourLoop if len(self.groups) > 1 else asyncio.SelectorEventLoop
+        run_with_messages(self._main(construct), self._io, kind)
 
     async def _main(self, construct: Callable[[], bool]) -> None:
         self._loop = self.groups[""].loop = asyncio.get_running_loop()

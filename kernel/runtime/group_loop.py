@@ -6,6 +6,8 @@ import asyncio
 import selectors
 import threading
 from collections.abc import Callable
+from contextvars import Context
+from typing import Any
 
 from kernel.runtime.critical_sections import calls_user_code
 
@@ -26,9 +28,24 @@ class WritingSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-typ
         return ready
 
 
+class NeighbourLoop(asyncio.SelectorEventLoop):
+    """A loop that hears of what its actor's other loops do: an event that is set in one wakes who awaits it elsewhere.
+
+    Python's own would see that only when something else wakes it.
+    """
+
+    _thread_id: int | None
+
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
+        """Have `callback(*args)` called with the next turn. Any thread."""
+        if self._thread_id in (None, threading.get_ident()):
+            return super().call_soon(callback, *args, context=context)
+        return self.call_soon_threadsafe(callback, *args, context=context)
+
+
 def start_group_loop(name: str, flush: Callable[[], None]) -> asyncio.AbstractEventLoop:
     """Return a loop that runs in a new thread, and calls `flush` before each wait."""
-    loop = asyncio.SelectorEventLoop(WritingSelector(flush))
+    loop = NeighbourLoop(WritingSelector(flush))
     threading.Thread(target=_run, args=(loop,), name=f"kernel-loop-{name}", daemon=True).start()
     return loop
 

@@ -40,12 +40,14 @@ class MessageSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-typ
 
 
 @calls_user_code
-def run_with_messages(main: Coroutine[Any, Any, None], io: Process) -> None:
+def run_with_messages(
+    main: Coroutine[Any, Any, None], io: Process, kind: type[asyncio.SelectorEventLoop] = asyncio.SelectorEventLoop
+) -> None:
     """Run `main` to its end in a loop that reads the messages of `io`; what else runs on it is cancelled then.
 
     Threads of the loop are not waited for: the process ends next.
     """
-    loop = asyncio.SelectorEventLoop(MessageSelector(io))
+    loop = kind(MessageSelector(io))
     asyncio.set_event_loop(loop)
     io.pump.yield_to_loop(True)
     try:
