@@ -19,10 +19,11 @@ from kernel.api.options import (
 from kernel.api.parameters import UNKNOWN, Parameters, parameters_of
 from kernel.api.runtime_env import prepare_environment
 from kernel.api.session import ensure_session
+from kernel.api.super_calls import mend_super
 from kernel.runtime import current
 from kernel.runtime.current import get_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
-from kernel.runtime.execution_context import ExitActor
+from kernel.runtime.execution_context import NO_EXECUTION, ExitActor, current_execution
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import Stream
 from kernel.runtime.worker_info import current_worker
@@ -60,12 +61,16 @@ def method(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 def exit_actor() -> None:
     """Leave the method that runs and end this actor for good; its call fails with ActorDiedError when that is done.
 
-    Calls that run beside it finish first, calls queued behind it fail, exit handlers run.
-    Raises OutsideActorError outside of an actor.
+    Calls that run beside it have five seconds to finish, then coroutines are cancelled; these, and calls queued behind
+    it, fail with ActorDiedError. The destructor (`__del__`) and exit handlers run. Threads and background tasks of the
+    actor may call it, too. Raises OutsideActorError outside of an actor.
     """
-    if not current_worker().actor:
+    worker = current_worker()
+    if not worker.actor:
         raise OutsideActorError("exit_actor() works only inside a method of an actor")
-    raise ExitActor
+    execution = current_execution.get()
+    worker.leave(execution.name)
+    raise ExitActor if execution is not NO_EXECUTION else SystemExit  # which ends a thread without a word
 
 
 class ActorClass:
@@ -73,6 +78,7 @@ class ActorClass:
 
     def __init__(self, cls: type, options: Mapping[str, Any]) -> None:
         self._cls = cls
+        mend_super(cls)
         self._options = check_options(options, ACTOR)
         self._definition: ClassDefinition | None = None
         self._session: object = None
@@ -138,7 +144,7 @@ class ActorClass:
         _check_arguments(self._cls, args, kwargs)
         actor, ref, existing = runtime.create_actor(definition, options, args, kwargs)
         if existing is not None:
-            return handle_from_description(existing)
+            return handle_from_description(existing, keeps=False)
         handle = ActorHandle(
             actor,
             definition.name,
@@ -183,6 +189,8 @@ class ActorClass:
 
 class ActorHandle:
     """A reference to an actor. Pass it to tasks and other actors; the actor lives while any handle does.
+
+    Only a handle that was found by the actor's name (`get_actor`, `get_if_exists`), and its copies, do not keep it.
 
     `handle.method.remote(...)` queues a call and returns a reference; calls of one caller run in order.
     """
@@ -252,7 +260,8 @@ class ActorMethod:
         self._parameters = Parameters(*options["takes"]) if "takes" in options else UNKNOWN
         self._title = f"{handle._class_name}.{name}()"
         self._handle_defaults = (handle._max_task_retries, handle._is_async)
-        self._options = _call_options(name, options, handle._max_task_retries)
+        self._class_name = handle._class_name
+        self._options = _call_options(self._class_name, name, options, handle._max_task_retries)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Queue a call; return as a remote function does.
@@ -274,7 +283,7 @@ class ActorMethod:
         changed = object.__new__(ActorMethod)
         changed.__dict__.update(self.__dict__)
         changed._given = {**self._given, **check_options(options, METHOD)}
-        changed._options = _call_options(self._name, changed._given, self._handle_defaults[0])
+        changed._options = _call_options(self._class_name, self._name, changed._given, self._handle_defaults[0])
         return changed
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -284,7 +293,7 @@ class ActorMethod:
         return f"ActorMethod({self._name})"
 
 
-def _call_options(name: str, given: Mapping[str, Any], max_task_retries: int) -> CallOptions:
+def _call_options(class_name: str, name: str, given: Mapping[str, Any], max_task_retries: int) -> CallOptions:
     return CallOptions(
         count_returns(given, bool(given.get("is_generator"))),
         given.get("max_task_retries", max_task_retries),
@@ -292,6 +301,7 @@ def _call_options(name: str, given: Mapping[str, Any], max_task_retries: int) ->
         given.get("concurrency_group", ""),
         given.get("stream_ahead", 0),
         name,
+        class_name,
     )
 
 
@@ -352,12 +362,12 @@ def _rebuild_handle(
     return ActorHandle(actor, class_name, methods, is_async, retries, limit, ref)
 
 
-def handle_from_description(found: Mapping[str, Any]) -> ActorHandle:
-    """Return a handle to an actor that was found by name."""
+def handle_from_description(found: Mapping[str, Any], keeps: bool) -> ActorHandle:
+    """Return a handle to an actor that was found; one that `keeps` it keeps it alive, as those of its creator do."""
     runtime = get_runtime()
     name, methods, is_async, retries = found["definition"]
     ref = None
-    if not found["detached"]:
+    if keeps and not found["detached"]:
         ref = runtime.adopt(found["id"] + b"\0\0\0\0", found["owner"], found["owner_address"])
     runtime.watch_actor(found["id"], name)
     return ActorHandle(found["id"], name, methods, is_async, retries, found["max_pending_calls"], ref)

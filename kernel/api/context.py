@@ -57,7 +57,7 @@ class RuntimeContext:
         found = get_runtime().describe_current_actor()
         if found is None:
             raise UsageError("current_actor can be asked for only inside an actor")
-        return handle_from_description(found)
+        return handle_from_description(found, keeps=True)
 
     @property
     def namespace(self) -> str:

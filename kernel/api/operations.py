@@ -131,7 +131,10 @@ def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> No
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """End an actor's process at once; calls that wait fail. Without `no_restart` it may restart."""
+    """End an actor's process at once; calls that wait fail. Without `no_restart` it may restart.
+
+    Neither its destructor nor its exit handlers run.
+    """
     if not isinstance(actor, ActorHandle):
         raise ArgumentError(f"kill() takes an actor handle, not {_describe(actor)}; use cancel() for tasks")
     get_runtime().kill_actor(actor._actor_id, no_restart)
@@ -144,7 +147,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     if found is None:
         where = namespace or runtime.namespace
         raise ActorNotFoundError(f"no actor named {name!r} lives in namespace {where!r}{_near_actors(name, where)}")
-    return handle_from_description(found)
+    return handle_from_description(found, keeps=False)
 
 
 def _near_actors(name: str, namespace: str) -> str:

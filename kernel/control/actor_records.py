@@ -15,6 +15,9 @@ ALIVE = "ALIVE"
 RESTARTING = "RESTARTING"
 DEAD = "DEAD"
 
+OUT_OF_SCOPE = "all handles to it went out of scope"
+NAMES_DO_NOT_KEEP = ' (one that was found by its name does not keep it; lifetime="detached" does)'
+
 NOBODY = ProcessId(b"")
 KEPT_WORKERS = 10
 """How many of an actor's processes are remembered, for `kernel logs`."""
@@ -25,7 +28,7 @@ class ActorRecord:
     """One actor. `description` is what its creator said, `creation` what the worker needs (opaque, empty till then).
 
     `worker` is its process while it has one, `workers` are the last that it had, also after its end. While it `rests`
-    before a restart, nothing is asked for it.
+    before a restart, nothing is asked for it. `crashed`: nobody had asked for the last end of its process.
     """
 
     id: ActorId
@@ -43,6 +46,7 @@ class ActorRecord:
     failure: tuple[int, bytes] | None = None
     ending: str = ""
     rests: bool = False
+    crashed: bool = False
 
     @property
     def label(self) -> str:
@@ -75,11 +79,12 @@ class Construct:
 
 @dataclass(frozen=True, slots=True)
 class EndWorker:
-    """End the actor's process; with `drain` after the calls it has."""
+    """End the actor's process; with `drain` after the calls it has, and without running anything if not `kindly`."""
 
     worker: ProcessId
     reason: str
     drain: bool
+    kindly: bool = True
 
 
 @dataclass(frozen=True, slots=True)

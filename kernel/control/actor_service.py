@@ -44,6 +44,7 @@ class ActorService:
             "named_actors": self._named,
             "kill_actor": self._kill,
             "actor_leaves": lambda caller, reason: self.table.ends_itself(caller.id, reason),
+            "place_of_actor": lambda caller, actor: self._place(actor),
             "explain_actor": lambda caller, actor: self.explain(actor),
             "actors": lambda caller, dead=True: Pickled.of(self.list(dead)),
         }
@@ -91,7 +92,7 @@ class ActorService:
             self._unanswered.append((caller, actor))  # the node of its process, or of its owner, is still to come back
             return
         if record is None:
-            caller.send((op.ACTOR_STATE, actor, control.DEAD, b"", "", 0, "it ended long ago", None))
+            caller.send((op.ACTOR_STATE, actor, control.DEAD, b"", "", 0, "it ended long ago", None, False))
         else:
             if record.state != control.DEAD:
                 self._subscribers.setdefault(actor, set()).add(caller)
@@ -161,7 +162,8 @@ class ActorService:
             elif isinstance(step, control.Construct):
                 self._construct(self.table.actors[step.actor])
             elif isinstance(step, control.EndWorker):
-                self._tell_node_of(step.worker, (words.END_WORKER, step.worker, step.reason, step.drain))
+                message = (words.END_WORKER, step.worker, step.reason, step.drain, step.kindly)
+                self._tell_node_of(step.worker, message)
             else:
                 self._publish(self.table.actors[step.actor])
         self.table.forget_dead()
@@ -227,9 +229,16 @@ class ActorService:
         worker = self._head.callers.get(record.worker)
         address = worker.address if worker is not None else ""
         state = control.PENDING if record.state == control.STARTING else record.state
-        return (op.ACTOR_STATE, record.id, state, record.worker, address, record.attempt, record.cause, record.failure)
+        place = record.worker, address
+        return (op.ACTOR_STATE, record.id, state, *place, record.attempt, record.cause, record.failure, record.crashed)
 
     # -- questions -------------------------------------------------------------------------------------------------
+
+    def _place(self, actor: ActorId) -> tuple[ProcessId, str] | None:
+        """Return the process of an actor and where it is reached, also while its constructor runs."""
+        record = self.table.actors.get(actor)
+        worker = self._head.callers.get(record.worker) if record is not None else None
+        return (worker.id, worker.address) if worker is not None else None
 
     def explain(self, actor: ActorId) -> str:
         """Say what an actor is waiting for."""

@@ -18,7 +18,9 @@ from collections.abc import Collection, Container
 from kernel.control.actor_records import (
     ALIVE,
     DEAD,
+    NAMES_DO_NOT_KEEP,
     NOBODY,
+    OUT_OF_SCOPE,
     PENDING,
     RESTARTING,
     STARTING,
@@ -154,6 +156,7 @@ class ActorTable:
             return [*instructions, *self._die(record, record.ending)]
         if record.state == RESTARTING:  # it was killed to be restarted
             return [*instructions, AskLease(actor)]
+        record.crashed = True
         if fault != op.DIED and record.restarts_left == 0:
             error = memory_faults.actor_error(record.label, cause, fault, record.attempt)
             record.failure = (op.SYSTEM_ERROR, pickle.dumps(error))
@@ -169,7 +172,7 @@ class ActorTable:
         record = self.actors.get(actor)
         if record is None or record.state == DEAD or record.ending:
             return []
-        reason = "all handles to it went out of scope"
+        reason = OUT_OF_SCOPE + (NAMES_DO_NOT_KEEP if record.description["name"] else "")
         if record.state == RESTARTING:
             return self._die(record, reason)
         record.ending = reason
@@ -183,12 +186,15 @@ class ActorTable:
         if record is None or record.state == DEAD:
             return []
         if no_restart or record.ending:
-            return self._die(record, "it was killed by kernel.kill(actor)")
+            record.crashed = False
+            return self._die(record, "it was killed by kernel.kill(actor)", kindly=False)
         if record.state in (PENDING, RESTARTING):
             return []
         cause = "it was killed by kernel.kill(actor, no_restart=False)"
+        record.crashed = False
         instructions = self._restart(record, cause)
-        return [EndWorker(record.worker, cause, drain=False), *instructions] if record.worker else instructions
+        end = EndWorker(record.worker, cause, drain=False, kindly=False)
+        return [end, *instructions] if record.worker else instructions
 
     def ends_itself(self, worker: ProcessId, reason: str) -> None:
         """An actor is about to leave by itself: it must not restart."""
@@ -265,11 +271,11 @@ class ActorTable:
         self._note(record, f"restarts: {cause}")
         return [Publish(record.id)]
 
-    def _die(self, record: ActorRecord, cause: str) -> list[Instruction]:
+    def _die(self, record: ActorRecord, cause: str, kindly: bool = True) -> list[Instruction]:
         instructions: list[Instruction]
         if record.worker:
             # What the process holds is given back when it is gone, not before.
-            instructions = [EndWorker(record.worker, cause, drain=False)]
+            instructions = [EndWorker(record.worker, cause, drain=False, kindly=kindly)]
             self._by_worker.pop(record.worker, None)
             self._forget_lease(record)
             record.worker = NOBODY

@@ -54,7 +54,7 @@ DROP_WORKER = 125
 CONSTRUCT = 126
 """worker id, class of the actor, how often it may be restarted, the message that makes the worker one."""
 END_WORKER = 127
-"""worker id, reason, whether it may finish its calls."""
+"""worker id, reason, whether it may finish its calls, whether it runs exit handlers."""
 KILL_WORKER = 128
 """worker id, reason."""
 JOB_ENDED = 129

@@ -8,6 +8,7 @@ to the thread that runs it. With `max_concurrency` or concurrency groups, calls 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import field
@@ -20,6 +21,7 @@ from kernel.local.placement import Place
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import Execution, ExitActor
+from kernel.runtime.executor_base import LEAVING_SECONDS
 from kernel.runtime.task import Task
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
@@ -46,10 +48,11 @@ class Group:
 
 @dataclass(slots=True)
 class Leaving:
-    """An actor ends after the calls that run now: why, whether for good, and which calls end with it."""
+    """An actor ends after the calls that run now, or at `deadline`: why, whether for good, which calls end with it."""
 
     reason: str
     final: bool
+    deadline: float
     calls: set[bytes] = field(default_factory=set)
 
 
@@ -190,7 +193,7 @@ class LocalActor:
                 return
             if fatal is not None:
                 final = isinstance(fatal, ExitActor) or getattr(fatal, "code", 1) in (0, None)
-                self.leaving = self.leaving or Leaving(why, final)
+                self.leaving = self.leaving or Leaving(why, final, time.monotonic() + LEAVING_SECONDS)
                 self.leaving.calls.add(task.id)
             else:
                 entry = self.running.pop(task.id, None)
@@ -216,7 +219,8 @@ class LocalActor:
 
     def _terminate(self) -> None:
         with self.table.lock:
-            self.leaving = Leaving("its __kernel_terminate__() was called", final=True)
+            deadline = time.monotonic() + LEAVING_SECONDS
+            self.leaving = Leaving("its __kernel_terminate__() was called", True, deadline)
 
     # -- construction ----------------------------------------------------------------------------------------------
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from kernel.control.actor_records import NAMES_DO_NOT_KEEP, OUT_OF_SCOPE
 from kernel.local.actor import ALIVE, DEAD, PENDING, RESTARTING, LocalActor
 from kernel.local.calls import Calls
 from kernel.local.environment import Environment, LocalEnvironments
@@ -17,6 +20,7 @@ from kernel.local.placement import make_place
 from kernel.local.resources import LocalResources, Request
 from kernel.local.streaming import Streaming
 from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.constructor_failures import argument_failed
 from kernel.runtime.definitions import ActorOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.failures import failure_of
@@ -117,6 +121,8 @@ class LocalActors:
                 return
             failure = self.tasks.arguments.failure(actor.creation)
             if failure is not None:
+                self.tasks.failures.settled(failure)  # that of the constructor says the same
+                failure = argument_failed(failure, actor.name, actor.id, self.loopback.identity, os.getpid())
                 self.die(actor, "an argument of its constructor failed", failure)
                 return
             refusal = self.resources.refusal(actor.name, actor.options)
@@ -192,7 +198,8 @@ class LocalActors:
             if actor.state != ALIVE:
                 return
             if leaving is not None:
-                if not set(actor.running) <= leaving.calls:
+                if not set(actor.running) <= leaving.calls and time.monotonic() < leaving.deadline:
+                    self._look_again(actor, leaving.deadline)
                     return
                 if leaving.final:
                     self.die(actor, leaving.reason)
@@ -205,6 +212,12 @@ class LocalActors:
             self.helpers.submit(lambda: self.start(actor))
         elif waits and threading.get_ident() not in actor.working:
             actor.kick()
+
+    def _look_again(self, actor: LocalActor, deadline: float) -> None:
+        """Look after an actor that leaves when its calls have had their time."""
+        timer = threading.Timer(deadline - time.monotonic(), self.after_call, (actor,))
+        timer.daemon = True
+        timer.start()
 
     def _end_unless_found_again(self, actor: LocalActor) -> None:
         if actor.creation.all_entries()[0].local > 0:
@@ -235,7 +248,7 @@ class LocalActors:
                 self.tasks.failures.dropped(actor.failure, actor.id)
             return True
         if not actor.options.detached and not actor.ending:
-            actor.ending = "all handles to it went out of scope"
+            actor.ending = OUT_OF_SCOPE + (NAMES_DO_NOT_KEEP if actor.options.name else "")
             self.helpers.submit(lambda: self.after_call(actor))
         return False
 
@@ -322,6 +335,7 @@ class LocalActors:
         if layer is not None:
             self._environments.leave(layer)
         place, actor.place = actor.place, None
-        actor.instance = None
+        held, actor.instance = [actor.instance], None
+        self.helpers.submit(held.clear)  # where its destructor may call what it likes
         if place is not None:
             self.resources.release(place.allocation)

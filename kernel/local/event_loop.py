@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.execution_context import Execution
 from kernel.runtime.futures import call_in
+from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import resolve_future
 from kernel.runtime.task import Task
 
@@ -120,7 +121,9 @@ class LocalLoop:
             function, name = actor.lookup(task)
             slots = actor.table.tasks.arguments.message(task)
             args, kwargs, _ = runner.arguments(connection, task.arguments, slots)
-            value = await self._value(function, args, kwargs)
+            value = function(*args, **kwargs)
+            if inspect.isawaitable(value) and not isinstance(value, ObjectRef):
+                value = await value
             if task.definition.returns < 0:
                 await self._generate(picked, value, name)
             else:
@@ -134,14 +137,6 @@ class LocalLoop:
             self._coroutines.pop(task.id, None)
             self._calls.traced(name, begun, task, failed)
             actor.over(task, line, fatal, why)
-
-    async def _value(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        if inspect.iscoroutinefunction(function):
-            return await function(*args, **kwargs)
-        if inspect.isasyncgenfunction(function):
-            return function(*args, **kwargs)
-        value = await self._in_thread(function, args, kwargs)
-        return await value if inspect.isawaitable(value) else value
 
     async def _in_thread(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         context = copy_context()

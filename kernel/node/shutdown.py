@@ -52,7 +52,7 @@ def _end_processes(agent: Agent) -> None:
     for worker in agent.pool.workers.values():
         worker.cause = worker.cause or f"its node ended: {agent.ending}"
     for connection in agent.processes.connections.values():
-        connection.send((op.EXIT, agent.ending, False))
+        connection.send((op.EXIT, agent.ending, False, True))
         connection.flush()
     deadline = agent.reactor.clock() + (GRACE_SECONDS if agent.events.wanted else _UNOBSERVED_SECONDS)
     while agent.pool.workers and agent.reactor.clock() < deadline:

@@ -152,13 +152,13 @@ class WorkerService:
         worker.actor, worker.restarts = class_name, restarts
         self._agent.processes.send(id, message)
 
-    def end(self, id: ProcessId, reason: str, drain: bool) -> None:
+    def end(self, id: ProcessId, reason: str, drain: bool, kindly: bool = True) -> None:
         """Tell a worker to end; kill it if it does not (unless it may finish its calls first)."""
         worker = self.pool.ends(id, reason)
         if worker is None:
             return
         if worker.peer is not None and not worker.peer.closed:
-            worker.peer.send((op.EXIT, reason, drain))
+            worker.peer.send((op.EXIT, reason, drain, kindly))
             worker.peer.flush()
         elif worker.pid:
             kill(worker.pid)

@@ -41,8 +41,9 @@ class Channel:
 
     `entry` is the object whose references are the actor's handles, if they are counted; `owned`: by this process.
     It is kept, and with it the actor, until the calls made here have ended, though the last handle is gone
-    (`forgotten`). `news` of the actor waits while its process, which has ended, may still be heard. `doubted`: the
-    connection to the process ended, and whether that lives was asked.
+    (`forgotten`). `crashed`: nobody had asked for the last end of its process. `news` of the actor waits while its
+    process, which has ended, may still be heard. `doubted`: the connection to the process ended, and whether that lives
+    was asked.
     """
 
     id: ActorId
@@ -53,6 +54,7 @@ class Channel:
     connection: Any = None
     attempt: int = 0
     cause: str = ""
+    crashed: bool = False
     failure: tuple[int, bytes] | None = None
     queue: deque[Task] = field(default_factory=deque)
     in_flight: dict[bytes, Task] = field(default_factory=dict)
@@ -222,8 +224,8 @@ class ActorCaller:
             self._take_news(channel, message)
 
     def _take_news(self, channel: Channel, message: Message) -> None:
-        _, _, state, worker, address, attempt, cause, failure = message
-        channel.cause = cause
+        _, _, state, worker, address, attempt, cause, failure, crashed = message
+        channel.cause, channel.crashed = cause, crashed
         if state == ALIVE and (channel.state != ALIVE or channel.worker != worker):
             self._became_alive(channel, worker, address, attempt)
         elif state == ALIVE and channel.doubted and channel.connection is None:

@@ -6,12 +6,14 @@ constructor follow when they are there.
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Mapping
 from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.actor_calls import ActorCaller
+from kernel.runtime.constructor_failures import argument_failed
 from kernel.runtime.definitions import ActorOptions, ClassDefinition, group_of
 from kernel.runtime.objects import INLINE, Entry
 from kernel.runtime.process import Process
@@ -83,10 +85,13 @@ class ActorCreator:
         self, constructor: Task, definition: ClassDefinition, options: ActorOptions, description: dict[str, Any]
     ) -> None:
         failure = self._table.arguments.failure(constructor)
-        if failure is not None:  # that of the constructor, which comes back from the head, says the same
+        actor, creation = ActorId(bytes(constructor.id)), b""
+        if failure is None:
+            creation = self._pack(constructor, definition, options, description)
+        else:  # that of the constructor, which comes back from the head, says the same
             self._table.failures.settled(failure)
-        creation = b"" if failure is not None else self._pack(constructor, definition, options, description)
-        self._process.tell_agent((op.ACTOR_ARGUMENTS, ActorId(bytes(constructor.id)), creation, failure))
+            failure = argument_failed(failure, definition.name, actor, self._process.identity, os.getpid())
+        self._process.tell_agent((op.ACTOR_ARGUMENTS, actor, creation, failure))
 
     def _describe(self, definition: ClassDefinition, options: ActorOptions, namespace: str) -> dict[str, Any]:
         return {

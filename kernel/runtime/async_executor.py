@@ -1,4 +1,5 @@
-"""Running the calls of an async actor: coroutines on one event loop, which also reads this process's messages."""
+"""Running the calls of an async actor on event loops: that of the main thread, which also reads this process's
+messages, and one for each concurrency group."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import CoroutineType
 from typing import Any
 
 from kernel.runtime.acknowledgements import Arrival
@@ -16,28 +18,34 @@ from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor, current_execution
-from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
+from kernel.runtime.executor_base import LEAVING_SECONDS, Call, ExecutorBase, Lookup, NameOf
+from kernel.runtime.group_loop import NeighbourLoop, cancel_all, end_calls_of, start_group_loop
 from kernel.runtime.message_loop import run_with_messages
+from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.tracing import FAILED
 from kernel.transport.connection import Connection, Message
 
 DEFAULT_CONCURRENCY = 1000
+_CANCELLING_SECONDS = 1.0
+"""How long a coroutine that is cancelled because its actor ends may take to clean up."""
+_LOOK_SECONDS = 0.01
 _END = object()
 
 
 class AsyncGroup:
-    """Calls that may run at once, and those that wait."""
+    """Calls that may run at once, those that wait, and the loop on which they run (none before there is one)."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.active = 0
         self.queue: deque[Call] = deque()
+        self.loop: asyncio.AbstractEventLoop | None = None
 
 
 class AsyncExecutor(ExecutorBase):
-    """Runs `async def` methods as tasks of the main thread's loop, plain methods in threads beside it.
+    """Runs `async def` methods as tasks of their group's loop, plain methods in that loop's thread, between two steps.
 
-    `running` has those tasks by the ids of the calls.
+    The items of a plain generator are made in threads beside the loops. `running` has the tasks by the calls' ids.
     """
 
     def __init__(
@@ -60,23 +68,39 @@ class AsyncExecutor(ExecutorBase):
         self._ended: asyncio.Event | None = None
         self._threads = ThreadPoolExecutor(min(limit, 64), thread_name_prefix="kernel-call")
         self._in_child = False
+        self.on_over: Callable[[], None] = lambda: None
+        """Called on the main thread's loop when the last call is over, or given up."""
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
     def run(self, construct: Callable[[], bool]) -> None:
         """Construct the actor on the loop, then run calls until `exit_reason` is set. In the main thread."""
-        run_with_messages(self._main(construct), self._io)
+        kind = NeighbourLoop if len(self.groups) > 1 else asyncio.SelectorEventLoop
+        run_with_messages(self._main(construct), self._io, kind)
 
     async def _main(self, construct: Callable[[], bool]) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = self.groups[""].loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
+        for name, group in self.groups.items():
+            if name:
+                group.loop = start_group_loop(name, self._io.flush)
         try:
             if construct():
                 await self._ended.wait()
-                if self.running:
-                    await asyncio.wait(self.running.values())
+                await self._end_calls()
+                self.on_over()
         finally:
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _end_calls(self) -> None:
+        """Let the calls that run finish, for a while; then cancel them, and whatever they have started."""
+        assert self._loop is not None
+        deadline = self._loop.time() + LEAVING_SECONDS
+        while self.running and self._loop.time() < deadline:
+            await asyncio.sleep(_LOOK_SECONDS)
+        others = [group.loop for group in self.groups.values() if group.loop not in (None, self._loop)]
+        await asyncio.gather(*[end_calls_of(loop, _CANCELLING_SECONDS) for loop in others if loop is not None])
+        await cancel_all(_CANCELLING_SECONDS)
 
     def wake(self) -> None:
         """Make the loop look at `exit_reason`."""
@@ -100,7 +124,7 @@ class AsyncExecutor(ExecutorBase):
         """Take a call."""
         target = self.groups.get(group) or self.groups[""]
         target.queue.append((connection, message))
-        loop = self._loop
+        loop = target.loop
         if loop is None:
             return
         if _runs_here(loop):
@@ -109,13 +133,14 @@ class AsyncExecutor(ExecutorBase):
             loop.call_soon_threadsafe(self._start_more, target)
 
     def _start_more(self, group: AsyncGroup) -> None:
-        assert self._loop is not None
+        loop = group.loop
+        assert loop is not None
         while group.queue and group.active < group.limit and self.exit_reason is None:
             call = group.queue.popleft()
             if call[0].closed:
                 continue  # nobody is left to hear of it
             group.active += 1
-            task = self._loop.create_task(self._run_call(call, group))
+            task = loop.create_task(self._run_call(call, group))
             self.running[call[1][1]] = task
 
     @calls_user_code
@@ -131,14 +156,9 @@ class AsyncExecutor(ExecutorBase):
             function, _ = self._lookup(message)
             current_execution.set(Execution(task, name, extra["attempt"] if extra else 0))
             args, kwargs, arrival = runner.arguments(connection, arguments, slots)
-            if _is_coroutine_function(function):
-                value = await function(*args, **kwargs)
-            elif inspect.isasyncgenfunction(function):
-                value = function(*args, **kwargs)
-            else:
-                value = await self._in_thread(function, args, kwargs)
-                if inspect.isawaitable(value):
-                    value = await value
+            value = function(*args, **kwargs)
+            if type(value) is CoroutineType or (inspect.isawaitable(value) and not isinstance(value, ObjectRef)):
+                value = await value
             runner.settle(arrival)
             if returns < 0:
                 await self._run_generator(connection, task, value, name, extra)
@@ -152,7 +172,8 @@ class AsyncExecutor(ExecutorBase):
         except BaseException as error:
             runner.settle(arrival)
             if isinstance(error, asyncio.CancelledError):
-                runner.send_cancelled(connection, task, name)
+                if self.exit_reason is None:  # else its caller hears that the actor is dead
+                    runner.send_cancelled(connection, task, name)
             else:
                 runner.send_failure(connection, task, name, error)
         finally:
@@ -166,9 +187,9 @@ class AsyncExecutor(ExecutorBase):
 
     async def _in_thread(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Run a plain function beside the loop."""
-        assert self._loop is not None
         context = current_execution.get()
-        return await self._loop.run_in_executor(self._threads, _in_context, context, function, args, kwargs)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, _in_context, context, function, args, kwargs)
 
     async def _run_generator(self, connection: Connection, task: bytes, value: Any, name: str, extra: Any) -> None:
         limit = extra["backpressure"] if extra else 0
@@ -211,18 +232,23 @@ class AsyncExecutor(ExecutorBase):
 
     def on_stream_taken(self, connection: Connection, message: Message) -> None:
         """The consumer of a stream has taken items."""
-        if message[1] not in self.running:
+        running = self.running.get(message[1])
+        if running is None:
             return
         self._taken[message[1]] = message[2]
         event = self._taken_events.get(message[1])
-        if event is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(event.set)
+        if event is not None:
+            running.get_loop().call_soon_threadsafe(event.set)
 
     def cancel(self, task: bytes) -> None:
         """Cancel a call."""
         if not self.cancel_waiting(task) and (running := self.running.get(task)) is not None:
-            assert self._loop is not None
-            self._loop.call_soon_threadsafe(running.cancel)
+            running.get_loop().call_soon_threadsafe(running.cancel)
+
+    def thread_of(self, task: bytes) -> int:
+        """Return the thread whose loop runs a call; 0 if none does."""
+        running = self.running.get(task)
+        return getattr(running.get_loop(), "_thread_id", 0) or 0 if running is not None else 0
 
     def give_back(self, count: int | None = None, only: Connection | None = None) -> None:
         """Actor calls are never given back."""
@@ -233,11 +259,6 @@ def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
         return asyncio.get_running_loop() is loop
     except RuntimeError:
         return False
-
-
-def _is_coroutine_function(function: Callable[..., Any]) -> bool:
-    code = getattr(function, "__code__", None)
-    return (code is not None and bool(code.co_flags & inspect.CO_COROUTINE)) or inspect.iscoroutinefunction(function)
 
 
 @calls_user_code

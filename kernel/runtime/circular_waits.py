@@ -7,11 +7,12 @@ it runs knows for what it waits there, or behind which other calls, which wait t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kernel.runtime.actor_calls import Channel
+from kernel.runtime.actor_calls import PENDING as CHANNEL_PENDING
+from kernel.runtime.actor_calls import RESTARTING, Channel
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.ownership import Ownership
@@ -21,6 +22,9 @@ from kernel.runtime.waiting import Waiter
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import ObjectId, ProcessId
 
+if TYPE_CHECKING:
+    import asyncio
+
 Place = tuple[ProcessId, str]
 """A process, and where it is reached."""
 Awaited = tuple[bytes, ProcessId, str]
@@ -28,6 +32,17 @@ Awaited = tuple[bytes, ProcessId, str]
 
 _STEPS = 100
 """How many objects are looked at: a longer ring is not found."""
+
+
+class Ahead(NamedTuple):
+    """What holds up a call that waits for nothing itself: `count` calls that block, or more.
+
+    Coroutines that await count if `coroutines`; of the threads that block, only `thread`, if it is given.
+    """
+
+    count: int
+    coroutines: bool = False
+    thread: int = 0
 
 
 class Link(NamedTuple):
@@ -42,17 +57,18 @@ Path = tuple[Link, ...]
 
 
 class CircularWaits:
-    """Knows for what the threads of this process wait. `blocked` has, by thread, the call that runs there and what for.
+    """Knows for what the threads of this process wait. `blocked` has, by thread, the call that runs there and what for,
+    `awaited`, by their futures, the objects that coroutines await, and the calls that these belong to.
 
-    `ahead(task)` is set by a worker: how many calls run beside each other where a call is queued, or nothing if it is
-    not queued here.
+    `ahead(task)` is set by a worker: what holds up a call that is queued or runs here, if anything can.
     """
 
     def __init__(self, process: Process, ownership: Ownership) -> None:
         self._process = process
         self._ownership = ownership
         self.blocked: dict[int, tuple[Execution, list[Entry], Waiter | None]] = {}
-        self.ahead: Callable[[bytes], int | None] = lambda task: None
+        self.awaited: Mapping[asyncio.Future[Any], tuple[Execution, Entry]] = {}
+        self.ahead: Callable[[bytes], Ahead | None] = lambda task: None
         process.methods["waits_of_object"] = self._of_object
         process.methods["waits_of_call"] = self._of_call
 
@@ -92,17 +108,20 @@ class CircularWaits:
             call = self._ask((owner, address), "waits_of_object", id, deadline)
             if call is None:
                 continue
-            task, name, place, arguments = call
+            task, name, place, arguments, actor = call
             seen[id] = task
             link = Link(task, name)
             if ring := _closed_by(path, link):
                 return ring
             path = (*path, link)
             stack += [(argument, path) for argument in arguments]
-            for other, other_name, awaited in (place and self._ask(place, "waits_of_call", task, deadline)) or ():
+            if actor:
+                place = self._place_of(actor, deadline)
+            rows = self._ask(place, "waits_of_call", actor or task, deadline) if place else None
+            for other, other_name, awaited in rows or ():
                 further = path
                 if other != task:
-                    link = Link(other, other_name, "is queued behind")
+                    link = Link(other, other_name, "waits for" if other == actor else "is queued behind")
                     if ring := _closed_by(path, link):
                         return ring
                     further = (*path, link)
@@ -111,8 +130,11 @@ class CircularWaits:
 
     # -- what a process knows --------------------------------------------------------------------------------------
 
-    def _of_object(self, id: bytes) -> tuple[bytes, str, Place | None, list[Awaited]] | None:
-        """Return the call that makes an object of this process: id, name, place, arguments that are missing."""
+    def _of_object(self, id: bytes) -> tuple[bytes, str, Place | None, list[Awaited], bytes] | None:
+        """Return the call that makes an object of this process: id, name, place, arguments that are missing.
+
+        Last, the actor whose constructor it waits for, if it does.
+        """
         entry = self._ownership.objects.get(ObjectId(id))
         task: Task | None = entry.task if entry is not None and entry.state == PENDING else None
         if task is None:
@@ -120,21 +142,43 @@ class CircularWaits:
         missing = [self._awaited(one) for _, one in task.slots or () if one.state == PENDING]
         place, connection = task.place, getattr(task.place, "connection", None)
         if missing or connection is None or (isinstance(place, Channel) and task.id not in place.in_flight):
-            return task.id, task.name, None, missing
-        return task.id, task.name, (place.worker, connection.info.address), []
+            begins = isinstance(place, Channel) and connection is None and place.state in (CHANNEL_PENDING, RESTARTING)
+            return task.id, task.name, None, missing, place.id if begins and not missing else b""
+        return task.id, task.name, (place.worker, connection.info.address), [], b""
 
     def _of_call(self, task: bytes) -> list[tuple[bytes, str, list[Awaited]]]:
         """Return for which objects a call waits that runs here, or the calls that wait ahead of it."""
-        waiting = [
-            (bytes(call.task), call.name, self._needed(pending, waiter))
-            for call, pending, waiter in list(self.blocked.values())
+        blocked = [
+            (thread, (bytes(call.task), call.name, self._needed(pending, waiter)))
+            for thread, (call, pending, waiter) in list(self.blocked.items())
             if call.task
         ]
-        own = [row for row in waiting if row[0] == task]
+        coroutines = self._of_coroutines()
+        own = [row for row in [*(row for _, row in blocked), *coroutines] if row[0] == task]
         if own:
             return own
         ahead = self.ahead(task)
-        return waiting if ahead is not None and len(waiting) >= ahead else []
+        if ahead is None:
+            return []
+        waiting = [row for thread, row in blocked if ahead.thread in (0, thread)]
+        waiting += coroutines if ahead.coroutines else []
+        return waiting if len(waiting) >= ahead.count else []
+
+    def _of_coroutines(self) -> list[tuple[bytes, str, list[Awaited]]]:
+        """Return for what coroutines wait. One that awaits several objects may be content with some of them."""
+        waiting: dict[bytes, tuple[str, list[Awaited]]] = {}
+        for future, (call, entry) in list(self.awaited.items()):
+            if not future.done() and entry.state == PENDING:
+                waiting.setdefault(bytes(call.task), (call.name, []))[1].append(self._awaited(entry))
+        return [(task, name, needed if len(needed) == 1 else []) for task, (name, needed) in waiting.items()]
+
+    def _place_of(self, actor: bytes, deadline: float) -> Place | None:
+        """Ask where the constructor of an actor runs."""
+        try:
+            found = self._process.call_agent("place_of_actor", actor, timeout=max(0.0, deadline - time.monotonic()))
+        except (KernelError, OSError):
+            return None
+        return (ProcessId(found[0]), found[1]) if found else None
 
     def _needed(self, pending: list[Entry], waiter: Waiter | None) -> list[Awaited]:
         """Return for what a thread waits that must all be there: nothing if some of several will do."""

@@ -109,6 +109,7 @@ class CoreRuntime:
         futures = Futures(self.values.when_ready, self.values.load, self.io.pump.attend)
         self.deliver = futures.deliver
         self.deliver_async = futures.deliver_async
+        self.inspection.waits.awaited = futures.of_calls
         self.trace = Trace()
         self.io.methods["stacks"] = thread_stacks
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())
@@ -241,7 +242,7 @@ class CoreRuntime:
         with io.lock:
             if io.ended is not None:
                 raise SessionEndedError(io.ended)
-            channel = self.actors.channels.get(actor) or self.actors.channel(actor)
+            channel = self.actors.channels.get(actor) or self.actors.channel(actor, options.class_name)
             task.actor = channel.name
             self.actors.accept(channel, task)
         pump = io.pump

@@ -55,7 +55,7 @@ class FunctionDefinition:
 
 @dataclass(slots=True)
 class CallOptions:
-    """Options of one actor method."""
+    """Options of one actor method, and the class that has it, as errors call it."""
 
     returns: int = 1
     max_task_retries: int = 0
@@ -63,6 +63,7 @@ class CallOptions:
     concurrency_group: str = ""
     backpressure: int = 0
     name: str = ""
+    class_name: str = ""
 
 
 @dataclass(slots=True)

@@ -128,11 +128,12 @@ class Executor(ExecutorBase):
                 group.wakeup.acquire()
             group.idle_helpers -= 1
 
-    def finish_calls(self) -> None:
-        """After `exit_reason` was set: wait for the calls that run in other threads."""
+    def finish_calls(self, seconds: float) -> None:
+        """After `exit_reason` was set: wait so long for the calls that run in other threads."""
+        deadline = time.monotonic() + seconds
         for group in self.groups.values():
             for thread in group.threads:
-                thread.join()
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     # -- running ---------------------------------------------------------------------------------------------------
 

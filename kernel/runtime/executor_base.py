@@ -17,11 +17,15 @@ Lookup = Callable[[Message], tuple[Callable[..., Any], str]]
 NameOf = Callable[[Message], str]
 """Returns the name alone."""
 
+LEAVING_SECONDS = 5.0
+"""How long the calls that run may go on when an actor ends itself."""
+
 
 class Group(Protocol):
     """A concurrency group. What runs its calls takes them off the left of `queue`, in any thread, without the lock."""
 
     queue: deque[Call]
+    limit: int
 
 
 class ExecutorBase:

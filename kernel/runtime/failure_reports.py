@@ -64,9 +64,12 @@ class FailureReports:
         self.send: Callable[[Row], None] = lambda row: None
         self.show: Callable[[Row], None] = lambda row: None
 
-    def note(self, task: bytes, name: str, actor: str, entries: Iterable[Entry], failure: Failure) -> None:
-        """A call ends with `failure`, which becomes the value of `entries` now."""
-        if failure[0] == op.CANCELLED or (failure[0] == op.SYSTEM_ERROR and _is_no_news(failure, bool(actor))):
+    def note(self, task: bytes, name: str, asked_for: bool, entries: Iterable[Entry], failure: Failure) -> None:
+        """A call ends with `failure`, which becomes the value of `entries` now.
+
+        `asked_for`: if that is a fault, it is one of an actor that somebody has ended.
+        """
+        if failure[0] == op.CANCELLED or (failure[0] == op.SYSTEM_ERROR and _is_no_news(failure, asked_for)):
             return
         watched = [entry for entry in entries if entry.state == PENDING]
         waiters = [waiter for entry in watched for waiter in entry.waiters or () if type(waiter) is Waiter]
@@ -151,9 +154,9 @@ def _any_waits(waiters: list[Waiter]) -> bool:
     return any(waiter.remaining > 0 for waiter in waiters)
 
 
-def _is_no_news(failure: Failure, of_actor: bool) -> bool:
-    """Whether a failure says nothing of the call itself: the session is over, or the actor, which says so elsewhere."""
-    return isinstance(pickle.loads(failure[1]), FaultError if of_actor else SessionEndedError)
+def _is_no_news(failure: Failure, asked_for: bool) -> bool:
+    """Whether a failure says nothing that the user does not know: that the session is over, or an actor was ended."""
+    return isinstance(pickle.loads(failure[1]), FaultError if asked_for else SessionEndedError)
 
 
 def _row(unread: Unread, in_full: bool) -> Row:

@@ -8,13 +8,14 @@ import sys
 from typing import NoReturn
 
 
-def finish(code: int) -> NoReturn:
-    """Run exit handlers, flush output, and end this process without touching what threads may hold.
+def finish(code: int, kindly: bool = True) -> NoReturn:
+    """Run exit handlers (if `kindly`), flush output, and end this process without touching what threads may hold.
 
     Nothing is taken apart, which would take an agent as long as a good part of its start.
     """
     try:
-        atexit._run_exitfuncs()
+        if kindly:
+            atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
     finally:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.deliveries import Deliveries
+from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import Entry
 from kernel.runtime.remote_traceback import hide_internal_frames
@@ -35,6 +36,8 @@ class Futures:
         self._awaited: set[concurrent.futures.Future[Any]] = set()
         self._deliveries = Deliveries()
         self._awaited_in_loops = 0
+        self.of_calls: dict[asyncio.Future[Any], tuple[Execution, Entry]] = {}
+        """What coroutines of a worker's calls await."""
 
     def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any], read: bool = True) -> None:
         """See `Runtime.deliver`."""
@@ -72,9 +75,13 @@ class Futures:
 
         def ready(entry: Entry) -> None:
             self._awaited_in_loops -= 1
+            self.of_calls.pop(future, None)
             call_in(loop, fill)
 
         self._awaited_in_loops += 1
+        here = current_execution.get()
+        if here.task:
+            self.of_calls[future] = here, ref._entry
         self._when_ready(ref._entry, ready)
         if self._awaited_in_loops == 1:
             self._attend()

@@ -12,7 +12,11 @@ from collections.abc import Coroutine
 from typing import Any
 
 from kernel.runtime.critical_sections import calls_user_code
+from kernel.runtime.group_loop import cancel_all
 from kernel.runtime.process import Process
+
+_CANCELLING_SECONDS = 1.0
+"""How long what is cancelled may take to clean up."""
 
 
 class MessageSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
@@ -36,27 +40,24 @@ class MessageSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-typ
 
 
 @calls_user_code
-def run_with_messages(main: Coroutine[Any, Any, None], io: Process) -> None:
-    """Run `main` to its end as `asyncio.run` does, in a loop that reads the messages of `io`."""
-    loop = asyncio.SelectorEventLoop(MessageSelector(io))
+def run_with_messages(
+    main: Coroutine[Any, Any, None], io: Process, kind: type[asyncio.SelectorEventLoop] = asyncio.SelectorEventLoop
+) -> None:
+    """Run `main` to its end in a loop that reads the messages of `io`; what else runs on it is cancelled then.
+
+    Threads of the loop are not waited for: the process ends next.
+    """
+    loop = kind(MessageSelector(io))
     asyncio.set_event_loop(loop)
     io.pump.yield_to_loop(True)
     try:
         loop.run_until_complete(main)
     finally:
         try:
-            _cancel_everything(loop)
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.run_until_complete(cancel_all(_CANCELLING_SECONDS))
+            closing = loop.create_task(loop.shutdown_asyncgens())
+            loop.run_until_complete(asyncio.wait([closing], timeout=_CANCELLING_SECONDS))
         finally:
             io.pump.yield_to_loop(False)
             asyncio.set_event_loop(None)
             loop.close()
-
-
-def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))

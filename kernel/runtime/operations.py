@@ -87,7 +87,8 @@ BECOME_ACTOR = 49
 ACTOR_READY = 50
 """worker -> agent: actor id, None or how construction failed."""
 ACTOR_STATE = 51
-"""agent -> subscribers: actor id, state, worker id, address, attempt, cause of death."""
+"""agent -> subscribers: actor id, state, worker id, address, attempt, cause of death, what its constructor raised,
+whether nobody had asked for that death."""
 CREATE_ACTOR = 52
 """owner -> agent: actor id, description. One without a name; see also `create_named_actor`."""
 FORGET_ACTOR = 53
@@ -97,7 +98,7 @@ ACTOR_ARGUMENTS = 54
 SUBSCRIBE_ACTOR = 55
 """process -> agent: actor id."""
 EXIT = 56
-"""agent -> worker: end after running exit handlers; reason."""
+"""agent -> process: end; reason, whether it may finish its calls, whether it runs destructors and exit handlers."""
 LOG_LINES = 57
 """agent -> driver: pid, name, stream (stdout, stderr or failure), lines. See also `UNFINISHED`."""
 UNFINISHED = "~"

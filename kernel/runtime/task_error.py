@@ -68,6 +68,15 @@ def capture(
         return pickle.dumps(record, 5)
 
 
+def of_constructor(data: bytes, where: tuple[str, str, int, str, str | None], actor_id: str) -> bytes:
+    """Return what `capture` returned for an argument of an actor's constructor, as what the actor's calls raise.
+
+    `where` is the constructor's row of `tasks`.
+    """
+    record = pickle.loads(data)
+    return pickle.dumps({**record, "tasks": [*record["tasks"], where], "ends_actor": True, "actor_id": actor_id}, 5)
+
+
 def record_of(error: BaseException) -> Record | None:
     """Return the record that `error` was rebuilt from, None for an exception of this process.
 

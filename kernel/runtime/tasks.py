@@ -180,7 +180,7 @@ class TaskTable:
     def fail(self, task: Task, kind: int, data: bytes) -> None:
         """End a task with a failure."""
         self.running.pop(task.id, None)
-        self.failures.note(task.id, task.name, task.actor, task.all_entries(), (kind, data))
+        self.failures.note(task.id, task.name, _is_of_ended_actor(task), task.all_entries(), (kind, data))
         for entry in task.all_entries():
             if entry.state == PENDING:
                 entry.resolve(FAILED, (kind, data))
@@ -292,7 +292,7 @@ class TaskTable:
         entry = Entry(object_id(task.id, index), 1)
         entry.site = task.site
         self.ownership.objects[entry.id] = entry
-        self.failures.note(task.id, task.name, task.actor, [entry], failure)
+        self.failures.note(task.id, task.name, _is_of_ended_actor(task), [entry], failure)
         entry.resolve(FAILED, failure)
         stream.append(ObjectRef(entry), index)
         stream.finish()
@@ -305,3 +305,8 @@ class TaskTable:
             if entry is not None and entry.state == PENDING:
                 entry.resolve(FAILED, failure)
                 self.ownership.free_unneeded(entry)
+
+
+def _is_of_ended_actor(task: Task) -> bool:
+    """Return whether a task is a call on an actor whose end, if it has ended, somebody had asked for."""
+    return bool(task.actor) and not getattr(task.place, "crashed", False)

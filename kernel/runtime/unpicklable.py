@@ -44,14 +44,14 @@ def explain(
     `ValueSerializer` that refused it, for its reducers. At most six lines; takes a second at most.
     """
     if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
-        text = f"can't send the {root}: it is nested too deeply for pickle, or contains itself through a __reduce__."
+        text = f"can't pickle the {root}: it is nested too deeply for pickle, or contains itself through a __reduce__."
         return SerializationError(text + "\nSend it as a flat structure: nodes that name each other by index.")
     culprits = find_culprits(value, name, serializer)
     if not culprits:
-        return SerializationError(f"can't send the {root}: pickling it raised {_shown_error(error)}")
+        return SerializationError(f"can't pickle the {root}: pickling it raised {_shown_error(error)}")
     first = culprits[0]
     subject = "it" if first.path == name else first.path
-    lines = [f"can't send the {root}: {subject} is {_description(first)}"]
+    lines = [f"can't pickle the {root}: {subject} is {_description(first)}"]
     remedy = remedy_for(first.value)
     if remedy:
         lines.append(remedy)

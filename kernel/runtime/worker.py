@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import faulthandler
-import gc
-import os
 import pickle
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.circular_waits import Ahead
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.current import set_runtime
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.executor import Executor
-from kernel.runtime.executor_base import Call
-from kernel.runtime.finish import finish
+from kernel.runtime.worker_end import TERMINATE, WorkerEnd
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
-from kernel_spec.errors import InternalError, OptionError, WorkerDiedError
+from kernel_spec.errors import InternalError, OptionError
 from kernel_spec.ids import ProcessId
 
 if TYPE_CHECKING:
     from kernel.runtime.async_executor import AsyncExecutor
-
-_TERMINATE = "__kernel_terminate__"
-LAST_CALLS = 500
-"""How many of its latest calls a worker hands over when it ends."""
 
 
 class Worker:
@@ -42,15 +35,10 @@ class Worker:
         self._main = Executor(runtime, self.runner, self._lookup, self._name_of)
         self.executor: Executor | AsyncExecutor = self._main
         self._functions: dict[bytes, tuple[Callable[..., Any] | None, bytes, dict[str, Any], ProcessId]] = {}
-        self._instance: Any = None
-        self._lets_go = False
-        self._out_of_scope = ""
-        """Why this actor ends after the calls that it has, and takes no more."""
-        """Whether the state of the actor was dropped, or is about to be."""
+        self.instance: Any = None
         self._class_name = ""
         self._creation: tuple[Any, ...] | None = None
-        self._exit_code = 0
-        self._exiting = False
+        self._ending = WorkerEnd(runtime, self)
         io = runtime.io
         io.handlers |= {
             op.FUNCTION: self._on_function,
@@ -61,9 +49,7 @@ class Worker:
             op.CANCEL: self._on_cancel,
             op.STREAM_TAKEN: lambda c, m: self.executor.on_stream_taken(c, m),
             op.BECOME_ACTOR: self._on_become_actor,
-            op.EXIT: self._on_exit,
         }
-        io.methods["retire"] = self._retire
         io.on_agent_lost = lambda reason: on_session_lost()
         io.on_forked.append(self._leave_in_child)
         runtime.values.before_block = self._before_block
@@ -74,18 +60,23 @@ class Worker:
     def run(self) -> int:
         """Serve until told to end; return the exit code."""
         main = self._main
-        main.on_exit_actor = self._exit_actor
-        main.on_system_exit = self._system_exit
         while main.exit_reason is None or self._creation is not None:
             if self._creation is not None:
                 creation, self._creation = self._creation, None
                 main.exit_reason = None
                 self._be_actor(*creation)
             main.run()
-        main.finish_calls()
-        self._leave_trace()
-        self.runtime.io.write_out()
-        return self._exit_code
+        return self._ending.finish()
+
+    def end_executors(self, reason: str) -> None:
+        """Have both executors end after the calls that run now."""
+        self.executor.exit_reason = self._main.exit_reason = reason
+        self.runtime.io.flush()
+        self.executor.wake()
+
+    def finish_calls(self, seconds: float) -> None:
+        """Wait so long for calls that still run beside the main thread's."""
+        self._main.finish_calls(seconds)
 
     def _leave_in_child(self) -> None:
         """A child that user code forked serves nobody: if it comes back from the call, it ends."""
@@ -111,16 +102,16 @@ class Worker:
                 self._functions[message[2]] = (function, b"", description, sender)
             return function, description["name"]
         name = message[2]
-        if name == _TERMINATE:
-            return self._terminate, name
-        method = getattr(self._instance, name, None)
+        if name == TERMINATE:
+            return self._ending.terminate, name
+        method = getattr(self.instance, name, None)
         if method is None:
             raise AttributeError(f"actor {self._class_name} has no method {name!r}")
         return method, f"{self._class_name}.{name}"
 
     def _name_of(self, message: Message) -> str:
         if message[0] == op.ACTOR_CALL:
-            return message[2] if message[2] == _TERMINATE else f"{self._class_name}.{message[2]}"
+            return message[2] if message[2] == TERMINATE else f"{self._class_name}.{message[2]}"
         known = self._functions.get(message[2])
         return known[2]["name"] if known is not None else "task"
 
@@ -128,11 +119,11 @@ class Worker:
         self.executor.enqueue(connection, message)
 
     def _on_actor_call(self, connection: Connection, message: Message) -> None:
-        if self._out_of_scope:
+        if self._ending.out_of_scope:
             # Of somebody who found it by its name just before it lost that. It would be kept alive by the call, beside
             # the next actor of that name.
             name = f"{self._class_name}.{message[2]}"
-            self.runner.send_dead(connection, message[1], name, self._out_of_scope)
+            self.runner.send_dead(connection, message[1], name, self._ending.out_of_scope)
             return
         extra = message[6]
         if extra is None:
@@ -175,12 +166,12 @@ class Worker:
         executor = self._main
         if not isinstance(executor, Executor):
             return False
-        if not executor.in_call() and (self._instance is not None or not executor.is_running):
+        if not executor.in_call() and (self.instance is not None or not executor.is_running):
             return False
         with self.runtime.io.lock:
             self._blocked += 1
             if self._blocked == 1:
-                if self._instance is None:
+                if self.instance is None:
                     executor.refuses_tasks = True
                     executor.give_back()
                 self.runtime.io.tell_agent((op.BLOCKED,))
@@ -195,17 +186,16 @@ class Worker:
                 executor.refuses_tasks = executor.worn_out
                 self.runtime.io.tell_agent((op.UNBLOCKED,))
 
-    def _calls_ahead(self, task: bytes) -> int | None:
-        """Return how many calls run beside each other where `task` is queued; nothing if it is not queued here.
+    def _calls_ahead(self, task: bytes) -> Ahead | None:
+        """Return what may hold up a call: those that run beside each other where it is queued.
 
-        On an event loop one call that blocks holds up all others, also those that have begun.
+        On an event loop, one call that blocks holds up all others, also those that have begun.
         """
-        if not isinstance(self.executor, Executor):
-            return 1
         for group in self.executor.groups.values():
             if any(message[1] == task for _, message in list(group.queue)):
-                return group.limit
-        return None
+                return Ahead(group.limit, coroutines=True)
+        thread = 0 if isinstance(self.executor, Executor) else self.executor.thread_of(task)
+        return Ahead(1, thread=thread) if thread else None
 
     # -- actors ----------------------------------------------------------------------------------------------------
 
@@ -234,9 +224,9 @@ class Worker:
                 creation["max_concurrency"],
                 creation["concurrency_groups"],
             )
-            executor.on_exit_actor = self._exit_actor
-            executor.on_system_exit = self._system_exit
+            executor.on_over = self._ending.drop_instance
             self.executor = executor
+            self._ending.hear_of_exits(executor)
             executor.run(lambda: self._construct(actor, creation, attempt))
             self._main.exit_reason = executor.exit_reason or "ended"
             return
@@ -255,13 +245,13 @@ class Worker:
         try:
             cls = self.runner.load_definition(creation["blob"], owner)
             args, kwargs, arrival = self.runner.arguments_from(owner, address, creation["arguments"], creation["slots"])
-            self._instance = cls(*args, **kwargs)
+            self.instance = cls(*args, **kwargs)
             self.runner.settle(arrival)
         except BaseException as error:
             failure = self.runner.describe_failure(name, error, ends_actor=True)
             with self.runtime.io.lock:
                 self.runtime.io.tell_agent((op.ACTOR_READY, actor, failure))
-            self._begin_exit("its constructor failed")
+            self._ending.begin("its constructor failed")
             return False
         finally:
             current_execution.reset(token)
@@ -269,101 +259,6 @@ class Worker:
             self.runtime.io.tell_agent((op.ACTOR_READY, actor, None))
         self.runtime.io.flush()
         return True
-
-    # -- the end ---------------------------------------------------------------------------------------------------
-
-    def _terminate(self) -> None:
-        self._leave(f"its {_TERMINATE}() was called")
-
-    def _exit_actor(self, method: str) -> None:
-        self._leave(f"it ended itself: {method}() called exit_actor()")
-
-    def _leave(self, reason: str) -> None:
-        """End this actor for good, after the calls that run now."""
-        io = self.runtime.io
-        if io.agent is not None:
-            io.request(io.agent, "actor_leaves", reason)
-        self._begin_exit(reason)
-
-    def _begin_exit(self, reason: str) -> None:
-        """End after the call that runs now."""
-        self.executor.exit_reason = reason
-        self._main.exit_reason = reason
-        self.runtime.io.flush()
-        self.executor.wake()
-
-    def _on_exit(self, connection: Connection, message: Message) -> None:
-        """The agent wants this process to end: at once, or after what is queued."""
-        drain = message[2]
-        if drain and self._instance is not None:
-            self._out_of_scope = message[1]
-        if drain and (self.executor.is_running or self._is_needed()):
-            if not self.executor.is_running and self._instance is not None and not self._lets_go:
-                self._lets_go = True
-                self.executor.run_soon(self._drop_instance)
-            self.runtime.io.reactor.call_later(0.01, lambda: self._on_exit(connection, message))
-            return
-        threading.Thread(target=self._exit_now, daemon=True).start()
-
-    def _drop_instance(self) -> None:
-        """Let go of what the actor holds, which nobody can call any more though others need objects that it owns.
-
-        Two actors that hold objects of each other would wait for each other's end.
-        """
-        self._instance = None
-        gc.collect()
-        self.runtime.io.flush_soon()
-
-    def _exit_now(self) -> None:
-        """Run exit handlers though the main thread may be in the middle of a call."""
-        with self.runtime.io.lock:
-            if self._exiting:
-                return
-            self._exiting = True
-        self._leave_trace()
-        self.runtime.io.write_out()
-        finish(self._exit_code)
-
-    def _retire(self) -> bool:
-        """End, if nobody needs this process; return whether it does."""
-        goes = not self._is_needed() and not self.executor.is_running
-        if goes:
-            threading.Thread(target=self._exit_now, daemon=True).start()
-        return goes
-
-    def _leave_trace(self) -> None:
-        """Hand the latest calls to the agent, for the timeline and observers, because this process ends."""
-        self.runtime.failures.close()
-        with self.runtime.io.lock:
-            followed = self.trace.is_followed or self.runtime.details.get("observed")
-            new = self.trace.new_calls() if followed else []
-            self.runtime.io.tell_agent((op.LAST_CALLS, pickle.dumps(self.trace.events(LAST_CALLS)), new))
-
-    def _is_needed(self) -> bool:
-        """Whether this process owns objects that somebody needs, or tasks that run.
-
-        What an actor holds in its own state goes with it: there, only what others hold counts.
-        """
-        actor = self._instance is not None or self._lets_go
-        return any(
-            entry.owner is None and (entry.borrowed if actor else (entry.needed or entry.state == 0))
-            for entry in list(self.runtime.ownership.objects.values())
-        )
-
-    def _system_exit(self, call: Call, error: SystemExit, name: str) -> None:
-        code = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
-        self._exit_code = code
-        message = f"{name}() called sys.exit({error.code!r}), which ended worker process {os.getpid()}"
-        if worker_info.actor:
-            # The callers learn of it when the process is gone; one that ends in order is not restarted.
-            if code == 0:
-                self._leave(message)
-            else:
-                self._begin_exit(message)
-            return
-        self.runtime.io.send(call[0], (op.WORN_OUT,))  # before the failure, so that no other task is sent here
-        self.runner.send_failure(call[0], call[1][1], name, WorkerDiedError(message))
-        self._begin_exit(message)
 
 
 def serve(runtime: CoreRuntime, details: dict[str, Any], on_session_lost: Callable[[], None]) -> int:

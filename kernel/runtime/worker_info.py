@@ -15,6 +15,8 @@ from kernel.runtime.definitions import captured
 class WorkerInfo:
     """One per worker. `isolate` is set by the node's worker start-up; it hides other devices from user code.
 
+    `leave(method)` has the actor of this process end after its calls, whatever thread says so.
+
     `group` is the strategy of the lease if that lies in a placement group, `captures` the one of what is submitted here
     and says nothing of its own, if the group captures that.
     """
@@ -30,6 +32,7 @@ class WorkerInfo:
         self.restarts = 0
         self.namespace = ""
         self.isolate: Callable[[dict[str, dict[int, int]]], None] = lambda devices: None
+        self.leave: Callable[[str], None] = lambda method: None
 
     def assign(
         self, resources: dict[str, int], devices: dict[str, dict[int, int]], group: Mapping[str, Any] | None

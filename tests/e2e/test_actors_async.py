@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,9 +102,23 @@ class Service:
         assert self.freed.wait(SECONDS), "nobody called free()"
         yield from range(count)
 
-    def block(self) -> int:
-        assert self.freed.wait(SECONDS), "nobody called free()"
-        return threading.get_ident()
+    def plain(self) -> tuple[int, bool]:
+        return threading.get_ident(), asyncio.get_running_loop().is_running()
+
+    def make_task(self, name: str) -> None:
+        self.task = asyncio.get_running_loop().create_task(self.set(name))
+
+    async def leave_later(self) -> None:
+        async def go() -> None:
+            kernel.exit_actor()
+
+        self.task = asyncio.get_running_loop().create_task(go())
+
+    async def never_ends(self, path: str) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            Path(path).write_text("cleaned up")
 
     async def free(self) -> None:
         self.freed.set()
@@ -217,13 +232,82 @@ def test_error_of_a_coroutine_is_the_users_own() -> None:
     assert isinstance(caught.value, TaskError)
 
 
-def test_plain_methods_do_not_hold_up_coroutines() -> None:
+def test_plain_methods_run_on_the_thread_of_the_running_loop() -> None:
     service = Service.remote()
-    loop = kernel.get(service.thread.remote())
-    blocking = service.block.remote()
-    kernel.get([service.nap.remote(0.01) for _ in range(10)])
-    kernel.get(service.free.remote(), timeout=SECONDS)
-    assert kernel.get(blocking) != loop
+    assert kernel.get(service.plain.remote()) == (kernel.get(service.thread.remote()), True)
+    waiting = service.wait_for.remote("task")
+    kernel.get(service.make_task.remote("task"))
+    assert kernel.get(waiting, timeout=SECONDS) == "task"
+
+
+def test_a_plain_method_that_returns_a_reference_returns_it() -> None:
+    @kernel.remote
+    class Starter:
+        async def ready(self) -> None:
+            return
+
+        def start(self) -> Any:
+            return double.remote(2)
+
+    assert kernel.get(kernel.get(Starter.remote().start.remote())) == 4
+
+
+def test_concurrency_groups_have_loops_of_their_own(tmp_path: Path) -> None:
+    @kernel.remote(concurrency_groups={"io": 2, "compute": 2})
+    class Grouped:
+        async def thread(self) -> int:
+            return threading.get_ident()
+
+        @kernel.method(concurrency_group="io")
+        def plain_io(self) -> int:
+            assert asyncio.get_running_loop().is_running()
+            return threading.get_ident()
+
+        async def wait_for_file(self, path: str) -> int:
+            """Block the loop."""
+            deadline = time.monotonic() + SECONDS
+            while not Path(path).exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            return threading.get_ident()
+
+        @kernel.method(concurrency_group="io")
+        async def wait_for_file_in_io(self, path: str) -> int:
+            return await self.wait_for_file(path)
+
+        @kernel.method(concurrency_group="compute")
+        async def compute(self, x: int) -> tuple[int, int]:
+            await asyncio.sleep(0.01)
+            return threading.get_ident(), await double.remote(x)
+
+        @kernel.method(concurrency_group="compute")
+        async def items(self, count: int) -> AsyncIterator[int]:
+            for number in range(count):
+                yield number
+
+        @kernel.method(concurrency_group="compute")
+        async def asleep(self) -> None:
+            await asyncio.sleep(3600)
+
+    for method in ("wait_for_file_in_io", "wait_for_file"):
+        grouped = Grouped.remote()
+        main = kernel.get(grouped.thread.remote())
+        path = str(tmp_path / f"{method} goes on")
+        blocking = getattr(grouped, method).remote(path)
+        thread, doubled = kernel.get(grouped.compute.remote(4), timeout=SECONDS)
+        assert doubled == 8 and thread != main
+        assert [kernel.get(ref) for ref in grouped.items.options(stream_ahead=2).remote(20)] == list(range(20))
+        asleep = grouped.asleep.remote()
+        kernel.get(grouped.compute.remote(1), timeout=SECONDS)
+        kernel.cancel(asleep)
+        with pytest.raises(TaskCancelledError):
+            kernel.get(asleep, timeout=SECONDS)
+        in_io = method == "wait_for_file_in_io"
+        if in_io:
+            assert kernel.get(grouped.thread.remote(), timeout=SECONDS) == main
+        Path(path).touch()
+        expected = grouped.plain_io.remote() if in_io else grouped.thread.remote()
+        assert kernel.get([blocking, expected], timeout=SECONDS)[0] == kernel.get(expected)
 
 
 def test_streams_of_async_and_plain_generators() -> None:
@@ -310,6 +394,21 @@ def test_leaving_lets_the_calls_beside_it_finish(method: str) -> None:
         os.kill(pid, 0)
     with pytest.raises(ActorDiedError, match="called exit_actor"):
         kernel.get(service.nap.remote(0))
+
+
+@pytest.mark.parametrize("method", ["leave", "leave_plainly", "leave_later"])
+def test_leaving_does_not_wait_for_ever_for_the_calls_beside_it(method: str, tmp_path: Path) -> None:
+    service = Service.remote()
+    path = tmp_path / "outcome"
+    endless = service.never_ends.remote(str(path))
+    pid = kernel.get(service.pid.remote())
+    leaving = getattr(service, method).remote()
+    for ref in (endless, leaving) if method != "leave_later" else (endless,):
+        with pytest.raises(ActorDiedError, match=r"called exit_actor\(\)"):
+            kernel.get(ref, timeout=SECONDS)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert path.read_text() == "cleaned up", "coroutines are cancelled before the end"
 
 
 def test_terminate_and_last_handle_end_it(eventually: Callable[..., Any]) -> None:

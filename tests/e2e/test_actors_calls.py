@@ -420,6 +420,58 @@ def test_inheritance_super_and_every_kind_of_method() -> None:
         child.length  # noqa: B018
 
 
+class Named:
+    """Is named in its own methods by what its decorator made of it."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def text(self) -> str:
+        return f"Named {self.value}"
+
+    @classmethod
+    def kind(cls) -> str:
+        return "Named"
+
+
+@kernel.remote
+class Naming(Named):
+    def __init__(self, value: int) -> None:
+        super(Naming, self).__init__(value)  # noqa: UP008
+
+    def text(self) -> str:
+        return super(Naming, self).text() + ", Naming"  # noqa: UP008
+
+    def shortly(self) -> str:
+        return super().text()
+
+    @classmethod
+    def kind(cls) -> str:
+        return super(Naming, cls).kind() + ", Naming"  # noqa: UP008
+
+    def is_one(self) -> tuple[bool, bool, bool]:
+        return isinstance(self, Naming), isinstance(self, Named), isinstance(1, Naming)
+
+    def sibling(self) -> str:
+        return kernel.get(Naming.remote(self.value + 1).text.remote())
+
+
+def test_a_method_may_name_its_class_in_super_and_isinstance() -> None:
+    @kernel.remote
+    class Inner(Named):
+        def text(self) -> str:
+            return super(Inner, self).text() + ", Inner"  # noqa: UP008
+
+    actor = Naming.remote(3)
+    assert kernel.get(actor.text.remote()) == "Named 3, Naming"
+    assert kernel.get(actor.shortly.remote()) == "Named 3"
+    assert kernel.get(actor.kind.remote()) == "Named, Naming"
+    assert Naming.kind() == "Named, Naming"
+    assert kernel.get(actor.is_one.remote()) == (True, True, False)
+    assert kernel.get(actor.sibling.remote()) == "Named 4, Naming"
+    assert kernel.get(Inner.remote(5).text.remote()) == "Named 5, Inner"
+
+
 def test_an_actor_class_can_not_be_inherited_from() -> None:
     with pytest.raises(TypeError, match="a class can't inherit from the actor class Counter: inherit from a"):
 

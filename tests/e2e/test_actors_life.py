@@ -31,15 +31,25 @@ SECONDS = 120.0
 
 
 @kernel.remote
-class Worker:
-    """Does what it is told, and leaves a line in a file when it ends in order."""
+def add(one: int, other: int) -> int:
+    return one + other
 
-    def __init__(self, exits: str = "") -> None:
+
+@kernel.remote
+class Worker:
+    """Does what it is told, and leaves lines in files when it ends in order; its destructor may use the session."""
+
+    def __init__(self, exits: str = "", left: str = "") -> None:
         if exits:
             import atexit
 
             atexit.register(lambda: Path(exits).write_text(f"left {os.getpid()}"))
         self.count = 0
+        self.left = left
+
+    def __del__(self) -> None:
+        if self.left:
+            Path(self.left).write_text(f"{kernel.get(add.remote(self.count, 1))}")
 
     def increment(self) -> int:
         self.count += 1
@@ -205,13 +215,13 @@ def test_actor_with_objects_and_endless_tasks_of_its_own_still_ends(eventually: 
 # -- kill --------------------------------------------------------------------------------------------------------------
 
 
-def test_kill_fails_what_runs_and_what_waits_and_runs_exit_handlers(
+def test_kill_fails_what_runs_and_what_waits_and_runs_nothing_any_more(
     eventually: Callable[..., Any], tmp_path: Path, fresh_session: Callable[..., Any]
 ) -> None:
     with constants({"kernel.node.worker_service.GRACE_SECONDS": SECONDS}):  # usually two seconds
         fresh_session()
-    exits = tmp_path / "exits"
-    worker = Worker.options(name="to be killed").remote(str(exits))
+    exits, left = tmp_path / "exits", tmp_path / "left"
+    worker = Worker.options(name="to be killed").remote(str(exits), str(left))
     pid = kernel.get(worker.pid.remote())
     calls = [worker.nap.remote(600), worker.pid.remote()]
     kernel.kill(worker)
@@ -223,7 +233,13 @@ def test_kill_fails_what_runs_and_what_waits_and_runs_exit_handlers(
     other = Worker.options(name="to be killed").remote()
     assert kernel.get(other.pid.remote()) != pid
     eventually(lambda: not alive(pid))
-    assert exits.read_text() == f"left {pid}"
+    assert not exits.exists() and not left.exists()
+    idle = Worker.options(max_restarts=1).remote(str(exits), str(left))
+    pid = kernel.get(idle.pid.remote())
+    kernel.kill(idle, no_restart=False)
+    eventually(lambda: not alive(pid))
+    assert not exits.exists() and not left.exists()
+    kernel.kill(idle)
     kernel.kill(other)
 
 
@@ -281,6 +297,73 @@ def _get_again(method: Any, timeout: float = SECONDS) -> Any:
             assert time.monotonic() < deadline
 
 
+# -- destructors -------------------------------------------------------------------------------------------------------
+
+
+class Leaver(Worker._cls):  # type: ignore[name-defined,misc]
+    """Ends as the test says. In a cycle: its destructor runs only when that is found."""
+
+    def __init__(self, exits: str, left: str) -> None:
+        super().__init__(exits, left)
+        self.itself = self
+
+    def end_process(self) -> None:
+        sys.exit(0)
+
+
+class AsyncLeaver(Leaver):
+    async def increment(self) -> int:
+        return super().increment()
+
+
+class ThreadedLeaver(Leaver):
+    """With more threads."""
+
+
+def _drop(handles: list[Any]) -> None:
+    handles.clear()
+
+
+ENDS: dict[str, Callable[[list[Any]], object]] = {
+    "the last handle goes": _drop,
+    "exit_actor": lambda handles: handles[0].leave.remote(),
+    "sys.exit": lambda handles: handles[0].end_process.remote(),
+    "terminate": lambda handles: handles[0].__kernel_terminate__.remote(),
+}
+
+
+@pytest.mark.parametrize("cls", [Leaver, AsyncLeaver, ThreadedLeaver])
+@pytest.mark.parametrize("end", ENDS)
+def test_the_destructor_runs_when_an_actor_ends_in_order(
+    cls: type, end: str, eventually: Callable[..., Any], tmp_path: Path
+) -> None:
+    exits, left = tmp_path / "exits", tmp_path / "left"
+    actor_class: Any = kernel.remote(cls)
+    options = {"max_concurrency": 4} if cls is ThreadedLeaver else {}
+    handles = [actor_class.options(**options).remote(str(exits), str(left))]
+    assert kernel.get([handles[0].increment.remote() for _ in range(3)][-1]) == 3
+    pid = kernel.get(handles[0].pid.remote())
+    ENDS[end](handles)
+    eventually(lambda: not alive(pid))
+    assert left.read_text() == "4", "the destructor may still use the session"
+    assert exits.read_text() == f"left {pid}"
+
+
+def test_the_destructor_runs_when_the_creator_is_gone(eventually: Callable[..., Any], tmp_path: Path) -> None:
+    @kernel.remote
+    class Creator:
+        def create(self, left: str) -> int:
+            self.worker = Worker.remote("", left)
+            return int(kernel.get(self.worker.pid.remote()))
+
+    left = tmp_path / "left"
+    creator = Creator.remote()
+    pid = kernel.get(creator.create.remote(str(left)))
+    kernel.kill(creator)
+    eventually(lambda: not alive(pid))
+    assert left.read_text() == "1"
+
+
 # -- leaving -----------------------------------------------------------------------------------------------------------
 
 
@@ -302,6 +385,38 @@ def test_exit_actor_finishes_what_came_before_and_fails_the_rest(tmp_path: Path)
     with pytest.raises(ActorDiedError, match=message):
         kernel.get(worker.increment.remote())
     assert "called exit_actor()" in kernel.explain(worker)
+
+
+def test_exit_actor_does_not_wait_for_ever_for_the_calls_beside_it(tmp_path: Path) -> None:
+    exits = tmp_path / "exits"
+    worker = Worker.options(max_concurrency=3).remote(str(exits))
+    pid = kernel.get(worker.pid.remote())
+    naps = [worker.nap.remote(3600), worker.nap.remote(0.2)]
+    leaving = worker.leave.remote()
+    for call in (leaving, naps[0]):
+        with pytest.raises(ActorDiedError, match=r"called exit_actor\(\)"):
+            kernel.get(call, timeout=SECONDS)
+    assert kernel.get(naps[1]) == "rested", "what ends in time is not lost"
+    assert exits.read_text() == f"left {pid}"
+
+
+def test_exit_actor_works_in_a_thread_of_the_actors_own() -> None:
+    @kernel.remote
+    class Threaded:
+        def leave_from_a_thread(self) -> None:
+            import threading
+
+            threading.Thread(target=kernel.exit_actor).start()
+
+        def ok(self) -> bool:
+            return True
+
+    actor = Threaded.remote()
+    actor.leave_from_a_thread.remote()
+    deadline = time.monotonic() + SECONDS
+    with pytest.raises(ActorDiedError, match=r"a thread of its own called exit_actor\(\)"):
+        while time.monotonic() < deadline:
+            kernel.get(actor.ok.remote(), timeout=SECONDS)
 
 
 def test_terminate_is_queued_behind_the_calls(eventually: Callable[..., Any], tmp_path: Path) -> None:

@@ -184,7 +184,8 @@ def test_groups_do_not_hold_each_other_up() -> None:
     assert kernel.get(grouped.read.remote()) == 2
 
 
-def test_async_groups_do_not_hold_each_other_up() -> None:
+@pytest.mark.parametrize("waits_in", ["one", ""])
+def test_async_groups_do_not_hold_each_other_up(waits_in: str, eventually: Callable[..., Any]) -> None:
     import asyncio
 
     @kernel.remote(concurrency_groups={"one": 1, "other": 2})
@@ -192,6 +193,13 @@ def test_async_groups_do_not_hold_each_other_up() -> None:
         def __init__(self) -> None:
             self.event = asyncio.Event()
             self.active = 0
+
+        async def wait_in_main(self) -> int:
+            return await self.wait()
+
+        @kernel.method(concurrency_group="other")
+        async def is_waiting(self) -> bool:
+            return self.active > 0
 
         @kernel.method(concurrency_group="one")
         async def wait(self) -> int:
@@ -206,9 +214,13 @@ def test_async_groups_do_not_hold_each_other_up() -> None:
             self.event.set()
 
     actor = Async.remote()
-    waiting = [actor.wait.remote() for _ in range(3)]
+    if waits_in:
+        waiting = [actor.wait.remote() for _ in range(3)]
+    else:
+        waiting = [actor.wait_in_main.remote()]
+    eventually(lambda: kernel.get(actor.is_waiting.remote()))
     actor.set.remote()
-    assert kernel.get(waiting, timeout=SECONDS) == [1, 1, 1]
+    assert kernel.get(waiting, timeout=SECONDS) == [1] * len(waiting)
 
 
 def test_unknown_groups_are_refused() -> None:

@@ -146,7 +146,7 @@ def test_a_method_that_is_not_there():
 
 
 def test_a_result_that_can_not_be_pickled():
-    with pytest.raises(exceptions.SerializationError, match=r"can't send the return value of Counter.lock\(\)"):
+    with pytest.raises(exceptions.SerializationError, match=r"can't pickle the return value of Counter.lock\(\)"):
         kernel.get(Counter.remote().lock.remote())
 
 
@@ -327,6 +327,48 @@ def test_named_actors_are_found():
     assert kernel.get(look.remote()) == 3
 
 
+def _dies(handle, why):
+    deadline = time.monotonic() + SECONDS
+    with pytest.raises(exceptions.ActorDiedError, match=why):
+        while time.monotonic() < deadline:
+            kernel.get(handle.add.remote(), timeout=SECONDS)
+    with pytest.raises(ValueError, match="no actor named"):
+        kernel.get_actor("kept by its creator")
+
+
+WHY = (
+    r"Counter.add\(\) failed because .* all handles to it went out of scope "
+    r"\(one that was found by its name does not keep it; lifetime=\"detached\" does\)"
+)
+
+
+def test_a_handle_that_was_found_by_name_does_not_keep_its_actor():
+    for find in (
+        lambda: kernel.get_actor("kept by its creator"),
+        lambda: Counter.options(name="kept by its creator", get_if_exists=True).remote(),
+        lambda: kernel.get(kernel.put([kernel.get_actor("kept by its creator")]))[0],
+    ):
+        counter = Counter.options(name="kept by its creator").remote()
+        found = find()
+        assert found == counter
+        assert kernel.get(found.add.remote(), timeout=SECONDS) == 1
+        del counter
+        _dies(found, WHY)
+
+
+def test_a_passed_handle_keeps_a_named_actor():
+    counter = Counter.options(name="kept by its creator").remote()
+    found = kernel.get_actor("kept by its creator")
+    copy = kernel.get(kernel.put([counter]))
+    itself = kernel.get(found.myself.remote(), timeout=SECONDS)
+    del counter
+    assert kernel.get(found.add.remote(), timeout=SECONDS) == 1
+    del copy
+    assert kernel.get(found.add.remote(), timeout=SECONDS) == 2
+    del itself
+    _dies(found, WHY)
+
+
 def test_a_name_is_taken_once():
     counter = Counter.options(name="taken").remote(7)
     with pytest.raises(exceptions.NameTakenError, match=r"an actor named 'taken' lives in namespace .*get_if_exists"):
@@ -405,7 +447,25 @@ def test_a_failing_constructor():
 
 def test_a_constructor_whose_argument_failed():
     counter = Counter.remote(Counter.remote().fail.remote("bad argument"))
-    with pytest.raises(ValueError, match="bad argument"):
+    with pytest.raises(ValueError, match="bad argument") as caught:
+        kernel.get(counter.add.remote(), timeout=SECONDS)
+    assert isinstance(caught.value, exceptions.ActorDiedError)
+    notes = "\n".join(caught.value.__notes__) if hasattr(caught.value, "__notes__") else str(caught.value)
+    assert "in Counter.fail() <- Counter.__init__()" in notes
+
+
+def test_a_constructor_whose_argument_was_cancelled_or_lost():
+    @kernel.remote
+    def never(ref):
+        raise AssertionError
+
+    signal = Signal.remote()
+    waiting = never.options(max_retries=0).remote(signal.wait.remote())
+    counter = Counter.remote(waiting)
+    kernel.cancel(waiting)
+    kernel.kill(signal)
+    words = r"Counter.__init__\(\) was never run, because one of its arguments failed: TaskCancelledError: .*never\(\)"
+    with pytest.raises(exceptions.ActorDiedError, match=words):
         kernel.get(counter.add.remote(), timeout=SECONDS)
 
 

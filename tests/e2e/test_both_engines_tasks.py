@@ -231,7 +231,7 @@ def test_large_arguments_and_results():
 
 
 def test_an_argument_that_can_not_be_pickled():
-    with pytest.raises(exceptions.SerializationError, match=r"can't send .*lock"):
+    with pytest.raises(exceptions.SerializationError, match=r"can't pickle .*lock"):
         identity.remote({"deep": [threading.Lock()]})
 
 
@@ -240,7 +240,7 @@ def test_a_result_that_can_not_be_pickled():
     def lock():
         return {"held": threading.Lock()}
 
-    with pytest.raises(TypeError, match=r"can't send the return value of lock\(\)"):
+    with pytest.raises(TypeError, match=r"can't pickle the return value of lock\(\)"):
         kernel.get(lock.remote())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -106,6 +107,88 @@ def test_tasks_that_wait_for_each_other(eventually: Callable[..., Any]) -> None:
     assert "first() waits for second(), which waits for third(), which waits for first()." in said, said
     for ref in (ends, refs["first"]):
         kernel.cancel(ref)
+
+
+def test_coroutines_that_wait_for_each_other(eventually: Callable[..., Any]) -> None:
+    @kernel.remote
+    class Awaiting:
+        async def meet(self, other: Any) -> None:
+            self.other = other
+
+        async def quick(self) -> int:
+            return 1
+
+        async def asks(self) -> Any:
+            return await self.other.answers.remote()
+
+        async def answers(self) -> Any:
+            return await self.other.quick.remote()
+
+    one, other = Awaiting.options(max_concurrency=1).remote(), Awaiting.remote()
+    kernel.get([one.meet.remote(other), other.meet.remote(one)], timeout=PATIENCE_SECONDS)
+    said = explained(eventually, one.asks.remote())
+    assert "Awaiting.asks() waits for Awaiting.answers(), which waits for Awaiting.quick(), which is queued" in said
+    kernel.kill(one)
+    kernel.kill(other)
+
+
+def test_a_coroutine_that_is_free_to_go_on_is_in_no_ring(eventually: Callable[..., Any]) -> None:
+    @kernel.remote(concurrency_groups={"io": 1})
+    class Free:
+        def __init__(self) -> None:
+            self.event = asyncio.Event()
+            self.waiting = 0
+
+        async def how_many(self) -> int:
+            return self.waiting
+
+        async def waits(self) -> int:
+            self.waiting += 1
+            await self.event.wait()
+            return 1
+
+        async def awaits(self) -> Any:
+            return await kernel.get_runtime_context().current_actor.waits.remote()
+
+        @kernel.method(concurrency_group="io")
+        def blocks(self) -> Any:
+            return kernel.get(kernel.get_runtime_context().current_actor.waits.remote())
+
+        async def go_on(self) -> None:
+            self.event.set()
+
+    actor = Free.remote()
+    calls = [actor.awaits.remote(), actor.blocks.remote()]
+    eventually(lambda: kernel.get(actor.how_many.remote()) == 2)
+    assert not any(RING in kernel.explain(call) for call in calls)
+    kernel.get(actor.go_on.remote(), timeout=PATIENCE_SECONDS)
+    assert kernel.get(calls, timeout=PATIENCE_SECONDS) == [1, 1]
+
+
+def test_constructors_that_wait_for_their_own_actor(eventually: Callable[..., Any]) -> None:
+    @kernel.remote
+    class Impatient:
+        def __init__(self, other: Any = None) -> None:
+            itself = kernel.get_runtime_context().current_actor
+            self.quickly = kernel.get(other.asks_of.remote(itself) if other is not None else itself.quick.remote())
+
+        def quick(self) -> int:
+            return 1
+
+    @kernel.remote
+    class Other:
+        def asks_of(self, actor: Any) -> Any:
+            return kernel.get(actor.quick.remote())
+
+    alone = Impatient.remote()
+    said = explained(eventually, alone.quick.remote())
+    assert "Impatient.__init__() waits for Impatient.quick(), which waits for Impatient.__init__()" in said, said
+    other = Other.remote()
+    pair = Impatient.remote(other)
+    said = explained(eventually, pair.quick.remote())
+    assert "Impatient.__init__() waits for Other.asks_of(), which waits for Impatient.quick(), which" in said, said
+    for actor in (alone, other, pair):
+        kernel.kill(actor)
 
 
 def test_who_waits_for_one_of_several_is_in_no_ring(eventually: Callable[..., Any]) -> None:

@@ -15,7 +15,7 @@ from kernel.testing.cluster import Cluster
 from kernel.testing.faults import PATIENCE_SECONDS
 
 BEGIN = """
-import gc, sys, time
+import gc, os, sys, time
 import kernel
 from kernel.runtime import core
 
@@ -210,6 +210,36 @@ def test_a_cancelled_task_and_a_call_of_a_killed_actor_are_no_failures_to_show()
         assert wait_for(1) == [("fails()", "the last")]
     """)
     assert shown.count("nobody has asked") == 1, shown
+
+
+def test_calls_of_an_actor_that_crashed_are_shown() -> None:
+    _, shown = run("""
+        kernel.init(num_cpus=2)
+
+        @kernel.remote
+        class Fragile:
+            def crash(self):
+                os._exit(7)
+
+            def ping(self):
+                return 1
+
+        fragile = Fragile.remote()
+        call = fragile.crash.remote()
+        kernel.wait([call])
+        del call
+        assert [name for name, _ in wait_for(1)] == ["Fragile.crash()"]
+        fragile.ping.remote()
+        assert [name for name, _ in wait_for(2)] == ["Fragile.crash()", "Fragile.ping()"]
+
+        again = Fragile.options(max_restarts=1).remote()
+        again.crash.remote()
+        assert [name for name, _ in wait_for(3)][2:] == ["Fragile.crash()"]
+        assert "may or may not have run" in kernel.errors()[2]["message"]
+    """)
+    assert shown.count("ActorDiedError: Fragile.crash() failed because the actor") == 1, shown
+    assert shown.count("ActorDiedError: Fragile.ping() failed because the actor") == 1, shown
+    assert shown.count("exit code 7") == 3, shown
 
 
 def test_events_begin_with_the_failures_there_were(eventually: Any) -> None:

@@ -78,7 +78,7 @@ class World:
         self.sent.append((connection.worker, message[1]))
 
     def state(self, state: str, worker: bytes = b"", cause: str = "") -> None:
-        self.handlers[op.ACTOR_STATE](None, (op.ACTOR_STATE, ACTOR, state, worker, "", 0, cause, None))
+        self.handlers[op.ACTOR_STATE](None, (op.ACTOR_STATE, ACTOR, state, worker, "", 0, cause, None, False))
         self.caller.dispatch()
 
     def ring(self) -> None:

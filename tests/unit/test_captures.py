@@ -144,6 +144,6 @@ def test_what_cannot_be_sent_is_explained_as_ever() -> None:
     import threading
 
     with pytest.raises(
-        SerializationError, match=r"can't send the function function: function.__closure__\[\"value\"\]"
+        SerializationError, match=r"can't pickle the function function: function.__closure__\[\"value\"\]"
     ):
         ValueSerializer().dumps_function(closure(threading.Lock()))

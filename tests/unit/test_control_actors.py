@@ -14,6 +14,8 @@ from kernel.control import actors as control
 from kernel.control.actor_records import (
     ALIVE,
     DEAD,
+    NAMES_DO_NOT_KEEP,
+    OUT_OF_SCOPE,
     PENDING,
     RESTARTING,
     STARTING,
@@ -188,7 +190,10 @@ def test_name_is_free_as_soon_as_the_actor_is_killed() -> None:
     table = ActorTable()
     alive(table, name="x")
     steps = table.kill(ACTOR, no_restart=True)
-    assert steps == [EndWorker(WORKER, "it was killed by kernel.kill(actor)", drain=False), Publish(ACTOR)]
+    assert steps == [
+        EndWorker(WORKER, "it was killed by kernel.kill(actor)", drain=False, kindly=False),
+        Publish(ACTOR),
+    ]
     table.create(record(b"next", name="x"))
     assert table.worker_died(WORKER, "exit") == []
     table.validate()
@@ -266,12 +271,12 @@ def test_actor_that_leaves_by_itself_is_not_restarted() -> None:
 def test_out_of_scope_drains_once() -> None:
     table = ActorTable()
     actor = alive(table, name="x")
-    assert table.out_of_scope(ACTOR) == [EndWorker(WORKER, "all handles to it went out of scope", drain=True)]
+    assert table.out_of_scope(ACTOR) == [EndWorker(WORKER, OUT_OF_SCOPE + NAMES_DO_NOT_KEEP, drain=True)]
     assert table.out_of_scope(ACTOR) == []
     assert actor.state == ALIVE
     assert table.find("space", "x") is None, "nobody may get a handle to an actor that ends"
     table.worker_died(WORKER, "exit code 0")
-    assert (actor.state, actor.cause) == (DEAD, "all handles to it went out of scope")
+    assert (actor.state, actor.cause) == (DEAD, OUT_OF_SCOPE + NAMES_DO_NOT_KEEP)
 
 
 def test_out_of_scope_before_its_time_still_constructs() -> None:

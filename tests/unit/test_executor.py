@@ -322,7 +322,7 @@ def test_the_agent_hears_of_blocking_in_the_order_in_which_it_happens(process: P
 
     worker: Any = object.__new__(Worker)
     worker.runtime = SimpleNamespace(io=process)
-    worker._main, worker._instance, worker._blocked = executor, None, 0
+    worker._main, worker.instance, worker._blocked = executor, None, 0
     agent = process.agent = Caller()  # type: ignore[assignment]
     lock = process.lock = Lock()  # type: ignore[assignment]
     executor.running[0] = b"task"

@@ -7,6 +7,7 @@ from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.worker import Worker
+from kernel.runtime.worker_end import WorkerEnd
 
 REASON = "all handles to it went out of scope"
 
@@ -16,15 +17,16 @@ def test_an_actor_that_ends_after_its_calls_takes_no_more() -> None:
     refused: list[Any] = []
     later: list[Any] = []
     worker: Any = object.__new__(Worker)
-    worker._class_name, worker._instance, worker._out_of_scope = "Counter", object(), ""
+    worker._class_name, worker.instance = "Counter", object()
     worker.executor = SimpleNamespace(is_running=True, enqueue=lambda *call: taken.append(call), groups={})
     worker.runner = SimpleNamespace(send_dead=lambda *call: refused.append(call))
     reactor = SimpleNamespace(call_later=lambda seconds, function: later.append(function))
-    worker.runtime = SimpleNamespace(io=SimpleNamespace(reactor=reactor))
+    io = SimpleNamespace(reactor=reactor, handlers={}, methods={})
+    ending = worker._ending = WorkerEnd(SimpleNamespace(io=io), worker)  # type: ignore[arg-type]
     call = (op.ACTOR_CALL, b"task", "add", None, None, None, None)
 
     worker._on_actor_call("caller", call)
-    worker._on_exit("agent", (op.EXIT, REASON, True))
+    ending.on_exit("agent", (op.EXIT, REASON, True, True))  # type: ignore[arg-type]
     worker._on_actor_call("who found it by name", call)
     assert taken == [("caller", call)]
     assert refused == [("who found it by name", b"task", "Counter.add", REASON)]

@@ -39,9 +39,9 @@ def test_what_was_answered_or_withdrawn_is_not_told_again() -> None:
     requests.asked(ONE, (op.CANCEL_LEASE, b"withdrawn"))
     requests.answered(ONE, (op.REPLY_PICKLED, 1, b"rows"))
     requests.answered(ONE, (op.REPLY_ERROR, 2, b"error"))
-    requests.answered(ONE, (op.ACTOR_STATE, b"x", "ALIVE", b"worker", "", 0, "", None))
+    requests.answered(ONE, (op.ACTOR_STATE, b"x", "ALIVE", b"worker", "", 0, "", None, False))
     assert list(requests.messages()) == [(ONE, (op.SUBSCRIBE_ACTOR, b"x"))], "an actor's news go on"
-    requests.answered(ONE, (op.ACTOR_STATE, b"x", "DEAD", b"", "", 0, "killed", None))
+    requests.answered(ONE, (op.ACTOR_STATE, b"x", "DEAD", b"", "", 0, "killed", None, False))
     assert list(requests.messages()) == []
 
 

@@ -23,7 +23,7 @@ from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import INLINE, PENDING, Entry, dropped
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.waiting import Waiter
-from kernel.runtime.worker import Worker
+from kernel.runtime.worker_end import WorkerEnd
 from kernel_spec.errors import ObjectLostError
 
 NAMES = [b"process%d" % i for i in range(3)]
@@ -413,8 +413,10 @@ class SeenWhilePutting:
     "look",
     [
         lambda ownership: ownership.drop_idle_views(),
-        lambda ownership: Worker._is_needed(
-            SimpleNamespace(_instance=None, _lets_go=False, runtime=SimpleNamespace(ownership=ownership))
+        lambda ownership: WorkerEnd._is_needed(
+            SimpleNamespace(
+                _worker=SimpleNamespace(instance=None), _lets_go=False, _runtime=SimpleNamespace(ownership=ownership)
+            )
         ),
         lambda ownership: Inspection._explain_matches(
             SimpleNamespace(_ownership=ownership, _match=lambda entry: entry.owner), b"object"

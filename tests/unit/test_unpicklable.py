@@ -236,7 +236,7 @@ def test_path_is_exact(make: Any, path: str | None) -> None:
         ValueSerializer().dumps(value)
     text = str(raised.value)
     assert len(text.splitlines()) <= 6
-    assert text.startswith("can't send the value: ")
+    assert text.startswith("can't pickle the value: ")
     culprit = find_culprits(value)[0]
     if path is not None:
         assert culprit.path == path
@@ -268,7 +268,7 @@ def test_files_sockets_loops_and_processes_are_named_as_such(tmp_path: Any) -> N
             (area, "inside the task"),
         ]:
             error = explain(Box(x=value), "value", TypeError("no"))
-            assert str(error).startswith("can't send the value: value.x is a")
+            assert str(error).startswith("can't pickle the value: value.x is a")
             assert remedy in str(error)
     finally:
         area.close()
@@ -282,7 +282,7 @@ def test_whole_message_of_an_argument() -> None:
     config = logger_config()
     error = explain_call("train", (1, config), {}, TypeError("x"), parameters=("epochs", "config"))
     assert str(error) == (
-        "can't send the argument 'config' of train(): config[\"logger\"].handlers[0].lock is a _thread.lock, "
+        "can't pickle the argument 'config' of train(): config[\"logger\"].handlers[0].lock is a _thread.lock, "
         "which can't leave its process.\n"
         "Create the lock where it is used, or leave it out in __getstate__; one lock for all processes is an actor."
     )
@@ -342,4 +342,4 @@ def test_references_met_while_explaining_are_not_counted() -> None:
 def test_function_that_uses_a_lock() -> None:
     with pytest.raises(SerializationError) as raised:
         ValueSerializer().dumps_function(closing_over(LOCK))
-    assert str(raised.value).startswith('can\'t send the function inner: inner.__closure__["lock"] is a _thread.lock')
+    assert str(raised.value).startswith('can\'t pickle the function inner: inner.__closure__["lock"] is a _thread.lock')

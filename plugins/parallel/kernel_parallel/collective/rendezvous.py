@@ -55,6 +55,10 @@ class Coordinator:
         self._formations: list[Formation] = []
         self._made = 0
 
+    async def itself(self) -> Any:
+        """Return a handle that keeps this actor, which one that was found by its name does not."""
+        return kernel.get_runtime_context().current_actor
+
     async def declare(self, declared: Declared) -> None:
         """Take what the driver declares."""
         self._declared = declared
@@ -141,9 +145,13 @@ def coordinator_name(group: str) -> str:
 
 
 def coordinator_of(group: str) -> Any:
-    """Return the actor behind a group; it is made if it is not there."""
+    """Return the actor behind a group, which lives while its members have it; it is made if it is not there.
+
+    Raises ActorDiedError when it was found just before its last member went.
+    """
     actor = kernel.remote(Coordinator)
-    return actor.options(name=coordinator_name(group), get_if_exists=True, max_concurrency=10_000).remote(group)
+    found = actor.options(name=coordinator_name(group), get_if_exists=True, max_concurrency=10_000).remote(group)
+    return kernel.get(found.itself.remote())
 
 
 @dataclass(slots=True)
@@ -160,9 +168,9 @@ def meet(group: str, rank: int, size: int, backend: str, address: Any, timeout: 
     """Wait for all members of a group. Raises RankTimeoutError, which names those who did not come, after `timeout`."""
     deadline = time.monotonic() + timeout
     while True:
-        coordinator = coordinator_of(group)
-        left = max(0.1, deadline - time.monotonic())
         try:
+            coordinator = coordinator_of(group)
+            left = max(0.1, deadline - time.monotonic())
             joined = coordinator.join.remote(rank, size, backend, address, timeout, left)
             told = _wait(group, coordinator, joined, left + _MARGIN_SECONDS)
         except ActorError as error:
