@@ -50,25 +50,22 @@ class ObjectValues(ObjectVerbs):
         self.before_block: Callable[[], bool] = lambda: False
         self.after_block: Callable[[], None] = lambda: None
 
-    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None) -> bool:
+    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None, until_failure: bool = False) -> bool:
         io = self._io
-        waiter = Waiter(count)
+        waiter = Waiter(count, until_failure)
         with io.lock:
             if io.ended is not None:
                 raise SessionEndedError(io.ended)
+            self._register(waiter, pending)
             for entry in pending:
-                if entry.state != PENDING:
-                    waiter.remaining -= 1
-                else:
-                    entry.when_ready(waiter)
-                    if entry.details is not None and entry.details.owner is not None:
-                        self._ownership.fetch(entry)
-        if waiter.remaining <= 0:
-            return True
+                if entry.state == PENDING and entry.details is not None and entry.details.owner is not None:
+                    self._ownership.fetch(entry)
         try:
+            if waiter.remaining <= 0:
+                return True
             return self.block(waiter, pending, None if timeout is None else time.monotonic() + timeout)
         finally:
-            if waiter.remaining > 0:
+            if waiter.remaining > 0 or waiter.failed:
                 self._forget_waiter(waiter, pending)
 
     def block(self, waiter: Waiter, pending: list[Entry], deadline: float | None) -> bool:
