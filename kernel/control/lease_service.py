@@ -35,6 +35,7 @@ class LeaseService:
             self.kill_worker,
             head.end,
         )
+        self.desk.tell_worker = self._tell_worker
         head.handlers |= {
             op.CANCEL_LEASE: lambda caller, message: self.desk.cancel(message[1]),
             op.RETURN_LEASE: self._on_return,
@@ -43,7 +44,7 @@ class LeaseService:
         head.words |= {
             words.WORKER_FOUND: self._worker_found,
             words.LEASE_UNSERVED: self._unserved,
-            words.LEASE_BLOCKED: lambda node, lease, blocked: self.desk.block(lease, blocked),
+            words.LEASE_BLOCKED: lambda node, lease, blocked, asks=False: self.desk.block(lease, blocked, asks),
             words.WORKER_DIED: self._worker_died,
         }
 
@@ -54,6 +55,11 @@ class LeaseService:
             found.node.send((words.KILL_WORKER, worker, reason))
 
     # -- what the desk decides -------------------------------------------------------------------------------------
+
+    def _tell_worker(self, worker: ProcessId, message: Message) -> None:
+        found = self._head.callers.get(worker)
+        if found is not None:
+            found.send(message)
 
     def _find_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
         assert record.grant is not None

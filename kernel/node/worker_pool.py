@@ -49,7 +49,8 @@ class WorkerRecord:
     """One worker process. `pid` is 0 until it was forked; `peer` is its connection once it registered.
 
     `work` is what its lease is for, `leased_at` since when. `actor` is the class of the actor that it is, `restarts`
-    how many that has left. `cause` says why it ends, or could not be forked, `fault` what that means for what it runs.
+    how many that has left. `asks`: it has what it waited for, and waits for its CPU.
+    `cause` says why it ends, or could not be forked, `fault` what that means for what it runs.
     """
 
     id: ProcessId
@@ -61,6 +62,7 @@ class WorkerRecord:
     work: Work = NO_WORK
     leased_at: float = 0.0
     blocked: bool = False
+    asks: bool = False
     actor: str = ""
     restarts: int = 0
     idle_since: float = 0.0

@@ -51,6 +51,8 @@ class Executor(ExecutorBase):
         self._taken_waiters: dict[bytes, Waiter] = {}
         self._calls: dict[bytes, int] = {}
         self.pace = Pace()
+        self.loose_ends: list[Callable[[], None]] = []
+        """What is to be done when the call that runs has ended."""
         self.refuses_tasks = False
         self.worn_out = False
         self._io.interrupts.install(self.in_call)
@@ -286,6 +288,8 @@ class Executor(ExecutorBase):
         finally:
             if self._cancelled:
                 self._cancelled.discard(task)
+            while self.loose_ends:
+                self.loose_ends.pop()()
             current_execution.set(NO_EXECUTION)
             self._trace.add(name, begun, time.time(), task, failed)
 
