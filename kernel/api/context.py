@@ -11,7 +11,7 @@ from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import UsageError
-from kernel_spec.resources import quantities
+from kernel_spec.resources import GPU, quantities
 
 
 class RuntimeContext:
@@ -74,8 +74,8 @@ class RuntimeContext:
         return quantities(current_worker().resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Return resource to the devices this code may use."""
-        return {name: [str(i) for i in sorted(shares)] for name, shares in current_worker().devices.items()}
+        """Return resource to the devices this code may use: as in `get_gpu_ids`."""
+        return {name: list(map(str, _device_ids(name))) for name in current_worker().devices}
 
     @property
     def runtime_env(self) -> dict[str, Any]:
@@ -104,9 +104,18 @@ def get_runtime_context() -> RuntimeContext:
     return _context
 
 
-def get_gpu_ids() -> list[int]:
-    """Return the indexes of the GPUs that the running task or actor may use."""
-    return sorted(current_worker().devices.get("GPU", {}))
+def get_gpu_ids() -> list[int] | list[str]:
+    """Return the indexes of the GPUs that the running task or actor may use.
+
+    Where `CUDA_VISIBLE_DEVICES` was set before its worker was started: those entries of it, as strings.
+    """
+    return _device_ids(GPU)
+
+
+def _device_ids(resource: str) -> list[int] | list[str]:
+    worker = current_worker()
+    names = worker.device_names.get(resource)
+    return sorted(worker.devices.get(resource, {})) if names is None else list(names)
 
 
 def get_resource_ids() -> dict[str, list[tuple[int, float]]]:

@@ -13,7 +13,7 @@ from kernel.runtime.memory_faults import FAULTS
 from kernel.transport.connection import Message
 from kernel_spec import observers
 from kernel_spec.ids import LeaseId, ProcessId
-from kernel_spec.resources import MEMORY, OBJECT_STORE_MEMORY, from_units
+from kernel_spec.resources import MEMORY, OBJECT_STORE_MEMORY, Allocation, from_units
 
 if TYPE_CHECKING:
     from kernel.control.head import Head
@@ -74,7 +74,8 @@ class LeaseService:
             node.send((words.ENVIRONMENT, request.environment, description))
         held = pickle.dumps((request, record.grant, record.grants)) if head.journal.durable else b""
         reserved = (int(from_units(request.wanted.get(name, 0))) for name in (MEMORY, OBJECT_STORE_MEMORY))
-        work = (request.name, request.requester, *reserved, request.preemptible, record.grants)
+        devices = describe_devices(record.grant.allocation)
+        work = (request.name, request.requester, *reserved, request.preemptible, record.grants, devices)
         node.send((words.FIND_WORKER, lease, request.job, request.environment, work, held))
 
     def _drop_worker(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
@@ -120,3 +121,10 @@ class LeaseService:
         self._head.observe(observers.WORKER, observers.DEAD, worker, detail)
         self.desk.worker_died(worker, cause, fault)
         self._head.actors.worker_died(worker, cause, fault)
+
+
+def describe_devices(allocation: Allocation) -> str:
+    """Return which devices an allocation holds: equal texts mean the same ones, "" none."""
+    return " ".join(
+        f"{name}:{index}" for name in sorted(allocation.devices) for index in sorted(allocation.devices[name])
+    )

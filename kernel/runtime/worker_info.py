@@ -10,10 +10,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from kernel.runtime.definitions import captured
+from kernel_spec.resources import CPU
 
 
 class WorkerInfo:
-    """One per worker. `isolate` is set by the node's worker start-up; it hides other devices from user code.
+    """One per worker. `isolate` and `limit_threads` are set by the node's worker start-up: the one hides other devices
+    from user code, the other has libraries start as many threads as there are CPUs (in units).
 
     `group` is the strategy of the lease if that lies in a placement group, `captures` the one of what is submitted here
     and says nothing of its own, if the group captures that.
@@ -22,6 +24,8 @@ class WorkerInfo:
     def __init__(self) -> None:
         self.resources: dict[str, int] = {}
         self.devices: dict[str, dict[int, int]] = {}
+        self.device_names: dict[str, list[str]] = {}
+        """What the user calls the devices, in the order of their indexes, where that was said before this process."""
         self.group: Mapping[str, Any] | None = None
         self.captures: Mapping[str, Any] | None = None
         self.actor = b""
@@ -30,12 +34,14 @@ class WorkerInfo:
         self.restarts = 0
         self.namespace = ""
         self.isolate: Callable[[dict[str, dict[int, int]]], None] = lambda devices: None
+        self.limit_threads: Callable[[int], None] = lambda units: None
 
     def assign(
         self, resources: dict[str, int], devices: dict[str, dict[int, int]], group: Mapping[str, Any] | None
     ) -> None:
         """Note a new lease; show user code only its devices."""
         self.resources = resources
+        self.limit_threads(resources.get(CPU, 0))
         self.group, self.captures = group, captured(group)
         if devices != self.devices:
             self.devices = devices

@@ -338,3 +338,40 @@ def test_a_package_that_is_gone_is_an_error_each_time(fresh_session, project):
     for _ in range(2):
         with pytest.raises(exceptions.RuntimeEnvError, match="is not on this node, and the head has it no more"):
             kernel.get(pid_of_worker.remote(), timeout=SECONDS)
+
+
+# -- threads of numerical libraries ------------------------------------------------------------------------------------
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@kernel.remote
+class Threads:
+    def variables(self):
+        return [os.environ.get(name) for name in THREADS]
+
+
+@kernel.remote
+def threads():
+    return [os.environ.get(name) for name in THREADS]
+
+
+def test_numerical_libraries_have_as_many_threads_as_the_call_has_cpus(fresh_session, monkeypatch):
+    for name in THREADS:
+        monkeypatch.delenv(name, raising=False)
+    fresh_session(num_cpus=3)
+    for cpus, expected in ((3, "3"), (0.5, "1"), (2, "2"), (0, "1")):
+        assert kernel.get(threads.options(num_cpus=cpus).remote(), timeout=SECONDS) == [expected] * 4
+    actors = [Threads.remote(), Threads.options(num_cpus=2).remote()]
+    assert kernel.get([actor.variables.remote() for actor in actors]) == [["1"] * 4, ["2"] * 4]
+    del actors
+    own = threads.options(num_cpus=2, runtime_env={"env_vars": {"OMP_NUM_THREADS": "7"}})
+    assert kernel.get(own.remote(), timeout=SECONDS) == ["7", None, None, None]
+
+
+def test_threads_that_the_program_has_set_stay(fresh_session, monkeypatch):
+    for name in THREADS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    fresh_session(num_cpus=2)
+    assert kernel.get(threads.options(num_cpus=2).remote(), timeout=SECONDS) == ["5", None, None, None]

@@ -93,6 +93,31 @@ def test_declared_gpus_are_counted_and_shared(fresh_session, tmp_path):
     assert kernel.get_gpu_ids() == []
 
 
+@kernel.remote
+def devices():
+    shown = kernel.get_runtime_context().get_accelerator_ids().get("GPU")
+    return os.getpid(), kernel.get_gpu_ids(), shown, os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+@pytest.mark.parametrize(("preset", "first"), [("3,5", "3"), ("GPU-abc,GPU-def", "GPU-abc")])
+def test_gpus_are_called_what_the_program_calls_them(fresh_session, monkeypatch, preset, first):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", preset)
+    fresh_session(num_cpus=2, num_gpus=2)
+    _, ids, shown, variable = kernel.get(devices.options(num_gpus=1).remote(), timeout=SECONDS)
+    assert (ids, shown, variable) == ([first], [first], first)
+    _, ids, shown, variable = kernel.get(devices.options(num_gpus=2).remote(), timeout=SECONDS)
+    assert (ids, shown, variable) == (preset.split(","), preset.split(","), preset)
+
+
+def test_what_ran_without_a_gpu_or_with_another_gets_none(fresh_session):
+    fresh_session(num_cpus=1, num_gpus=2)
+    without = {kernel.get(devices.remote(), timeout=SECONDS)[0] for _ in range(3)}
+    one = {kernel.get(devices.options(num_gpus=1).remote(), timeout=SECONDS)[0] for _ in range(3)}
+    both = {kernel.get(devices.options(num_gpus=2).remote(), timeout=SECONDS)[0] for _ in range(3)}
+    assert not without & one | without & both | one & both
+    assert {kernel.get(devices.remote(), timeout=SECONDS)[0] for _ in range(3)}.isdisjoint(one | both)
+
+
 def test_memory_is_a_resource_like_others(fresh_session, at_once):
     fresh_session(num_cpus=4, memory=1 << 30)
     assert at_once(1, 3, memory=600 << 20) == 1
