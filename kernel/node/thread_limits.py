@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Container, MutableMapping
 from contextlib import suppress
 
 from kernel_spec.resources import UNIT
@@ -30,7 +30,7 @@ def begin(environment: MutableMapping[str, str] = os.environ) -> None:
 class ThreadLimits:
     """Those of one worker, whose variables of program and runtime_env are `own`. Undoes what `begin` has set."""
 
-    def __init__(self, own: MutableMapping[str, str], environment: MutableMapping[str, str] = os.environ) -> None:
+    def __init__(self, own: Container[str], environment: MutableMapping[str, str] = os.environ) -> None:
         self._environment = environment
         for name in _ours:
             if name not in own:

@@ -91,8 +91,8 @@ class WorkerService:
         worker = {
             "id": step.worker,
             "job": step.key[0],
-            "variables": {**job["variables"], **variables},
-            "unset": [],
+            "variables": job["variables"],
+            "env_vars": variables,
             "cwd": cwd,
             "program_cwd": job["cwd"],
             "path": [*paths, *job["path"]],

@@ -112,7 +112,7 @@ class GetTimeoutError(UsageError, TimeoutError):
     """`get(timeout=...)` ran out; the message says what it was still waiting for."""
 
 
-class RuntimeEnvError(UsageError):
+class RuntimeEnvError(UsageError, TypeError, ValueError):
     """A runtime environment can't be set up."""
 
 

@@ -20,7 +20,7 @@ def no_template(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("cpus", "threads"), [(0, "1"), (0.5, "1"), (1, "1"), (2, "2"), (2.5, "2"), (16, "16")])
 def test_there_are_as_many_as_cpus_and_at_least_one(cpus: float, threads: str) -> None:
     environment: dict[str, str] = {}
-    ThreadLimits({}, environment).apply(to_units(cpus))
+    ThreadLimits((), environment).apply(to_units(cpus))
     assert environment == dict.fromkeys(VARIABLES, threads)
 
 
