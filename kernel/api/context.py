@@ -10,7 +10,7 @@ from kernel.api.runtime_env import to_give_again
 from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.worker_info import current_worker
-from kernel_spec.errors import UsageError
+from kernel_spec.errors import OutsideCallError, UsageError
 from kernel_spec.resources import GPU, quantities
 
 
@@ -41,6 +41,17 @@ class RuntimeContext:
     def get_attempt_number(self) -> int:
         """Return how many times this task was tried before."""
         return current_execution.get().attempt
+
+    def is_canceled(self) -> bool:
+        """Return whether the task or call that runs here was cancelled, so that it can make an end of itself.
+
+        From then on a call of an actor that is no coroutine is not interrupted by `cancel`, and is to look again; its
+        caller gets TaskCancelledError when it is done. Raises OutsideCallError where no task or call runs.
+        """
+        task = current_execution.get().task
+        if not task:
+            raise OutsideCallError("is_canceled() was asked where no task runs; ask in a task or a method of an actor")
+        return get_runtime().is_cancelled(task)
 
     def get_actor_id(self) -> str | None:
         """Return the id of the actor this code runs in, or None."""

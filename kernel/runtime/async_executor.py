@@ -54,6 +54,9 @@ class AsyncExecutor(ExecutorBase):
         self.groups: dict[str, AsyncGroup] = {"": AsyncGroup(limit)}
         self.groups |= {name: AsyncGroup(size) for name, size in groups.items()}
         self.running: dict[bytes, asyncio.Task[None]] = {}
+        self._cancelled: set[bytes] = set()
+        self._in_threads: set[bytes] = set()
+        """Calls that have a thread of their own, which goes on when they are cancelled, until it looks."""
         self._taken: dict[bytes, int] = {}
         self._taken_events: dict[bytes, asyncio.Event] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -159,6 +162,8 @@ class AsyncExecutor(ExecutorBase):
             if self._in_child:
                 os._exit(0)
             self.running.pop(task, None)
+            if task not in self._in_threads:
+                self._cancelled.discard(task)
             self._trace.add(name, begun, time.time(), task, failed)
             group.active -= 1
             if group.queue:
@@ -168,7 +173,15 @@ class AsyncExecutor(ExecutorBase):
         """Run a plain function beside the loop."""
         assert self._loop is not None
         context = current_execution.get()
-        return await self._loop.run_in_executor(self._threads, _in_context, context, function, args, kwargs)
+        self._in_threads.add(context.task)
+        future = self._threads.submit(_in_context, context, function, args, kwargs)
+        future.add_done_callback(lambda _: self._thread_ended(context.task))
+        return await asyncio.wrap_future(future)
+
+    def _thread_ended(self, task: bytes) -> None:
+        self._in_threads.discard(task)
+        if task not in self.running:
+            self._cancelled.discard(task)
 
     async def _run_generator(self, connection: Connection, task: bytes, value: Any, name: str, extra: Any) -> None:
         limit = extra["backpressure"] if extra else 0
@@ -222,7 +235,12 @@ class AsyncExecutor(ExecutorBase):
         """Cancel a call."""
         if not self.cancel_waiting(task) and (running := self.running.get(task)) is not None:
             assert self._loop is not None
+            self._cancelled.add(task)
             self._loop.call_soon_threadsafe(running.cancel)
+
+    def is_cancelled(self, task: bytes, looks_itself: bool) -> bool:
+        """Return whether a call that runs was cancelled."""
+        return task in self._cancelled
 
     def give_back(self, count: int | None = None, only: Connection | None = None) -> None:
         """Actor calls are never given back."""

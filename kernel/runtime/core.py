@@ -105,10 +105,12 @@ class CoreRuntime:
         self.next_item = self.streams.next_item
         self.take_item = self.streams.take_item
         self.item_arrival = self.streams.item_arrival
+        self.next_arrival = self.streams.next_arrival
         self.close_stream = self.streams.close
         self.futures = Futures(self.values.when_ready, self.values.load, self.io.pump.attend)
         self.deliver = self.futures.deliver
         self.deliver_async = self.futures.deliver_async
+        self.is_cancelled: Callable[[bytes], bool] = lambda task: False
         self.trace = Trace()
         self.io.methods["stacks"] = thread_stacks
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())

@@ -82,6 +82,11 @@ class StreamConsumer:
             self.on_await(loop, future)
         return future
 
+    def next_arrival(self, stream: Stream) -> Entry:
+        """Return an entry that is ready when there is something to take, or the end."""
+        with self._process.lock:
+            return stream.next_arrival()
+
     def close(self, stream: Stream) -> None:
         """Take no more items, and tell the worker."""
         with self._process.lock:

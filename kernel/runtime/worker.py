@@ -75,6 +75,7 @@ class Worker:
         runtime.values.after_block = self._lending.after_block
         runtime.futures.on_await = runtime.streams.on_await = self._lending.begin_await
         runtime.inspection.waits.ahead = self._calls_ahead
+        runtime.is_cancelled = lambda task: self.executor.is_cancelled(task, bool(worker_info.actor))
 
     def run(self) -> int:
         """Serve until told to end; return the exit code."""
