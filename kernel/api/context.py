@@ -10,8 +10,8 @@ from kernel.api.runtime_env import to_give_again
 from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.worker_info import current_worker
-from kernel_spec.errors import UsageError
-from kernel_spec.resources import quantities
+from kernel_spec.errors import OutsideCallError, UsageError
+from kernel_spec.resources import GPU, quantities
 
 
 class RuntimeContext:
@@ -41,6 +41,17 @@ class RuntimeContext:
     def get_attempt_number(self) -> int:
         """Return how many times this task was tried before."""
         return current_execution.get().attempt
+
+    def is_canceled(self) -> bool:
+        """Return whether the task or call that runs here was cancelled, so that it can make an end of itself.
+
+        From then on a call of an actor that is no coroutine is not interrupted by `cancel`, and is to look again; its
+        caller gets TaskCancelledError when it is done. Raises OutsideCallError where no task or call runs.
+        """
+        task = current_execution.get().task
+        if not task:
+            raise OutsideCallError("is_canceled() was asked where no task runs; ask in a task or a method of an actor")
+        return get_runtime().is_cancelled(task)
 
     def get_actor_id(self) -> str | None:
         """Return the id of the actor this code runs in, or None."""
@@ -74,8 +85,8 @@ class RuntimeContext:
         return quantities(current_worker().resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Return resource to the devices this code may use."""
-        return {name: [str(i) for i in sorted(shares)] for name, shares in current_worker().devices.items()}
+        """Return resource to the devices this code may use: as in `get_gpu_ids`."""
+        return {name: list(map(str, _device_ids(name))) for name in current_worker().devices}
 
     @property
     def runtime_env(self) -> dict[str, Any]:
@@ -104,9 +115,18 @@ def get_runtime_context() -> RuntimeContext:
     return _context
 
 
-def get_gpu_ids() -> list[int]:
-    """Return the indexes of the GPUs that the running task or actor may use."""
-    return sorted(current_worker().devices.get("GPU", {}))
+def get_gpu_ids() -> list[int] | list[str]:
+    """Return the indexes of the GPUs that the running task or actor may use.
+
+    Where `CUDA_VISIBLE_DEVICES` was set before its worker was started: those entries of it, as strings.
+    """
+    return _device_ids(GPU)
+
+
+def _device_ids(resource: str) -> list[int] | list[str]:
+    worker = current_worker()
+    names = worker.device_names.get(resource)
+    return sorted(worker.devices.get(resource, {})) if names is None else list(names)
 
 
 def get_resource_ids() -> dict[str, list[tuple[int, float]]]:

@@ -13,8 +13,9 @@ from kernel.runtime.streams import Stream, abandoned
 class ObjectRefGenerator:
     """Yields the references of a generator's items, in order, each as soon as its item was yielded.
 
-    Iterate over it, with `for` or `async for`. An error in the generator is raised by `get` of the last reference.
-    When it is collected before its end, the generator is closed where it runs, unless `completed()` was asked for.
+    Iterate over it, with `for` or `async for`; `wait` and `cancel` take it, too. An error in the generator is raised by
+    `get` of the last reference. When it is collected before its end, the generator is closed where it runs, unless
+    `completed()` was asked for.
     """
 
     def __init__(self, stream: Stream) -> None:

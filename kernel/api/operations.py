@@ -11,11 +11,13 @@ from types import FrameType
 from typing import Any, ParamSpec, TypeVar, overload
 
 from kernel.api.actor import ActorClass, ActorHandle, handle_from_description
+from kernel.api.generators import ObjectRefGenerator
 from kernel.api.remote_function import RemoteFunction
 from kernel.api.session import ensure_session
 from kernel.runtime import current
 from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
+from kernel.runtime.interface import Runtime
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.task_error import hide_internal_frames
 from kernel_spec.errors import ActorNotFoundError, ArgumentError, KernelError, OptionError
@@ -97,34 +99,66 @@ def put(value: Any, *, weak: bool = False) -> ObjectRef:
     return (current._runtime or ensure_session(value)).put(value, weak)
 
 
+class _Arrival:
+    """Stands for a stream among the references that are waited for."""
+
+    __slots__ = ("_entry", "stream")
+
+    def __init__(self, stream: ObjectRefGenerator, runtime: Runtime) -> None:
+        self.stream = stream
+        self._entry = runtime.next_arrival(stream._stream)
+
+
 def wait(
-    refs: Sequence[ObjectRef], *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
-) -> tuple[list[ObjectRef], list[ObjectRef]]:
+    refs: Sequence[Any], *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
+) -> tuple[list[Any], list[Any]]:
     """Wait until `num_returns` references are ready, at most `timeout` seconds; return (ready, others).
 
-    Both lists keep the order of `refs`, which must not repeat one; others may hold more that are ready.
+    Both lists keep the order of `refs`, which must not repeat one; others may hold more that are ready. A stream (what
+    a generator task returns) is ready when it has an item to take, and when it has ended.
     """
     __tracebackhide__ = True
+    has_streams = False
     if not _are_refs(refs):
-        raise ArgumentError(f"wait() takes a list of ObjectRefs, not {_describe(refs)}")
+        has_streams = isinstance(refs, (list, tuple)) and all(type(ref) in _WAITABLE for ref in refs)
+        if not has_streams:
+            raise ArgumentError(f"wait() takes a list of ObjectRefs, not {_describe(refs, _WAITABLE)}")
     runtime = current._runtime or ensure_session(*refs)
-    if len({ref._entry.id for ref in refs}) != len(refs):
+    if len(set(refs) if has_streams else {ref._entry.id for ref in refs}) != len(refs):
         raise OptionError("wait() takes each reference once; the list repeats some")
     if num_returns < 1 or num_returns > len(refs):
         raise OptionError(f"num_returns must be between 1 and the {len(refs)} references given, not {num_returns}")
     if timeout is not None and timeout < 0:
         raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
     _warn_in_coroutine("wait")
-    return runtime.wait(refs, num_returns, timeout, fetch_local)
+    if not has_streams:
+        return runtime.wait(refs, num_returns, timeout, fetch_local)
+    waited: Any = [_Arrival(ref, runtime) if type(ref) is ObjectRefGenerator else ref for ref in refs]
+    ready, others = runtime.wait(waited, num_returns, timeout, fetch_local)
+    return _with_streams(ready), _with_streams(others)
 
 
-def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> None:
+_WAITABLE = (ObjectRef, ObjectRefGenerator)
+
+
+def _with_streams(refs: Sequence[Any]) -> list[Any]:
+    return [ref.stream if type(ref) is _Arrival else ref for ref in refs]
+
+
+def cancel(ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursive: bool = True) -> None:
     """Cancel the task (or actor call) that makes `ref`; `get` of it then raises TaskCancelledError.
 
     A task that waits never runs. One that runs gets a KeyboardInterrupt (a coroutine is cancelled); with `force`
-    its worker is ended. A call in a thread of an actor gets it when it is back in Python, so not amid `time.sleep`.
-    `recursive` cancels what it submitted, too. A finished task is left alone.
+    its worker is ended. A call in a thread of an actor gets it when it is back in Python, so not amid `time.sleep`;
+    one that has asked `get_runtime_context().is_canceled()` does not get it, and is to look again. Of a stream the
+    task that yields it is cancelled: `get` of what follows the items that are there raises. `recursive` cancels what
+    the task submitted, too. A finished task is left alone.
     """
+    if type(ref) is ObjectRefGenerator:
+        end = ref._stream.completed
+        assert end is not None
+        get_runtime().cancel(end, force, recursive)
+        return
     if type(ref) is not ObjectRef:
         raise ArgumentError(f"cancel() takes an ObjectRef, not {_describe(ref)}")
     get_runtime().cancel(ref, force, recursive)
@@ -172,9 +206,9 @@ def _are_refs(refs: Any) -> bool:
     return isinstance(refs, (list, tuple)) and all(type(ref) is ObjectRef for ref in refs)
 
 
-def _describe(value: Any) -> str:
+def _describe(value: Any, right: tuple[type, ...] = (ObjectRef,)) -> str:
     if isinstance(value, (list, tuple)):
-        wrong = next((item for item in value if type(item) is not ObjectRef), None)
+        wrong = next((item for item in value if type(item) not in right), None)
         return f"a {type(value).__name__} with a {type(wrong).__name__} in it"
     return f"a {type(value).__name__}"
 

@@ -120,7 +120,8 @@ OPTIONS: dict[str, Option] = {
 def check_options(options: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Return the options that were given (None means not given).
 
-    Raises OptionError for one that is unknown (with the nearest name), misplaced, or has a bad value.
+    Raises OptionError for one that is unknown (with the nearest name), misplaced, or has a bad value; of a runtime_env,
+    RuntimeEnvError.
     """
     given = {}
     for name, value in options.items():
@@ -139,6 +140,10 @@ def check_options(options: Mapping[str, Any], place: str) -> dict[str, Any]:
         if not accepted:
             raise OptionError(f"{name} must be {option.expected}, not {value!r}")
         given[name] = value
+    if given.get("runtime_env"):
+        from kernel.api.runtime_env import check_types  # only where there is one
+
+        check_types(given["runtime_env"])
     wanted_resources(given, 0)
     return given
 

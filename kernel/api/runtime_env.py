@@ -63,14 +63,25 @@ def check_environment(given: Mapping[str, Any]) -> dict[str, Any]:
             close = difflib.get_close_matches(str(name), FIELDS, 1, 0.5)
             hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(FIELDS)}"
             raise RuntimeEnvError(f"runtime_env has no field {name!r}; {hint}")
-    _check_variables(given.get("env_vars") or {})
+    check_types(given)
     directory = given.get("working_dir")
-    if directory is not None and not (
-        isinstance(directory, (str, os.PathLike)) and (_is_packed(directory) or os.path.isdir(directory))
-    ):
+    if directory is not None and not (_is_packed(directory) or os.path.isdir(directory)):
+        raise RuntimeEnvError(f"runtime_env['working_dir'] must be an existing directory, not {directory!r}")
+    return {name: value for name, value in given.items() if value}
+
+
+def check_types(given: Mapping[str, Any]) -> None:
+    """Raise RuntimeEnvError for a field whose value is of a wrong type. Looks at no files."""
+    variables = given.get("env_vars")
+    if variables is not None:
+        _check_variables(variables)
+    directory = given.get("working_dir")
+    if directory is not None and not isinstance(directory, (str, os.PathLike)):
         raise RuntimeEnvError(f"runtime_env['working_dir'] must be an existing directory, not {directory!r}")
     for name, expected in (("py_modules", "modules and paths"), ("excludes", "names and patterns of files")):
-        items = given.get(name) or ()
+        items = given.get(name)
+        if items is None:
+            continue
         if not isinstance(items, (list, tuple)):
             raise RuntimeEnvError(f"runtime_env[{name!r}] must be a list of {expected}, not {items!r}")
         for item in items:
@@ -78,7 +89,6 @@ def check_environment(given: Mapping[str, Any]) -> dict[str, Any]:
                 raise RuntimeEnvError(f"runtime_env[{name!r}] must be a list of {expected}, and {item!r} is neither")
     if not isinstance(given.get("inherit", True), bool):
         raise RuntimeEnvError(f"runtime_env['inherit'] must be True or False, not {given['inherit']!r}")
-    return {name: value for name, value in given.items() if value}
 
 
 def _check_variables(variables: Any) -> None:

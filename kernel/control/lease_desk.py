@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 
+from kernel.control import lent_cpus
+from kernel.control.lent_cpus import LentCpus
 from kernel.control.nodes import Caller
 from kernel.logs import Logger
 from kernel.runtime import operations as op
@@ -46,7 +48,8 @@ class LeaseDesk:
 
     `find_worker(lease, record)` is called when a lease is granted, `drop_worker(lease, record, broken)` when it is
     over, `kill_worker(worker, reason)` when it is taken away, `end_session(reason)` when the scheduler has raised: it
-    is asked nothing more. `on_placed(group, bundles)` is called when bundles of a placement group are placed.
+    is asked nothing more. `on_placed(group, bundles)` is called when bundles of a placement group are placed,
+    `tell_worker(worker, message)` when a worker is to hear of the CPU that it has lent.
     """
 
     def __init__(
@@ -61,6 +64,8 @@ class LeaseDesk:
         self.scheduler = scheduler
         self.leases: dict[LeaseId, LeaseRecord] = {}
         self.on_placed: Callable[[GroupId, Iterable[contract.Bundle]], None] = lambda group, bundles: None
+        self.tell_worker: Callable[[ProcessId, Message], None] = lambda worker, message: None
+        self._cpus = LentCpus()
         self._inside: dict[GroupId, set[LeaseId]] = {}
         """Placement group to the leases in it, also those that wait."""
         self._dissolving: set[GroupId] = set()
@@ -85,13 +90,16 @@ class LeaseDesk:
         self._handling = True
         try:
             while self._events:
-                for step in self._decide(self._events.popleft()):
+                event = self._events.popleft()
+                self._share_cpus(self._cpus.see(event))
+                for step in self._decide(event):
                     self._carry_out(step)
         finally:
             self._handling = False
 
     def _carry_out(self, step: contract.Instruction) -> None:
         if isinstance(step, contract.PlaceGroup):
+            self._share_cpus(self._cpus.see(step))
             self.on_placed(step.id, step.bundles)
             return
         record = self.leases.get(step.id)
@@ -101,10 +109,23 @@ class LeaseDesk:
             record.grant = step
             record.grants += 1
             self._find_worker(step.id, record)
+            self._share_cpus(self._cpus.grant(record.request, step))
         elif isinstance(step, contract.Preempt):
             self.take(step.id, step.reason)
         elif record.holder is not None:
             record.holder.send((op.RECLAIM_LEASE, step.id))
+
+    def _share_cpus(self, steps: Iterable[lent_cpus.Instruction]) -> None:
+        for step in steps:
+            record = self.leases.get(step.id)
+            if record is None:
+                continue
+            if isinstance(step, lent_cpus.AskBack):
+                if record.holder is not None:
+                    record.holder.send((op.RECLAIM_LEASE, step.id))
+            elif record.worker is not None:
+                taken = isinstance(step, lent_cpus.CpuTaken)
+                self.tell_worker(record.worker, (op.CPU_TAKEN if taken else op.GO_ON,))
 
     def _decide(self, event: contract.Event) -> list[contract.Instruction]:
         if self._failed:
@@ -258,11 +279,14 @@ class LeaseDesk:
         if record is not None:
             self._drop_worker(id, record, True)
 
-    def block(self, id: LeaseId, blocked: bool) -> None:
-        """A lease's worker waits inside get, or runs on."""
+    def block(self, id: LeaseId, blocked: bool, asks: bool = False) -> None:
+        """A lease's worker waits inside get, or runs on; if it `asks`, when it hears that its CPU is free."""
         if id in self._held_inside:
             self._held_inside[id] = replace(self._held_inside[id], blocked=blocked)
+            self._share_cpus([lent_cpus.GoOn(id)] if asks else ())
         elif id in self.leases:
+            if asks:  # the scheduler counts its CPU at once, so that nobody new gets it
+                self._cpus.ask(id)
             self.handle(contract.LeaseBlocked(id) if blocked else contract.LeaseUnblocked(id))
 
     def holder_left(self, caller: Caller) -> None:

@@ -13,7 +13,7 @@ from kernel.runtime.memory_faults import FAULTS
 from kernel.transport.connection import Message
 from kernel_spec import observers
 from kernel_spec.ids import LeaseId, ProcessId
-from kernel_spec.resources import MEMORY, OBJECT_STORE_MEMORY, from_units
+from kernel_spec.resources import MEMORY, OBJECT_STORE_MEMORY, Allocation, from_units
 
 if TYPE_CHECKING:
     from kernel.control.head import Head
@@ -35,6 +35,7 @@ class LeaseService:
             self.kill_worker,
             head.end,
         )
+        self.desk.tell_worker = self._tell_worker
         head.handlers |= {
             op.CANCEL_LEASE: lambda caller, message: self.desk.cancel(message[1]),
             op.RETURN_LEASE: self._on_return,
@@ -43,7 +44,7 @@ class LeaseService:
         head.words |= {
             words.WORKER_FOUND: self._worker_found,
             words.LEASE_UNSERVED: self._unserved,
-            words.LEASE_BLOCKED: lambda node, lease, blocked: self.desk.block(lease, blocked),
+            words.LEASE_BLOCKED: lambda node, lease, blocked, asks=False: self.desk.block(lease, blocked, asks),
             words.WORKER_DIED: self._worker_died,
         }
 
@@ -54,6 +55,11 @@ class LeaseService:
             found.node.send((words.KILL_WORKER, worker, reason))
 
     # -- what the desk decides -------------------------------------------------------------------------------------
+
+    def _tell_worker(self, worker: ProcessId, message: Message) -> None:
+        found = self._head.callers.get(worker)
+        if found is not None:
+            found.send(message)
 
     def _find_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
         assert record.grant is not None
@@ -68,7 +74,8 @@ class LeaseService:
             node.send((words.ENVIRONMENT, request.environment, description))
         held = pickle.dumps((request, record.grant, record.grants)) if head.journal.durable else b""
         reserved = (int(from_units(request.wanted.get(name, 0))) for name in (MEMORY, OBJECT_STORE_MEMORY))
-        work = (request.name, request.requester, *reserved, request.preemptible, record.grants)
+        devices = describe_devices(record.grant.allocation)
+        work = (request.name, request.requester, *reserved, request.preemptible, record.grants, devices)
         node.send((words.FIND_WORKER, lease, request.job, request.environment, work, held))
 
     def _drop_worker(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
@@ -114,3 +121,10 @@ class LeaseService:
         self._head.observe(observers.WORKER, observers.DEAD, worker, detail)
         self.desk.worker_died(worker, cause, fault)
         self._head.actors.worker_died(worker, cause, fault)
+
+
+def describe_devices(allocation: Allocation) -> str:
+    """Return which devices an allocation holds: equal texts mean the same ones, "" none."""
+    return " ".join(
+        f"{name}:{index}" for name in sorted(allocation.devices) for index in sorted(allocation.devices[name])
+    )

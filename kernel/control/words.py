@@ -19,7 +19,7 @@ LEASE_UNSERVED = 105
 WORKER_DIED = 106
 """worker id, pid, how it died, fault (see `operations`)."""
 LEASE_BLOCKED = 107
-"""lease id, whether its worker waits inside get (else it runs on)."""
+"""lease id, whether its worker waits inside get (else it runs on), whether that asks first for its CPU (GO_ON)."""
 ANSWER = 108
 """number of an ASK, the answer or None."""
 EVENTS = 109

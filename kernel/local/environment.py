@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from kernel.plugins.working_directory import working_directory
+from kernel.runtime.variables import expand
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import RuntimeEnvError
 
@@ -99,7 +100,7 @@ class LocalEnvironments:
         working = environment.get("working_dir")
         packages = [*([working] if working else []), *environment.get("py_modules", ())]
         layer = Layer(
-            dict(environment.get("env_vars", {})),
+            expand(environment.get("env_vars", {}), os.environ),
             self._path(working) if working else "",
             [self._path(digest) for digest in packages],
         )

@@ -41,25 +41,19 @@ class LocalObjects(ObjectVerbs):
         self.go_on([entry], None)
         super().when_ready(entry, callback)
 
-    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None) -> bool:
-        """Block until `count` of `pending` are ready; return whether they are. Raises InfeasibleError: never."""
+    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None, until_failure: bool = False) -> bool:
+        """Block as the base class says. Raises InfeasibleError where that would be for ever."""
         deadline = None if timeout is None else time.monotonic() + timeout
         self.go_on(pending, deadline)
-        waiter = Waiter(count)
+        waiter = Waiter(count, until_failure)
         with self._io.lock:
-            for entry in pending:
-                if entry.state != PENDING:
-                    waiter.remaining -= 1
-                else:
-                    entry.when_ready(waiter)
-            if waiter.remaining <= 0:
-                return True
-            if deadline is None:
+            self._register(waiter, pending)
+            if deadline is None and waiter.remaining > 0:
                 self._check_hope(pending, waiter)
         try:
-            return self.block(waiter, pending, deadline)
+            return waiter.remaining <= 0 or self.block(waiter, pending, deadline)
         finally:
-            if waiter.remaining > 0:
+            if waiter.remaining > 0 or waiter.failed:
                 self._forget_waiter(waiter, pending)
 
     def block(self, waiter: Waiter, pending: list[Entry], deadline: float | None) -> bool:

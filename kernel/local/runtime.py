@@ -46,7 +46,7 @@ from kernel.runtime.execution_context import NO_EXECUTION, current_execution
 from kernel.runtime.failures import failure_of
 from kernel.runtime.futures import Futures
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import FAILED, PENDING
+from kernel.runtime.objects import FAILED, PENDING, Entry
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.streams import Stream
@@ -167,6 +167,11 @@ class LocalRuntime:
         """See `Runtime.cancel`."""
         with self.lock:
             self.cancelling.cancel(ref._entry, force, recursive)
+
+    def is_cancelled(self, task: bytes) -> bool:
+        """See `Runtime.is_cancelled`. Here also a call of an actor that asks is interrupted."""
+        running = self.tasks.running.get(task)
+        return running is not None and running.cancelled
 
     # -- actors ----------------------------------------------------------------------------------------------------
 
@@ -321,6 +326,12 @@ class LocalRuntime:
         if not stream.items:
             self.streaming.wanted(stream.task)
         return self.streams.take_item(stream)
+
+    def next_arrival(self, stream: Stream) -> Entry:
+        """See `Runtime.next_arrival`."""
+        if not stream.items:
+            self.streaming.wanted(stream.task)
+        return self.streams.next_arrival(stream)
 
     def close_stream(self, stream: Stream) -> None:
         """See `Runtime.close_stream`."""

@@ -281,7 +281,7 @@ class Agent:
         handlers |= {
             ATTACH_OPERATION: self._on_attach,
             op.BLOCKED: lambda connection, message: self._on_blocked(connection, True),
-            op.UNBLOCKED: lambda connection, message: self._on_blocked(connection, False),
+            op.UNBLOCKED: lambda connection, message: self._on_blocked(connection, False, message[1]),
         }
         if self.exchange is not None:
             handlers |= self.exchange.handlers
@@ -326,8 +326,8 @@ class Agent:
         connection.on_close = lambda connection, reason: None
         self.store.attach(connection)
 
-    def _on_blocked(self, connection: Connection, blocked: bool) -> None:
+    def _on_blocked(self, connection: Connection, blocked: bool, asks: bool = False) -> None:
         worker = self.pool.workers.get(connection.info.id)
         if worker is not None and worker.lease is not None:
-            worker.blocked = blocked
-            self.uplink.send((words.LEASE_BLOCKED, worker.lease, blocked))
+            worker.blocked, worker.asks = blocked, asks
+            self.uplink.send((words.LEASE_BLOCKED, worker.lease, blocked, asks))

@@ -91,6 +91,8 @@ class NodeAccount:
             worker = self._workers.pool.of_lease(lease)
             if worker is not None:
                 yield (words.LEASE_HELD, held, worker.id, worker.blocked)
+                if worker.asks:
+                    yield (words.LEASE_BLOCKED, lease, False, True)
             else:
                 yield (words.LEASE_HELD, held, b"", False)
         yield from self.requests.to_tell(unheard)

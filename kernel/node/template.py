@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel.logs import Logger
+from kernel.node import thread_limits
 from kernel.node.processes import become_subreaper, collect_garbage, end_descendants, end_orphans, set_title
 from kernel.node.sessions import clean_up
 from kernel.node.template_messages import receive_message
@@ -166,8 +167,7 @@ def serve(link: socket.socket, preload: Sequence[str]) -> None:
     set_title("kernel: template")
     os.setsid()
     become_subreaper()
-    # One thread each: a worker per core would otherwise start a pool of threads per core.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    thread_limits.begin()
     for module in ("kernel.node.worker_main", *preload):
         try:
             importlib.import_module(module)

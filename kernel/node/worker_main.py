@@ -12,11 +12,13 @@ from kernel.logs import configure_for_people, configure_later
 from kernel.node.named_output import named
 from kernel.node.processes import descendants_of, is_alive, kill, offer_to_end, set_title
 from kernel.node.sessions import clean_up
+from kernel.node.thread_limits import ThreadLimits
 from kernel.plugins import PluginManager
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.identity import Identity
 from kernel.runtime.serialization import ValueSerializer
+from kernel.runtime.variables import expand
 from kernel.runtime.worker import serve
 from kernel.runtime.worker_info import worker_info
 from kernel_spec.ids import ProcessId
@@ -51,13 +53,13 @@ def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
     for source in filter(None, map(sys.modules.get, ("random", "numpy.random"))):  # else it seeds itself when imported
         source.seed()
     os.environ.update(worker["variables"])
-    for name in worker["unset"]:
-        os.environ.pop(name, None)
+    os.environ.update(expand(worker["env_vars"], os.environ))
     _enter_directory(worker["cwd"], worker["program_cwd"])
     sys.path[:] = [*worker["path"], *(own for own in sys.path if own not in worker["path"])]
     sys.argv[:] = ["kernel-worker"]
     sys.stdout = sys.__stdout__ = named(sys.stdout, _task_name)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = named(sys.stderr, _task_name)  # type: ignore[misc]
+    worker_info.limit_threads = ThreadLimits(worker["variables"].keys() | worker["env_vars"].keys()).apply
     started_with = dict(os.environ)
     worker_info.isolate = lambda devices: isolate(prepared["accelerators"], devices, started_with)
     configure_later(lambda: configure_for_people("warning"), debug=False)
@@ -117,3 +119,8 @@ def isolate(accelerators: list[Accelerator], devices: dict[str, dict[int, int]],
                     os.environ.pop(name, None)
         os.environ.update(variables)
         _variables[accelerator.resource] = tuple(variables)
+        listing = getattr(accelerator, "variable", "")
+        if listing in environment and listing in variables:
+            worker_info.device_names[accelerator.resource] = variables[listing].split(",")
+        else:
+            worker_info.device_names.pop(accelerator.resource, None)

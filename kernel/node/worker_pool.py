@@ -30,7 +30,7 @@ class Work(NamedTuple):
     """What a lease is for: the task for which it was asked first or the actor, who asked, what it reserves in bytes.
 
     `repeatable`: what runs on it can be run again. `grant` counts the grants of a lease, which may be taken away and
-    given again: the head must know which of them a worker was found for.
+    given again: the head must know which of them a worker was found for. `devices` says which it has, if it has any.
     """
 
     name: str = ""
@@ -39,6 +39,7 @@ class Work(NamedTuple):
     store: int = 0
     repeatable: bool = False
     grant: int = 0
+    devices: str = ""
 
 
 NO_WORK = Work()
@@ -49,7 +50,9 @@ class WorkerRecord:
     """One worker process. `pid` is 0 until it was forked; `peer` is its connection once it registered.
 
     `work` is what its lease is for, `leased_at` since when. `actor` is the class of the actor that it is, `restarts`
-    how many that has left. `cause` says why it ends, or could not be forked, `fault` what that means for what it runs.
+    how many that has left. `asks`: it has what it waited for, and waits for its CPU.
+    `cause` says why it ends, or could not be forked, `fault` what that means for what it runs. `devices` are those of
+    its leases, nothing before the first.
     """
 
     id: ProcessId
@@ -61,12 +64,18 @@ class WorkerRecord:
     work: Work = NO_WORK
     leased_at: float = 0.0
     blocked: bool = False
+    asks: bool = False
     actor: str = ""
     restarts: int = 0
     idle_since: float = 0.0
     cause: str = ""
     fault: int = DIED
     retiring: bool = False
+    devices: str | None = None
+
+    def may_use(self, devices: str) -> bool:
+        """Return whether its libraries, which may have begun to use what they saw first, can use these devices."""
+        return self.devices is None or self.devices == devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +113,8 @@ class WorkerPool:
         self._new_id = new_id
         self._idle: dict[Key, deque[ProcessId]] = {}
         self._waiting: dict[Key, deque[LeaseId]] = {}
+        self._devices: dict[LeaseId, str] = {}
+        """Those of the leases that wait."""
         self._starting: dict[Key, int] = {}
         self._failed_starts: dict[Key, int] = {}
 
@@ -113,22 +124,24 @@ class WorkerPool:
             return []
         return [self._start(key)]
 
-    def want(self, lease: LeaseId, key: Key) -> list[Instruction]:
+    def want(self, lease: LeaseId, key: Key, devices: str = "") -> list[Instruction]:
         """A lease was granted: give it an idle worker, or start one."""
         idle = self._idle.get(key, ())
         for id in reversed(idle):
             worker = self.workers[id]
-            if not worker.retiring:
+            if not worker.retiring and worker.may_use(devices):
                 idle.remove(id)  # type: ignore[union-attr]
-                return [self._assign(worker, lease)]
+                return [self._assign(worker, lease, devices)]
         waiting = self._waiting.setdefault(key, deque())
         waiting.append(lease)
+        self._devices[lease] = devices
         if self._starting.get(key, 0) < len(waiting):
             return [self._start(key)]
         return []
 
     def unwant(self, lease: LeaseId) -> None:
         """A lease that waits for a worker is over."""
+        self._devices.pop(lease, None)
         for waiting in self._waiting.values():
             if lease in waiting:
                 waiting.remove(lease)
@@ -226,13 +239,18 @@ class WorkerPool:
         keys = {worker.key for worker in self.workers.values()}
         for books in (self._idle, self._waiting, self._starting, self._failed_starts):
             assert keys.issuperset(books), "a key is kept that has no workers"  # type: ignore[arg-type]
+        waits = {lease for waiting in self._waiting.values() for lease in waiting}
+        assert waits == self._devices.keys(), "devices are kept of leases that do not wait, or are missing"
         for worker in self.workers.values():
             assert (worker.lease is not None) == (worker.state in (LEASED, ACTOR)) or worker.state == ENDING
 
     def _take_unserved(self, key: Key) -> list[LeaseId]:
         """Take out, and return, the leases that came last and for which no worker starts."""
         waiting = self._waiting.get(key, deque())
-        return [waiting.pop() for _ in range(len(waiting) - self._starting.get(key, 0))]
+        taken = [waiting.pop() for _ in range(len(waiting) - self._starting.get(key, 0))]
+        for lease in taken:
+            self._devices.pop(lease, None)
+        return taken
 
     def _forget_unused(self, key: Key) -> None:
         """Let no failures count for those who ask later, and let go of a key that has no workers at all."""
@@ -254,15 +272,18 @@ class WorkerPool:
         self._starting[key] = self._starting.get(key, 0) + 1
         return StartWorker(id, key)
 
-    def _assign(self, worker: WorkerRecord, lease: LeaseId) -> Assign:
+    def _assign(self, worker: WorkerRecord, lease: LeaseId, devices: str) -> Assign:
+        worker.devices = devices
         worker.state = LEASED
         worker.lease = lease
         return Assign(worker.id, lease)
 
     def _free(self, worker: WorkerRecord, now: float) -> list[Instruction]:
-        waiting = self._waiting.get(worker.key)
-        if waiting:
-            return [self._assign(worker, waiting.popleft())]
+        waiting = self._waiting.get(worker.key, deque())
+        for lease in waiting:
+            if worker.may_use(self._devices[lease]):
+                waiting.remove(lease)
+                return [self._assign(worker, lease, self._devices.pop(lease))]
         worker.state = IDLE
         worker.idle_since = now
         self._idle.setdefault(worker.key, deque()).append(worker.id)

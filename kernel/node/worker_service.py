@@ -91,8 +91,8 @@ class WorkerService:
         worker = {
             "id": step.worker,
             "job": step.key[0],
-            "variables": {**job["variables"], **variables},
-            "unset": [],
+            "variables": job["variables"],
+            "env_vars": variables,
             "cwd": cwd,
             "program_cwd": job["cwd"],
             "path": [*paths, *job["path"]],
@@ -127,7 +127,7 @@ class WorkerService:
         self._works[lease] = Work(*work)
         if held:
             self.held[lease] = held
-        self.carry_out(self.pool.want(lease, (job, environment)))
+        self.carry_out(self.pool.want(lease, (job, environment), self._works[lease].devices))
 
     def drop(self, lease: LeaseId, broken: bool, holder_lives: bool) -> None:
         """A lease is over: use its worker again, or (broken) end it."""

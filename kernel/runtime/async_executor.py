@@ -62,6 +62,9 @@ class AsyncExecutor(ExecutorBase):
         self.groups: dict[str, AsyncGroup] = {"": AsyncGroup(limit)}
         self.groups |= {name: AsyncGroup(size) for name, size in groups.items()}
         self.running: dict[bytes, asyncio.Task[None]] = {}
+        self._cancelled: set[bytes] = set()
+        self._in_threads: set[bytes] = set()
+        """Calls that have a thread of their own, which goes on when they are cancelled, until it looks."""
         self._taken: dict[bytes, int] = {}
         self._taken_events: dict[bytes, asyncio.Event] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -180,6 +183,8 @@ class AsyncExecutor(ExecutorBase):
             if self._in_child:
                 os._exit(0)
             self.running.pop(task, None)
+            if task not in self._in_threads:
+                self._cancelled.discard(task)
             self._trace.add(name, begun, time.time(), task, failed)
             group.active -= 1
             if group.queue:
@@ -188,8 +193,15 @@ class AsyncExecutor(ExecutorBase):
     async def _in_thread(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Run a plain function beside the loop."""
         context = current_execution.get()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, _in_context, context, function, args, kwargs)
+        self._in_threads.add(context.task)
+        future = self._threads.submit(_in_context, context, function, args, kwargs)
+        future.add_done_callback(lambda _: self._thread_ended(context.task))
+        return await asyncio.wrap_future(future)
+
+    def _thread_ended(self, task: bytes) -> None:
+        self._in_threads.discard(task)
+        if task not in self.running:
+            self._cancelled.discard(task)
 
     async def _run_generator(self, connection: Connection, task: bytes, value: Any, name: str, extra: Any) -> None:
         limit = extra["backpressure"] if extra else 0
@@ -243,12 +255,17 @@ class AsyncExecutor(ExecutorBase):
     def cancel(self, task: bytes) -> None:
         """Cancel a call."""
         if not self.cancel_waiting(task) and (running := self.running.get(task)) is not None:
+            self._cancelled.add(task)
             running.get_loop().call_soon_threadsafe(running.cancel)
 
     def thread_of(self, task: bytes) -> int:
         """Return the thread whose loop runs a call; 0 if none does."""
         running = self.running.get(task)
         return getattr(running.get_loop(), "_thread_id", 0) or 0 if running is not None else 0
+
+    def is_cancelled(self, task: bytes, looks_itself: bool) -> bool:
+        """Return whether a call that runs was cancelled."""
+        return task in self._cancelled
 
     def give_back(self, count: int | None = None, only: Connection | None = None) -> None:
         """Actor calls are never given back."""

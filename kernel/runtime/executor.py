@@ -47,10 +47,13 @@ class Executor(ExecutorBase):
         self._main_thread = threading.main_thread().ident
         self._interrupts = runtime.io.pump.interrupts
         self._cancelled: set[bytes] = set()
+        self._looks_itself: set[bytes] = set()
         self._taken: dict[bytes, int] = {}
         self._taken_waiters: dict[bytes, Waiter] = {}
         self._calls: dict[bytes, int] = {}
         self.pace = Pace()
+        self.loose_ends: list[Callable[[], None]] = []
+        """What is to be done when the call that runs has ended."""
         self.refuses_tasks = False
         self.worn_out = False
         self._io.interrupts.install(self.in_call)
@@ -267,6 +270,8 @@ class Executor(ExecutorBase):
                 current_execution.set(Execution(task, name, extra["attempt"] if extra else 0))
                 args, kwargs, arrival = runner.arguments(connection, arguments, slots)
                 value = function(*args, **kwargs)
+                if self._looks_itself and task in self._looks_itself and task in self._cancelled:
+                    raise KeyboardInterrupt  # it has made an end of itself, as it was to
                 if returns < 0:
                     self._run_generator(connection, task, returns, value, name, extra)
             finally:
@@ -287,6 +292,10 @@ class Executor(ExecutorBase):
         finally:
             if self._cancelled:
                 self._cancelled.discard(task)
+            if self._looks_itself:
+                self._looks_itself.discard(task)
+            while self.loose_ends:
+                self.loose_ends.pop()()
             current_execution.set(NO_EXECUTION)
             self._trace.add(name, begun, time.time(), task, failed)
 
@@ -387,9 +396,15 @@ class Executor(ExecutorBase):
         if self.running:
             self._cancelled.add(task)  # first: it may just be leaving the queue
         for thread, running in list(self.running.items()):
-            if running == task:
+            if running == task and task not in self._looks_itself:
                 runs = lambda thread=thread: self.running.get(thread) == task  # noqa: E731
                 self._io.interrupts.interrupt_call(thread, runs)
+
+    def is_cancelled(self, task: bytes, looks_itself: bool) -> bool:
+        """Return whether a call that runs was cancelled. One that `looks_itself` is no longer interrupted."""
+        if looks_itself and task in self.running.values():
+            self._looks_itself.add(task)
+        return task in self._cancelled
 
     def _on_interrupt(self, number: int, frame: Any) -> None:
         if self.running.get(self._main_thread or 0) in self._cancelled:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 from kernel.runtime.deliveries import Deliveries
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.objects import Entry
+from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.remote_traceback import hide_internal_frames
 
 if TYPE_CHECKING:
     import asyncio
     import concurrent.futures
+
+
+OnAwait = Callable[["asyncio.AbstractEventLoop", "asyncio.Future[Any]"], None]
 
 
 class Futures:
@@ -38,6 +41,8 @@ class Futures:
         self._awaited_in_loops = 0
         self.of_calls: dict[asyncio.Future[Any], tuple[Execution, Entry]] = {}
         """What coroutines of a worker's calls await."""
+        self.on_await: OnAwait | None = None
+        """Called with a loop and the future of a value that is not there yet, which something is about to await."""
 
     def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any], read: bool = True) -> None:
         """See `Runtime.deliver`."""
@@ -61,6 +66,8 @@ class Futures:
     def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
         """See `Runtime.deliver_async`."""
         future: asyncio.Future[Any] = loop.create_future()
+        if self.on_await is not None and ref._entry.state == PENDING:
+            self.on_await(loop, future)
 
         def fill() -> None:
             if future.done():

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition
     from kernel.runtime.object_ref import ObjectRef
+    from kernel.runtime.objects import Entry
     from kernel.runtime.serialization import ValueSerializer
     from kernel.runtime.streams import Stream
 
@@ -124,6 +125,9 @@ class Runtime(Protocol):
     def item_arrival(self, stream: Stream, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         """Return a future that is done when the stream has changed."""
 
+    def next_arrival(self, stream: Stream) -> Entry:
+        """Return an entry, to be waited for as those of references are: ready when the stream has an item or ends."""
+
     def close_stream(self, stream: Stream) -> None:
         """Take no more items."""
 
@@ -137,6 +141,9 @@ class Runtime(Protocol):
 
     def explain(self, ref: ObjectRef) -> str:
         """Say what `ref` is waiting for, in a sentence or a few lines."""
+
+    def is_cancelled(self, task: bytes) -> bool:
+        """Return whether the call that runs here was cancelled. An actor's is not interrupted once it has asked."""
 
     def current_actor(self) -> bytes:
         """Return the id of the actor that the calling code runs in, or nothing."""

@@ -30,8 +30,8 @@ _HASTE_SECONDS = 0.2
 class ObjectValues(ObjectVerbs):
     """The objects of a process of a session.
 
-    A worker sets `before_block` and `after_block`: they lend its CPU to others while a call waits in here.
-    `before_block` says whether it did.
+    A worker sets `before_block` and `after_block`: they lend its CPU to others while a call waits in here for some
+    entries. `before_block` says whether it did; `after_block` waits until the CPU is free, or a deadline has passed.
     """
 
     def __init__(
@@ -47,28 +47,25 @@ class ObjectValues(ObjectVerbs):
         super().__init__(io, ownership, store, tasks, serializer)
         self._inspection = inspection
         self._lineage = lineage
-        self.before_block: Callable[[], bool] = lambda: False
-        self.after_block: Callable[[], None] = lambda: None
+        self.before_block: Callable[[Waiter, list[Entry]], bool] = lambda waiter, pending: False
+        self.after_block: Callable[[float | None], None] = lambda deadline: None
 
-    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None) -> bool:
+    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None, until_failure: bool = False) -> bool:
         io = self._io
-        waiter = Waiter(count)
+        waiter = Waiter(count, until_failure)
         with io.lock:
             if io.ended is not None:
                 raise SessionEndedError(io.ended)
+            self._register(waiter, pending)
             for entry in pending:
-                if entry.state != PENDING:
-                    waiter.remaining -= 1
-                else:
-                    entry.when_ready(waiter)
-                    if entry.details is not None and entry.details.owner is not None:
-                        self._ownership.fetch(entry)
-        if waiter.remaining <= 0:
-            return True
+                if entry.state == PENDING and entry.details is not None and entry.details.owner is not None:
+                    self._ownership.fetch(entry)
         try:
+            if waiter.remaining <= 0:
+                return True
             return self.block(waiter, pending, None if timeout is None else time.monotonic() + timeout)
         finally:
-            if waiter.remaining > 0:
+            if waiter.remaining > 0 or waiter.failed:
                 self._forget_waiter(waiter, pending)
 
     def block(self, waiter: Waiter, pending: list[Entry], deadline: float | None) -> bool:
@@ -78,7 +75,8 @@ class ObjectValues(ObjectVerbs):
         """
         io = self._io
         patience = PATIENCE_SECONDS
-        gave_back = self.before_block()
+        gave_back = self.before_block(waiter, pending)
+        until: float | None = 0.0  # whoever is interrupted waits for nothing any more
         self._inspection.waits.begin(pending, waiter)
         try:
             while True:
@@ -90,10 +88,11 @@ class ObjectValues(ObjectVerbs):
                 if waiter.remaining == remaining:
                     self._inspection.warn_waiting([entry for entry in pending if entry.state == PENDING])
                     patience = min(patience * 2, 300.0)
+            until = deadline
         finally:
             self._inspection.waits.end()
             if gave_back:
-                self.after_block()
+                self.after_block(until)
         if io.pump.interrupts:
             io.raise_interrupt()
         if waiter.remaining > 0 and io.ended is not None:

@@ -42,8 +42,8 @@ class ObjectVerbs(ABC):
     # -- what each runtime has of its own --------------------------------------------------------------------------
 
     @abstractmethod
-    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None) -> bool:
-        """Block until `count` of `pending` are ready; return whether they are."""
+    def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None, until_failure: bool = False) -> bool:
+        """Block until `count` of `pending` are ready, or (`until_failure`) one has failed; return whether that is."""
 
     @abstractmethod
     def _look(self, refs: Sequence[ObjectRef]) -> None:
@@ -79,8 +79,8 @@ class ObjectVerbs(ABC):
         """See `Runtime.get`."""
         deadline = None if timeout is None else time.monotonic() + timeout
         pending = [ref._entry for ref in refs if ref._entry.state == PENDING]
-        if pending and not self._wait_ready(pending, len(pending), timeout):
-            self._raise_late(pending, timeout)
+        if pending:
+            self._wait_for_all(refs, pending, timeout)
         loads = self.serializer.loads
         values = []
         try:
@@ -97,6 +97,18 @@ class ObjectVerbs(ABC):
             self._tasks.failures.asked_together([ref._entry for ref in refs])
             raise
         return values
+
+    def _wait_for_all(self, refs: Sequence[ObjectRef], pending: list[Entry], timeout: float | None) -> None:
+        """Wait for the `pending` ones of `refs`. Raises the first failure as soon as there is one."""
+        if not any(ref._entry.state == FAILED for ref in refs) and not self._wait_ready(
+            pending, len(pending), timeout, until_failure=True
+        ):
+            self._raise_late(pending, timeout)
+        if any(entry.state == PENDING for entry in pending):
+            failed = next((ref._entry for ref in refs if ref._entry.state == FAILED), None)
+            if failed is not None:
+                self._tasks.failures.asked_together([ref._entry for ref in refs])
+                self.load(failed)
 
     def get_one(self, ref: ObjectRef, timeout: float | None) -> Any:
         """See `Runtime.get_one`."""
@@ -159,6 +171,16 @@ class ObjectVerbs(ABC):
         callback(entry)
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _register(self, waiter: Waiter, pending: list[Entry]) -> None:
+        """Have `waiter` told of each of `pending`, also of those that are ready by now. Under the lock."""
+        for entry in pending:
+            if entry.state == PENDING:
+                entry.when_ready(waiter)
+            elif entry.state == FAILED:
+                waiter.fail()
+            else:
+                waiter.remaining -= 1
 
     def _forget_waiter(self, waiter: Waiter, pending: list[Entry]) -> None:
         with self._io.lock:

@@ -101,7 +101,10 @@ class Entry:
             self.waiters = None
             for waiter in waiters:
                 if isinstance(waiter, Waiter):
-                    waiter.complete()
+                    if state == FAILED:
+                        waiter.fail()
+                    else:
+                        waiter.complete()
                 else:
                     try:
                         waiter(self)

@@ -79,7 +79,7 @@ RECLAIM_LEASE = 45
 BLOCKED = 46
 """worker -> agent: waits inside get."""
 UNBLOCKED = 47
-"""worker -> agent: runs on."""
+"""worker -> agent: has what it waited for; whether it goes on only after GO_ON."""
 PROCESS_DIED = 48
 """agent -> the holder of its lease: process id, text of how it died, fault (see below)."""
 BECOME_ACTOR = 49
@@ -103,6 +103,10 @@ LOG_LINES = 57
 """agent -> driver: pid, name, stream (stdout, stderr or failure), lines. See also `UNFINISHED`."""
 UNFINISHED = "~"
 """What follows the name of a stream if the text is that of a line which is written over; the latest one counts."""
+CPU_TAKEN = 58
+"""head -> worker that waits inside get: others use its CPU, so it is to ask before it goes on."""
+GO_ON = 59
+"""head -> worker that has asked: the CPU is its own again."""
 
 STORE_CREATE = 60
 """client -> agent: request, object id, size, owner, weak."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kernel.runtime import operations as op
-from kernel.runtime.futures import call_in
+from kernel.runtime.futures import OnAwait, call_in
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import Entry
 from kernel.runtime.process import Process
@@ -32,6 +32,8 @@ class StreamConsumer:
         self._process = process
         self._block = block
         self._explain = explain
+        self.on_await: OnAwait | None = None
+        """As that of `Futures`, for the future of an item."""
         process.after_batch(abandoned, self._close_abandoned)
 
     def next_item(self, stream: Stream, timeout: float | None) -> ObjectRef:
@@ -76,7 +78,14 @@ class StreamConsumer:
                 future.set_result(None)
             else:
                 stream.when_changed(lambda: call_in(loop, partial(resolve_future, future)))
+        if self.on_await is not None and not future.done():
+            self.on_await(loop, future)
         return future
+
+    def next_arrival(self, stream: Stream) -> Entry:
+        """Return an entry that is ready when there is something to take, or the end."""
+        with self._process.lock:
+            return stream.next_arrival()
 
     def close(self, stream: Stream) -> None:
         """Take no more items, and tell the worker."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
+from kernel.runtime.objects import INLINE, PENDING, Entry
 from kernel.runtime.waiting import Waiter
-from kernel_spec.ids import ObjectId, TaskId
+from kernel_spec.ids import ObjectId, TaskId, object_id
 
 if TYPE_CHECKING:
     import asyncio
@@ -40,7 +42,21 @@ class Stream:
         self.awaited: dict[ObjectId, int] = {}
         """Items that were lost and are to come once more, and in which attempt of the task that was asked for."""
         self.sender: Any = None
+        self.arrival: Entry | None = None
+        """Ready when there is an item, or the end; made when somebody waits for that beside objects."""
         self._waiters: list[Waiter | Callable[[], None]] = []
+
+    def next_arrival(self) -> Entry:
+        """Return an entry that is ready when there is something to take, or the end. Under the lock."""
+        arrival = self.arrival
+        if arrival is None or arrival.state != PENDING:
+            end = self.completed._entry if self.completed is not None else None
+            arrival = self.arrival = Entry(object_id(self.task, 0), 0, end.task if end is not None else None)
+            if self.items or self.finished:
+                arrival.resolve(INLINE, None)
+            else:
+                self.when_changed(partial(arrival.resolve, INLINE, None))
+        return arrival
 
     def append(self, ref: ObjectRef, index: int) -> None:
         """Add the next item."""

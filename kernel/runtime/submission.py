@@ -387,6 +387,11 @@ class TaskSubmitter:
         pool = self._pools.find(task)
         return next(iter(pool.requested), None) if pool is not None else None
 
+    def has_idle(self, resource: str, units: int) -> bool:
+        """Return whether a leased worker of this node has nothing to do, and so much of a resource."""
+        idle = self._pools.idle_at(self._process.identity.gateway)
+        return any(lease.pool.shape.wanted.get(resource, 0) >= units for lease in idle)
+
     def close(self) -> None:
         """Give every lease back."""
         for lease in list(self._leases.values()):

@@ -35,19 +35,31 @@ comes between Python's last look and the beginning of a wait ends nothing."""
 
 
 class Waiter:
-    """Counts down what a blocked thread waits for. `complete` is called under the process's lock."""
+    """Counts down what a blocked thread waits for. `complete` is called under the process's lock.
 
-    __slots__ = ("remaining", "signal")
+    With `until_failure` the first thing that fails ends the wait as well, and `failed` says so.
+    """
 
-    def __init__(self, remaining: int = 1) -> None:
+    __slots__ = ("failed", "remaining", "signal", "until_failure")
+
+    def __init__(self, remaining: int = 1, until_failure: bool = False) -> None:
         self.remaining = remaining
         self.signal: threading.Lock | None = None
+        self.until_failure = until_failure
+        self.failed = False
 
     def complete(self) -> None:
         """One thing less; wake the thread when nothing is left."""
         self.remaining -= 1
         if self.remaining <= 0 and self.signal is not None:
             self.poke()
+
+    def fail(self) -> None:
+        """One thing less, which has failed."""
+        if self.until_failure:
+            self.failed = True
+            self.remaining = 1
+        self.complete()
 
     def poke(self) -> None:
         """Wake the thread if it is parked."""

@@ -15,11 +15,13 @@ from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.current import set_runtime
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.executor import Executor
+from kernel.runtime.lending import CpuLending
 from kernel.runtime.worker_end import TERMINATE, WorkerEnd
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import InternalError, OptionError
 from kernel_spec.ids import ProcessId
+from kernel_spec.resources import CPU
 
 if TYPE_CHECKING:
     from kernel.runtime.async_executor import AsyncExecutor
@@ -52,10 +54,14 @@ class Worker:
         }
         io.on_agent_lost = lambda reason: on_session_lost()
         io.on_forked.append(self._leave_in_child)
-        runtime.values.before_block = self._before_block
-        runtime.values.after_block = self._after_block
-        self._blocked = 0
+        self._lending = CpuLending(
+            io, runtime.ownership, self._main, lambda: self.instance is not None, self._has_idle_cpu
+        )
+        runtime.values.before_block = self._lending.before_block
+        runtime.values.after_block = self._lending.after_block
+        runtime.futures.on_await = runtime.streams.on_await = self._lending.begin_await
         runtime.inspection.waits.ahead = self._calls_ahead
+        runtime.is_cancelled = lambda task: self.executor.is_cancelled(task, bool(worker_info.actor))
 
     def run(self) -> int:
         """Serve until told to end; return the exit code."""
@@ -144,8 +150,8 @@ class Worker:
     def _on_activate(self, connection: Connection, message: Message) -> None:
         """Somebody has leased this worker."""
         worker_info.assign(message[2], message[3], message[4])
-        assert isinstance(self._main, Executor)
         self._main.pace.forget()
+        self._lending.leased()
 
     def _on_give_back(self, connection: Connection, message: Message) -> None:
         self.executor.give_back(message[1], connection)
@@ -156,35 +162,11 @@ class Worker:
             self.runtime.cancel_children(task)
         self.executor.cancel(task)
 
-    # -- blocking gives resources back -----------------------------------------------------------------------------
+    # -- what others wait for --------------------------------------------------------------------------------------
 
-    def _before_block(self) -> bool:
-        """A thread is about to wait in `get`; return whether that gave the lease's resources back.
-
-        Threads that a task has started count: it may be waiting for them. An actor's may wait all its life.
-        """
-        executor = self._main
-        if not isinstance(executor, Executor):
-            return False
-        if not executor.in_call() and (self.instance is not None or not executor.is_running):
-            return False
-        with self.runtime.io.lock:
-            self._blocked += 1
-            if self._blocked == 1:
-                if self.instance is None:
-                    executor.refuses_tasks = True
-                    executor.give_back()
-                self.runtime.io.tell_agent((op.BLOCKED,))
-        return True
-
-    def _after_block(self) -> None:
-        executor = self._main
-        assert isinstance(executor, Executor)
-        with self.runtime.io.lock:
-            self._blocked -= 1
-            if self._blocked == 0:
-                executor.refuses_tasks = executor.worn_out
-                self.runtime.io.tell_agent((op.UNBLOCKED,))
+    def _has_idle_cpu(self) -> bool:
+        """Whether a worker here that this one has leased is idle, and has as much CPU. Under the lock."""
+        return self.runtime.submitter.has_idle(CPU, worker_info.resources.get(CPU, 0))
 
     def _calls_ahead(self, task: bytes) -> Ahead | None:
         """Return what may hold up a call: those that run beside each other where it is queued.

@@ -10,10 +10,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from kernel.runtime.definitions import captured
+from kernel_spec.resources import CPU
 
 
 class WorkerInfo:
-    """One per worker. `isolate` is set by the node's worker start-up; it hides other devices from user code.
+    """One per worker. `isolate` and `limit_threads` are set by the node's worker start-up: the one hides other devices
+    from user code, the other has libraries start as many threads as there are CPUs (in units).
 
     `leave(method)` has the actor of this process end after its calls, whatever thread says so.
 
@@ -24,6 +26,8 @@ class WorkerInfo:
     def __init__(self) -> None:
         self.resources: dict[str, int] = {}
         self.devices: dict[str, dict[int, int]] = {}
+        self.device_names: dict[str, list[str]] = {}
+        """What the user calls the devices, in the order of their indexes, where that was said before this process."""
         self.group: Mapping[str, Any] | None = None
         self.captures: Mapping[str, Any] | None = None
         self.actor = b""
@@ -33,12 +37,14 @@ class WorkerInfo:
         self.namespace = ""
         self.isolate: Callable[[dict[str, dict[int, int]]], None] = lambda devices: None
         self.leave: Callable[[str], None] = lambda method: None
+        self.limit_threads: Callable[[int], None] = lambda units: None
 
     def assign(
         self, resources: dict[str, int], devices: dict[str, dict[int, int]], group: Mapping[str, Any] | None
     ) -> None:
         """Note a new lease; show user code only its devices."""
         self.resources = resources
+        self.limit_threads(resources.get(CPU, 0))
         self.group, self.captures = group, captured(group)
         if devices != self.devices:
             self.devices = devices

@@ -28,7 +28,11 @@ class Device:
 
 @runtime_checkable
 class Accelerator(Protocol):
-    """Devices behind one resource name. Called from one thread at a time."""
+    """Devices behind one resource name. Called from one thread at a time.
+
+    One that shows devices by a variable with a list of them may say so in an attribute `variable`. Where that is set
+    before the worker starts, user code is told its devices by the names that `isolate` puts there.
+    """
 
     resource: str
     """The resource that users ask for, such as `GPU`."""

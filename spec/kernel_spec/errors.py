@@ -5,6 +5,7 @@
     │   ├── OptionError                 an option is unknown, misplaced or has a bad value (also TypeError, ValueError)
     │   ├── ArgumentError               a value where there must be another (also TypeError, ValueError)
     │   ├── OutsideActorError           what only an actor can do (also TypeError, RuntimeError)
+    │   ├── OutsideCallError            what only a task or an actor's call can ask (also RuntimeError)
     │   ├── NotInitializedError         no session in this process
     │   ├── AlreadyInitializedError     a second init (also RuntimeError)
     │   ├── SerializationError          a value can't cross processes (also TypeError)
@@ -15,7 +16,7 @@
     │   ├── PlacementGroupRemovedError  the placement group that it was to run in was removed
     │   ├── PendingCallsLimitError      an actor's max_pending_calls is reached
     │   ├── GetTimeoutError             get(timeout=) ran out (also TimeoutError)
-    │   ├── RuntimeEnvError             a runtime_env can't be set up
+    │   ├── RuntimeEnvError             a runtime_env can't be set up (also TypeError, ValueError)
     │   └── InfeasibleError             nothing in the session could ever satisfy the request
     ├── TaskError                       user code raised; also an instance of the user's own exception type
     ├── TaskCancelledError              the task was cancelled
@@ -72,6 +73,10 @@ class OutsideActorError(UsageError, TypeError, RuntimeError):
     """What only an actor can do was asked for outside of one."""
 
 
+class OutsideCallError(UsageError, RuntimeError):
+    """What only a task or a call of an actor can ask was asked outside of one."""
+
+
 class NotInitializedError(UsageError):
     """There is no session in this process."""
 
@@ -112,7 +117,7 @@ class GetTimeoutError(UsageError, TimeoutError):
     """`get(timeout=...)` ran out; the message says what it was still waiting for."""
 
 
-class RuntimeEnvError(UsageError):
+class RuntimeEnvError(UsageError, TypeError, ValueError):
     """A runtime environment can't be set up."""
 
 

@@ -53,6 +53,22 @@ def no_gpus() -> tuple[list[int], str | None]:
     return kernel.get_gpu_ids(), os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
+@pytest.mark.parametrize("name", ["CPU", "GPU", "slot"])
+def test_fractions_fill_a_resource_exactly(
+    fresh_session: Callable[..., Any], eventually: Callable[..., Any], name: str
+) -> None:
+    fresh_session(num_cpus=2, num_gpus=2, resources={"slot": 2})
+    option = {"CPU": "num_cpus", "GPU": "num_gpus"}.get(name)
+    holders = []
+    for share in (0.1, 0.2, 0.7, 0.3, 0.3, 0.4):
+        wanted: dict[str, Any] = {option: share} if option else {"resources": {name: share}}
+        holders.append(Holder.options(**{"num_cpus": 0, **wanted}).remote())
+    assert len(set(kernel.get([holder.pid.remote() for holder in holders], timeout=120))) == len(holders)
+    assert free(name) == 0.0
+    holders.clear()
+    assert eventually(lambda: free(name) == 2.0)
+
+
 def free(name: str) -> float:
     return kernel.available_resources().get(name, 0.0)
 

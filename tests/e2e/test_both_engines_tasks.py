@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import queue
 import threading
 
@@ -800,3 +801,64 @@ def test_the_timeline_has_tasks_and_spans(eventually):
     eventually(both_told)
     assert events["seen in the timeline"]["cat"] == "task"
     assert events["a span"]["args"]["key"] == "value"
+
+
+# -- streams among references, and cancelled ---------------------------------------------------------------------------
+
+
+@kernel.remote
+def numbers(count):
+    yield from range(count)
+
+
+@kernel.remote(stream_ahead=2)
+def endless():
+    yield from itertools.count()
+
+
+def test_wait_takes_streams():
+    stream, ref = endless.options(num_cpus=0).remote(), identity.remote(1)
+    assert kernel.wait([stream, ref], num_returns=2, timeout=SECONDS) == ([stream, ref], [])
+    assert kernel.get(next(stream)) == 0
+    assert kernel.wait([ref, numbers.remote(2)], num_returns=2, timeout=SECONDS)[1] == []
+
+
+def test_a_stream_that_has_ended_is_ready():
+    stream = numbers.remote(2)
+    assert [kernel.get(ref) for ref in stream] == [0, 1]
+    assert kernel.wait([stream], timeout=SECONDS) == ([stream], [])
+    empty = numbers.remote(0)
+    assert kernel.wait([empty], timeout=SECONDS) == ([empty], [])
+    assert list(empty) == []
+
+
+def test_what_wait_does_not_take_is_named():
+    with pytest.raises(TypeError, match="a list with a int in it"):
+        kernel.wait([numbers.remote(1), 3])
+    stream = numbers.remote(1)
+    with pytest.raises(ValueError, match="takes each reference once"):
+        kernel.wait([stream, stream])
+
+
+def test_a_cancelled_stream_ends_with_an_error():
+    stream = endless.options(num_cpus=0).remote()
+    assert [kernel.get(next(stream)) for _ in range(2)] == [0, 1]
+    kernel.cancel(stream)
+    with pytest.raises(exceptions.TaskCancelledError):
+        for ref in stream:
+            kernel.get(ref, timeout=SECONDS)
+    kernel.cancel(stream)  # which is over
+    done = numbers.remote(1)
+    assert [kernel.get(ref) for ref in done] == [0]
+    kernel.cancel(done)
+
+
+def test_only_code_that_runs_in_a_call_can_ask_whether_it_was_cancelled():
+    with pytest.raises(RuntimeError, match="ask in a task or a method of an actor"):
+        kernel.get_runtime_context().is_canceled()
+
+    @kernel.remote
+    def ask():
+        return kernel.get_runtime_context().is_canceled()
+
+    assert kernel.get(ask.remote()) is False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import traceback
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import kernel
 from kernel import exceptions
+from kernel.testing.faults import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -404,3 +406,48 @@ def test_a_value_whose_unpickling_raises_is_named(make, several):
     assert caught.value.__notes__[-1].startswith(
         f"  raised by unpickling object {ref.hex()}, made in {__file__}, line "
     )
+
+
+@kernel.remote
+def until_there(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    return "there"
+
+
+@kernel.remote(max_retries=0)
+def die():
+    os._exit(3)
+
+
+@kernel.remote
+def get_both(refs):
+    try:
+        kernel.get(refs, timeout=PATIENCE_SECONDS)
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("kind", ["raises", "dies", "known before", "borrowed"])
+def test_a_get_of_several_ends_with_the_first_failure_and_the_others_go_on(kind, tmp_path):
+    path = str(tmp_path / "go")
+    slow = until_there.remote(path)
+    bad = die.remote() if kind == "dies" else fail.remote(ValueError("at once"))
+    if kind == "known before":
+        kernel.wait([bad])
+    if kind == "borrowed":
+        assert "at once" in kernel.get(get_both.options(num_cpus=0).remote([slow, bad]), timeout=PATIENCE_SECONDS)
+    else:
+        expected = exceptions.WorkerDiedError if kind == "dies" else ValueError
+        with pytest.raises(expected):
+            kernel.get([slow, bad], timeout=PATIENCE_SECONDS)
+    assert not slow.is_ready()
+    (tmp_path / "go").touch()
+    assert kernel.get(slow, timeout=PATIENCE_SECONDS) == "there"
+
+
+def test_of_several_failures_that_are_known_the_first_of_the_list_is_raised():
+    refs = [fail.remote(KeyError("first")), fail.remote(ValueError("second"))]
+    kernel.wait(refs, num_returns=2)
+    with pytest.raises(KeyError):
+        kernel.get(refs)

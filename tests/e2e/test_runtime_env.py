@@ -65,6 +65,25 @@ def test_variables_of_a_task():
     assert kernel.get(variable.remote("KT_A")) is None
 
 
+@pytest.mark.parametrize(
+    ("environment", "field"),
+    [
+        ({"env_vars": 0}, "env_vars"),
+        ({"env_vars": {"A": None}}, "env_vars"),
+        ({"working_dir": 0}, "working_dir"),
+        ({"py_modules": 0}, "py_modules"),
+        ({"excludes": "x"}, "excludes"),
+        ({"inherit": 0}, "inherit"),
+    ],
+)
+@pytest.mark.parametrize("kind", [TypeError, ValueError, exceptions.RuntimeEnvError])
+def test_a_field_of_a_wrong_type_is_refused_where_it_is_given(environment, field, kind):
+    with pytest.raises(kind, match=rf"runtime_env\['{field}'\] must"):
+        variable.options(runtime_env=environment)
+    with pytest.raises(kind, match=rf"runtime_env\['{field}'\] must"):
+        kernel.remote(runtime_env=environment)(type("Actor", (), {}))
+
+
 def test_variables_do_not_leak_between_environments():
     tasks = [variable.options(runtime_env={"env_vars": {"KT_C": str(i % 3)}}).remote("KT_C") for i in range(12)]
     assert kernel.get(tasks) == [str(i % 3) for i in range(12)]
@@ -338,3 +357,61 @@ def test_a_package_that_is_gone_is_an_error_each_time(fresh_session, project):
     for _ in range(2):
         with pytest.raises(exceptions.RuntimeEnvError, match="is not on this node, and the head has it no more"):
             kernel.get(pid_of_worker.remote(), timeout=SECONDS)
+
+
+# -- sessions of their own -------------------------------------------------------------------------------------------
+
+
+def test_variables_may_name_others(fresh_session, monkeypatch):
+    monkeypatch.setenv("KT_AROUND", "around")
+    fresh_session()
+    variables = {
+        "KT_A": "${KT_AROUND}/${KT_B}",
+        "KT_B": "b:${KT_NONE}:",
+        "KT_AROUND": "more:${KT_AROUND}",
+        "KT_C": "$KT_B $",
+    }
+
+    @kernel.remote
+    def values():
+        return [os.environ[name] for name in variables]
+
+    expected = ["more:around/b::", "b::", "more:around", "$KT_B $"]
+    assert kernel.get(values.options(runtime_env={"env_vars": variables}).remote(), timeout=SECONDS) == expected
+
+
+# -- threads of numerical libraries ------------------------------------------------------------------------------------
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@kernel.remote
+class Threads:
+    def variables(self):
+        return [os.environ.get(name) for name in THREADS]
+
+
+@kernel.remote
+def threads():
+    return [os.environ.get(name) for name in THREADS]
+
+
+def test_numerical_libraries_have_as_many_threads_as_the_call_has_cpus(fresh_session, monkeypatch):
+    for name in THREADS:
+        monkeypatch.delenv(name, raising=False)
+    fresh_session(num_cpus=3)
+    for cpus, expected in ((3, "3"), (0.5, "1"), (2, "2"), (0, "1")):
+        assert kernel.get(threads.options(num_cpus=cpus).remote(), timeout=SECONDS) == [expected] * 4
+    actors = [Threads.remote(), Threads.options(num_cpus=2).remote()]
+    assert kernel.get([actor.variables.remote() for actor in actors]) == [["1"] * 4, ["2"] * 4]
+    del actors
+    own = threads.options(num_cpus=2, runtime_env={"env_vars": {"OMP_NUM_THREADS": "7"}})
+    assert kernel.get(own.remote(), timeout=SECONDS) == ["7", None, None, None]
+
+
+def test_threads_that_the_program_has_set_stay(fresh_session, monkeypatch):
+    for name in THREADS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    fresh_session(num_cpus=2)
+    assert kernel.get(threads.options(num_cpus=2).remote(), timeout=SECONDS) == ["5", None, None, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 
@@ -236,3 +237,95 @@ def test_cancelling_many_quick_tasks_leaves_each_either_done_or_cancelled():
 def test_only_references_can_be_cancelled():
     with pytest.raises(exceptions.UsageError, match="takes an ObjectRef, not a int"):
         kernel.cancel(3)
+
+
+# -- calls that look themselves ----------------------------------------------------------------------------------------
+
+
+def is_canceled():
+    return kernel.get_runtime_context().is_canceled()
+
+
+def test_a_task_knows_that_it_was_cancelled(tmp_path, eventually):
+    @kernel.remote
+    def knows(begun):
+        before = is_canceled()
+        try:
+            begun.touch()
+            time.sleep(SECONDS)
+        except KeyboardInterrupt:
+            return before, is_canceled()
+
+    begun = tmp_path / "begun"
+    ref = knows.remote(begun)
+    eventually(begun.exists)
+    kernel.cancel(ref)
+    assert kernel.get(ref, timeout=SECONDS) == (False, True)
+    assert kernel.get(knows_nothing.remote(), timeout=SECONDS) is False
+
+
+@kernel.remote
+def knows_nothing():
+    return is_canceled()
+
+
+class Looks:
+    """Looks whether its call was cancelled, and makes an end of it in order."""
+
+    def work(self, begun, ended):
+        assert not is_canceled()
+        begun.touch()
+        try:
+            while not is_canceled():
+                time.sleep(0.01)
+        except KeyboardInterrupt:
+            ended.write_text("interrupted")
+            raise
+        time.sleep(0.05)  # where it would be interrupted
+        ended.write_text("in order")
+
+    def later(self):
+        return is_canceled()
+
+
+class LooksInLoop(Looks):
+    async def idle(self):
+        """Make this class one of a loop."""
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [(Looks, {}), (Looks, {"max_concurrency": 2}), (LooksInLoop, {})],
+    ids=["plain", "threads", "loop"],
+)
+def test_a_call_of_an_actor_that_looks_ends_itself_and_counts_as_cancelled(cls, options, tmp_path, eventually):
+    actor = kernel.remote(cls).options(**options).remote()
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    ref = actor.work.remote(begun, ended)
+    eventually(begun.exists)
+    kernel.cancel(ref)
+    with pytest.raises(exceptions.TaskCancelledError):
+        kernel.get(ref, timeout=SECONDS)
+    eventually(lambda: ended.exists() and ended.read_text())
+    assert ended.read_text() == "in order"
+    assert kernel.get(actor.later.remote(), timeout=SECONDS) is False
+
+
+def test_a_coroutine_knows_that_it_was_cancelled(tmp_path, eventually):
+    @kernel.remote
+    class Sleeper:
+        async def sleep(self, begun, said):
+            begun.touch()
+            try:
+                await asyncio.sleep(SECONDS)
+            finally:
+                said.write_text(str(is_canceled()))
+
+    begun, said = tmp_path / "begun", tmp_path / "said"
+    actor = Sleeper.remote()
+    ref = actor.sleep.remote(begun, said)
+    eventually(begun.exists)
+    kernel.cancel(ref)
+    with pytest.raises(exceptions.TaskCancelledError):
+        kernel.get(ref, timeout=SECONDS)
+    assert said.read_text() == "True"

@@ -307,3 +307,21 @@ def test_cancelling_a_generator(tmp_path, eventually):
     with pytest.raises(exceptions.TaskCancelledError, match=r"note\(\)"):
         for ref in stream:
             kernel.get(ref)
+
+
+def test_a_stream_is_waited_for_until_it_has_an_item(tmp_path):
+    go = tmp_path / "go"
+
+    @kernel.remote
+    def late():
+        while not go.exists():
+            time.sleep(0.01)
+        yield "item"
+
+    stream, ready = late.remote(), kernel.put(1)
+    for _ in range(3):
+        assert kernel.wait([stream, ready], num_returns=2, timeout=0.05) == ([ready], [stream])
+    assert len(stream._stream._waiters) == 1, "waiting again leaves nothing behind"
+    go.touch()
+    assert kernel.wait([stream, ready], num_returns=2, timeout=120) == ([stream, ready], [])
+    assert kernel.get(next(stream)) == "item"

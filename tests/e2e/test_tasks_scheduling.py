@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
 import time
+from contextlib import suppress
 
 import numpy
 import pytest
@@ -88,6 +91,31 @@ def test_declared_gpus_are_counted_and_shared(fresh_session, tmp_path):
     assert sorted(variable for _, variable in found) == ["0", "1"]
     assert sorted(kernel.get([half.remote() for _ in range(4)])) == [[0], [0], [1], [1]]
     assert kernel.get_gpu_ids() == []
+
+
+@kernel.remote
+def devices():
+    shown = kernel.get_runtime_context().get_accelerator_ids().get("GPU")
+    return os.getpid(), kernel.get_gpu_ids(), shown, os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+@pytest.mark.parametrize(("preset", "first"), [("3,5", "3"), ("GPU-abc,GPU-def", "GPU-abc")])
+def test_gpus_are_called_what_the_program_calls_them(fresh_session, monkeypatch, preset, first):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", preset)
+    fresh_session(num_cpus=2, num_gpus=2)
+    _, ids, shown, variable = kernel.get(devices.options(num_gpus=1).remote(), timeout=SECONDS)
+    assert (ids, shown, variable) == ([first], [first], first)
+    _, ids, shown, variable = kernel.get(devices.options(num_gpus=2).remote(), timeout=SECONDS)
+    assert (ids, shown, variable) == (preset.split(","), preset.split(","), preset)
+
+
+def test_what_ran_without_a_gpu_or_with_another_gets_none(fresh_session):
+    fresh_session(num_cpus=1, num_gpus=2)
+    without = {kernel.get(devices.remote(), timeout=SECONDS)[0] for _ in range(3)}
+    one = {kernel.get(devices.options(num_gpus=1).remote(), timeout=SECONDS)[0] for _ in range(3)}
+    both = {kernel.get(devices.options(num_gpus=2).remote(), timeout=SECONDS)[0] for _ in range(3)}
+    assert not without & one | without & both | one & both
+    assert {kernel.get(devices.remote(), timeout=SECONDS)[0] for _ in range(3)}.isdisjoint(one | both)
 
 
 def test_memory_is_a_resource_like_others(fresh_session, at_once):
@@ -318,3 +346,143 @@ def test_results_that_are_dropped_do_not_disturb():
     for _ in range(200):
         identity.remote(numpy.zeros(10))
     assert kernel.get(identity.remote(1)) == 1
+
+
+@kernel.remote
+def until_there(path):
+    wait_until(path.exists, SECONDS, str(path))
+    return time.monotonic()
+
+
+def side_by_side(spans):
+    """Return how many of the spans (begin, end) overlap with the one that began before."""
+    spans = sorted(spans)
+    return sum(later[0] < earlier[1] for earlier, later in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize("child_cpus", [0, 1])
+def test_a_parent_takes_its_cpus_again_before_it_goes_on(fresh_session, child_cpus):
+    fresh_session(num_cpus=2)
+
+    @kernel.remote(num_cpus=2)
+    def parent():
+        kernel.get(slow.options(num_cpus=child_cpus).remote())
+        begun = time.monotonic()
+        time.sleep(0.3)
+        return begun, time.monotonic()
+
+    @kernel.remote
+    def slow():
+        time.sleep(0.3)
+
+    spans = kernel.get([parent.remote() for _ in range(4)], timeout=SECONDS)
+    assert side_by_side(spans) == 0, spans
+
+
+def test_a_get_that_times_out_does_not_wait_for_the_cpu(fresh_session, tmp_path):
+    fresh_session(num_cpus=1)
+    go, timed_out = tmp_path / "go", tmp_path / "timed out"
+
+    @kernel.remote
+    def parent():
+        try:
+            kernel.get(until_there.options(num_cpus=0).remote(go), timeout=1)
+        except TimeoutError:
+            timed_out.touch()
+
+    waiting = parent.remote()
+    other = until_there.remote(timed_out)  # on the CPU that the parent lends, which it does not get back before
+    kernel.get([waiting, other], timeout=SECONDS)
+    go.touch()
+
+
+def test_a_get_of_what_its_owner_has_gives_no_cpu_back(fresh_session):
+    fresh_session(num_cpus=1)
+
+    @kernel.remote
+    def reads(refs):
+        values = [kernel.get(ref) for ref in refs]
+        time.sleep(0.3)  # another would begin by now
+        return values, time.monotonic()
+
+    @kernel.remote
+    def begins():
+        return time.monotonic()
+
+    refs = [kernel.put(number) for number in range(20)]
+    first, second = reads.remote(refs), begins.remote()
+    values, ended = kernel.get(first, timeout=SECONDS)
+    assert values == list(range(20))
+    assert kernel.get(second, timeout=SECONDS) > ended
+
+
+def test_a_task_that_awaits_gives_its_cpu_back_and_takes_it_again(fresh_session):
+    fresh_session(num_cpus=1)
+
+    @kernel.remote
+    def numbers():
+        yield from range(3)
+
+    @kernel.remote
+    def awaits():
+        async def both():
+            one, two = await asyncio.gather(identity.remote(1), identity.remote(2))
+            return one + two
+
+        return asyncio.run(both())
+
+    @kernel.remote
+    def iterates():
+        async def all_of_it():
+            return [await ref async for ref in numbers.remote()]
+
+        return asyncio.run(all_of_it())
+
+    @kernel.remote
+    def gives_up():
+        async def for_a_moment():
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(never.remote().as_future(), 0.2)
+            return "went on"
+
+        return asyncio.run(for_a_moment())
+
+    @kernel.remote(num_cpus=0)
+    def never():
+        time.sleep(SECONDS)
+
+    @kernel.remote
+    def forgets():
+        async def nothing():
+            never.remote().as_future()
+            await asyncio.sleep(0.1)
+
+        asyncio.run(nothing())
+        return "ended"
+
+    assert kernel.get(awaits.remote(), timeout=SECONDS) == 3
+    assert kernel.get(iterates.remote(), timeout=SECONDS) == [0, 1, 2]
+    assert kernel.get(gives_up.remote(), timeout=SECONDS) == "went on"
+    assert kernel.get([forgets.remote() for _ in range(2)], timeout=SECONDS) == ["ended"] * 2
+    assert kernel.get(awaits.remote(), timeout=SECONDS) == 3
+
+
+def test_tasks_that_await_do_not_go_on_side_by_side(fresh_session):
+    fresh_session(num_cpus=1)
+
+    @kernel.remote(num_cpus=0)
+    def slow():
+        time.sleep(0.3)
+
+    @kernel.remote
+    def parent():
+        async def wait():
+            await slow.remote()
+
+        asyncio.run(wait())
+        begun = time.monotonic()
+        time.sleep(0.3)
+        return begun, time.monotonic()
+
+    spans = kernel.get([parent.remote() for _ in range(3)], timeout=SECONDS)
+    assert side_by_side(spans) == 0, spans

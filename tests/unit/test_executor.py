@@ -16,10 +16,10 @@ from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.async_executor import AsyncExecutor
 from kernel.runtime.executor import Executor
 from kernel.runtime.identity import Identity
+from kernel.runtime.lending import CpuLending
 from kernel.runtime.process import Process
 from kernel.runtime.tracing import Trace
 from kernel.runtime.waiting import Waiter
-from kernel.runtime.worker import Worker
 from kernel_spec.ids import ProcessId
 
 
@@ -320,18 +320,17 @@ def test_the_agent_hears_of_blocking_in_the_order_in_which_it_happens(process: P
         def __exit__(self, *raised: Any) -> None:
             return
 
-    worker: Any = object.__new__(Worker)
-    worker.runtime = SimpleNamespace(io=process)
-    worker._main, worker.instance, worker._blocked = executor, None, 0
+    nobody: Any = None
+    lending = CpuLending(process, nobody, executor, lambda: False, lambda: False)
     agent = process.agent = Caller()  # type: ignore[assignment]
     lock = process.lock = Lock()  # type: ignore[assignment]
     executor.running[0] = b"task"
-    worker._before_block()
-    lock.first = worker._before_block
-    worker._after_block()
+    lending.before_block()
+    lock.first = lending.before_block
+    lending.after_block()
     assert agent.outbox == [(op.BLOCKED,)]
-    worker._after_block()
-    assert agent.outbox == [(op.BLOCKED,), (op.UNBLOCKED,)]
+    lending.after_block()
+    assert agent.outbox == [(op.BLOCKED,), (op.UNBLOCKED, False)]
 
 
 def test_a_result_does_not_wait_for_the_call_behind_it(

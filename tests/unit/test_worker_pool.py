@@ -57,6 +57,30 @@ def test_idle_worker_is_used_again_by_its_own_kind_only() -> None:
     pool.validate()
 
 
+def test_a_worker_serves_leases_with_the_same_devices_only() -> None:
+    pool = make_pool()
+    worker = started(pool, b"a")
+    pool.registered(worker, None, 1.0)
+    pool.released(worker, 2.0)
+    [step] = pool.want(LeaseId(b"gpu"), KEY, "GPU:0")
+    assert isinstance(step, StartWorker), "what has run without a device may have looked at all of them"
+    assert pool.want(LeaseId(b"b"), KEY) == [Assign(worker, LeaseId(b"b"))]
+    assert pool.released(worker, 3.0) == [], "the lease of the device waits for the other one"
+    assert pool.registered(step.worker, None, 4.0) == [Assign(step.worker, LeaseId(b"gpu"))]
+    pool.released(step.worker, 5.0)
+    assert isinstance(pool.want(LeaseId(b"other gpu"), KEY, "GPU:1")[0], StartWorker)
+    assert pool.want(LeaseId(b"gpu again"), KEY, "GPU:0") == [Assign(step.worker, LeaseId(b"gpu again"))]
+    pool.validate()
+
+
+def test_a_worker_that_was_started_ahead_takes_any_devices() -> None:
+    pool = make_pool()
+    [step] = pool.prestart(KEY)
+    assert isinstance(step, StartWorker)
+    pool.registered(step.worker, None, 1.0)
+    assert pool.want(LeaseId(b"gpu"), KEY, "GPU:0") == [Assign(step.worker, LeaseId(b"gpu"))]
+
+
 def test_last_used_worker_is_used_first() -> None:
     pool = make_pool()
     first, second = started(pool, b"a"), started(pool, b"b")
@@ -209,6 +233,8 @@ class PoolLife(RuleBasedStateMachine):
         self.leases = 0
         self.starting: set[ProcessId] = set()
         self.wanted: dict[LeaseId, tuple[bytes, str]] = {}
+        self.devices: dict[LeaseId, str] = {}
+        self.used: dict[ProcessId, str] = {}
         self.served: dict[LeaseId, ProcessId] = {}
 
     def carry_out(self, steps: list[StartWorker | Assign | GiveUp]) -> None:
@@ -222,6 +248,7 @@ class PoolLife(RuleBasedStateMachine):
             else:
                 worker = self.pool.workers[step.worker]
                 assert worker.key == self.wanted.pop(step.lease), "a lease got a worker of another kind"
+                assert self.used.setdefault(worker.id, self.devices[step.lease]) == self.devices[step.lease]
                 assert worker.state == LEASED and worker.id not in self.served.values()
                 self.served[step.lease] = step.worker
 
@@ -229,12 +256,13 @@ class PoolLife(RuleBasedStateMachine):
         found = sorted(w.id for w in self.pool.workers.values() if w.state in states)
         return data.draw(st.sampled_from(found)) if found else None
 
-    @rule(key=st.sampled_from([KEY, OTHER]))
-    def want(self, key: tuple[bytes, str]) -> None:
+    @rule(key=st.sampled_from([KEY, OTHER]), devices=st.sampled_from(["", "GPU:0", "GPU:1"]))
+    def want(self, key: tuple[bytes, str], devices: str) -> None:
         self.leases += 1
         lease = LeaseId(b"lease%d" % self.leases)
         self.wanted[lease] = key
-        self.carry_out(self.pool.want(lease, key))
+        self.devices[lease] = devices
+        self.carry_out(self.pool.want(lease, key, devices))
 
     @rule(key=st.sampled_from([KEY, OTHER]))
     def prestart(self, key: tuple[bytes, str]) -> None:

@@ -23,6 +23,7 @@ class NvidiaAccelerator:
     """Finds GPUs with NVML and shows them with `CUDA_VISIBLE_DEVICES`. Keeps no state."""
 
     resource = GPU
+    variable = VISIBLE
 
     def detect(self, environment: Mapping[str, str]) -> Sequence[Device]:
         """Return the GPUs that `CUDA_VISIBLE_DEVICES` allows, in its order, or none. Never raises."""
