@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kernel_compat_ray import command_words, names, option_names
 from kernel_compat_ray.environment import DEFAULTS, READ_BY_INIT, VARIABLES
+from kernel_compat_ray.exceptions import STAND_INS
 
 PAGE = Path(__file__).parent / "migrating.md"
 SECTION = re.compile(r"(<!-- (\w+): written by docs/make_migrating.py -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -20,6 +21,9 @@ OURS = "kernel_compat_ray"
 def shown(target: str) -> str:
     """Return what a name has become, for people: kernel's own name, or nothing where a name is as it was."""
     module, _, attribute = target.partition(":")
+    if module == ".exceptions":
+        ours = [f"{error.__module__}.{error.__name__}" for error, cls in STAND_INS.items() if cls.__name__ == attribute]
+        return ours[0].replace("kernel_spec.errors", "kernel.exceptions") if ours else ""
     return "" if module.startswith(".") else f"{module}.{attribute}".replace("builtins.", "")
 
 

@@ -10,6 +10,8 @@ import kernel
 from kernel_compat_ray.graphs import ClassNode
 from kernel_compat_ray.options import translate
 
+__tracebackhide__ = True  # the lines of a task that fails are the program's
+
 
 def method(*args: Any, **options: Any) -> Callable[[Any], Any]:
     """Give an actor's method options, such as `@ray.method(num_returns=2)`."""

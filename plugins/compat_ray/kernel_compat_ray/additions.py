@@ -12,7 +12,6 @@ from types import GenericAlias
 from typing import Any
 
 import kernel
-from kernel.exceptions import TaskError
 from kernel_compat_ray.context import Id
 from kernel_compat_ray.graphs import ClassMethodNode
 from kernel_compat_ray.options import translate
@@ -36,8 +35,6 @@ def add_to_handles() -> None:
     reference.size = lambda self: len(self.binary())
     for generic in (handle, reference, kernel.ObjectRefGenerator):
         generic.__class_getitem__ = classmethod(GenericAlias)  # annotations such as ObjectRef[int]
-    failure: Any = TaskError
-    failure.as_instanceof_cause = lambda self: self
 
 
 def _with_translated_options(find: Any) -> Any:

@@ -13,6 +13,8 @@ from kernel_compat_ray.environment import WAIT_MILLISECONDS
 from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.option_names import OPTIONS_REFUSED
 
+__tracebackhide__ = True  # the lines of a task that fails are the program's
+
 
 def get(object_refs: Any = None, timeout: float | None = None, **others: Any) -> Any:
     """Return the value of a reference or the values of a list of them; `timeout` is in seconds.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+__tracebackhide__ = True  # the lines of a task that fails are the program's
+
 __all__ = [
     "ClassMethodNode",
     "ClassNode",

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import kernel
-from kernel.exceptions import AlreadyInitializedError, OptionError, SessionEndedError
+from kernel.exceptions import AlreadyInitializedError, SessionEndedError
 from kernel_compat_ray.deprecation import warn_ignored, warn_renamed
 from kernel_compat_ray.environment import kernel_address
-from kernel_compat_ray.errors import NoClusterError, NotSupportedError, SecondInitError
+from kernel_compat_ray.errors import NoClusterError, NotSupportedError, SecondInitError, UnknownArgumentError
 from kernel_compat_ray.names import HOST, VERSION
 from kernel_compat_ray.option_names import (
     INIT_IGNORED,
@@ -190,7 +190,7 @@ def _check_known(given: Mapping[str, Any]) -> None:
     known = inspect.signature(kernel.init).parameters
     unknown = [name for name in given if name not in known]
     if unknown:
-        raise OptionError(f"ray.init() has no argument {unknown[0]!r} that kernel knows")
+        raise UnknownArgumentError(f"ray.init() has no argument {unknown[0]!r} that kernel knows")
 
 
 def _without_address_variable(address: str | None) -> dict[str, str]:

@@ -32,17 +32,18 @@ import ray
 import kernel_compat_ray.install as again
 again.install()
 assert ray.get.__module__.startswith("kernel_compat_ray")
-assert ray.exceptions.RayTaskError is kernel.exceptions.TaskError
+assert issubclass(ray.exceptions.RayTaskError, kernel.exceptions.TaskError)
 kernel.init(num_cpus=1)
 
 @kernel.remote
 def inside():
     from ray.util.placement_group import placement_group
     import ray.exceptions
-    return ray, ray.exceptions.RayError
+    return ray, ray.exceptions.RayError, kernel.exceptions.WorkerDiedError("made")
 
-module, error = kernel.get(inside.remote())
-assert module is ray and error is kernel.exceptions.KernelError
+module, error, made = kernel.get(inside.remote())
+assert module is ray and error is ray.exceptions.RayError
+assert type(made) is ray.exceptions.WorkerCrashedError
 print("the same")
 """
     )
