@@ -53,7 +53,7 @@ NAMES: dict[str, dict[str, str]] = {
     **SERVE_NAMES,
     **TUNE_NAMES,
     "ray": {
-        **dict.fromkeys(_IDS, ".context:Id"),
+        **{name: f".ids:{name}" for name in _IDS},
         "ClientBuilder": ".clients:ClientBuilder",
         "DynamicObjectRefGenerator": "kernel:DynamicReturns",
         "ObjectRef": "kernel:ObjectRef",
