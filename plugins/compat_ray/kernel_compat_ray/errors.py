@@ -17,5 +17,9 @@ class NoClusterError(SessionEndedError, ConnectionError):
     """No cluster answers at an address: Ray's is a ConnectionError."""
 
 
+class ActorClassInheritanceException(TypeError):
+    """A class inherits from an actor class."""
+
+
 class UnknownArgumentError(OptionError, RuntimeError):
     """An argument of ray.init() that there is not: Ray's is a RuntimeError."""

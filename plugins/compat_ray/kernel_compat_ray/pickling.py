@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from typing import Any, TextIO
+
+import cloudpickle
 
 import kernel
 
@@ -37,6 +40,26 @@ def inspect_serializability(
         lines += [bar, f"Variable: \n\n{shown}\n", "was found to be non-serializable.", bar]
     _print(lines, print_file)
     return not found, failures
+
+
+def dumps_debug(obj: Any, *args: Any, **kwargs: Any) -> bytes:
+    """Return `cloudpickle.dumps(obj)`; where that raises, the error says which part can't be pickled."""
+    try:
+        return cloudpickle.dumps(obj, *args, **kwargs)  # type: ignore[no-any-return]
+    except (TypeError, pickle.PicklingError) as error:
+        raise type(error)(_explained(obj, error)) from error
+
+
+def dump_debug(obj: Any, *args: Any, **kwargs: Any) -> None:
+    """Do `cloudpickle.dump(obj, ...)`; where that raises, the error says which part can't be pickled."""
+    try:
+        cloudpickle.dump(obj, *args, **kwargs)
+    except (TypeError, pickle.PicklingError) as error:
+        raise type(error)(_explained(obj, error)) from error
+
+
+def _explained(obj: Any, error: Exception) -> str:
+    return "\n".join([str(error), *map(str, kernel.unpicklable_parts(obj))])
 
 
 def _last(path: str) -> str:

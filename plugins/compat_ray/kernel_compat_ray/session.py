@@ -93,6 +93,13 @@ class RuntimeEnv(dict[str, Any]):
     """A runtime_env; `RuntimeEnv(env_vars={...})` is the mapping that was given."""
 
 
+class RuntimeEnvConfig(dict[str, Any]):
+    """Settings of a runtime_env, which have nothing to change here."""
+
+    def __init__(self, setup_timeout_seconds: int = 600, eager_install: bool = True, log_files: Any = None) -> None:
+        super().__init__(setup_timeout_seconds=setup_timeout_seconds, eager_install=eager_install, log_files=log_files)
+
+
 def init(address: str | None = None, **arguments: Any) -> Context:
     """Start a session for this program, or join the one at `address` or RAY_ADDRESS.
 
