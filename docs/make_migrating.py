@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kernel_compat_ray import command_words, names, option_names
-from kernel_compat_ray.environment import DEFAULTS, READ_BY_INIT, VARIABLES
+from kernel_compat_ray.environment import DEFAULTS, NOT_NEEDED, NOT_READ, OTHERS, READ_BY_INIT, VARIABLES
 from kernel_compat_ray.exceptions import STAND_INS
 
 PAGE = Path(__file__).parent / "migrating.md"
@@ -87,6 +87,9 @@ def commands_table() -> str:
     rows += [f"| `{old}` | `{new}` |" for old, new in VARIABLES.items()]
     rows += [f"| `{name}` | `{value}`, unless it is set |" for name, value in DEFAULTS.items()]
     rows += [f"| `{name}` | read by `ray.init` |" for name in READ_BY_INIT if name not in VARIABLES]
+    rows += [f"| `{name}` | {text} |" for name, text in OTHERS.items()]
+    rows += [f"| `{name}` | not read, with a warning: {text} |" for name, text in NOT_READ.items()]
+    rows += [f"| `{name}` | not needed: {text} |" for name, text in NOT_NEEDED.items()]
     return table("Ray", "kernel", rows)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import kernel
 from kernel.exceptions import AlreadyInitializedError, SessionEndedError
 from kernel_compat_ray.deprecation import warn_ignored, warn_renamed
-from kernel_compat_ray.environment import kernel_address
+from kernel_compat_ray.environment import NOT_READ, kernel_address
 from kernel_compat_ray.errors import NoClusterError, NotSupportedError, SecondInitError, UnknownArgumentError
 from kernel_compat_ray.names import HOST, VERSION
 from kernel_compat_ray.option_names import (
@@ -158,6 +158,11 @@ def init_options(address: str | None, arguments: Mapping[str, Any], environment:
         given.setdefault("namespace", environment["RAY_NAMESPACE"])
     if environment.get("RAY_LOG_TO_DRIVER") == "0":
         given.setdefault("log_to_driver", False)
+    if environment.get("RAY_IGNORE_UNHANDLED_ERRORS") == "1":
+        given.setdefault("show_failures", False)
+    for name, instead in NOT_READ.items():
+        if environment.get(name):
+            warn_ignored(f"the environment variable {name}", instead)
     if given.get("runtime_env"):
         given["runtime_env"] = plain_environment(given["runtime_env"])
     _take_ray_along(given)

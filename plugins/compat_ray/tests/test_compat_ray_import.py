@@ -158,6 +158,29 @@ def test_variables_of_ray_are_taken_over_unless_those_of_kernel_are_set():
     assert run(program, RAY_ADDRESS="a:1", KERNEL_ADDRESS="b:2").stdout == "b:2\n"
 
 
+def test_other_variables_are_honoured_or_said_to_be_without_effect(tmp_path: Path):
+    (tmp_path / ".gitignore").write_text("left\n")
+    for name in ("left", "out"):
+        (tmp_path / name).write_text(name)
+    program = f"""
+import kernel_compat_ray.install, os, ray, warnings
+ray.init(num_cpus=1)
+def files():
+    return sorted(name for name in os.listdir() if name in ("left", "out"))
+given = {{"working_dir": {str(tmp_path)!r}, "excludes": ["out"]}}
+print(ray.get(ray.remote(files).options(runtime_env=given).remote()))
+ray.remote(lambda: 1 / 0).remote()
+"""
+    done = run(program, RAY_RUNTIME_ENV_IGNORE_GITIGNORE="1", RAY_IGNORE_UNHANDLED_ERRORS="1", RAY_TASK_MAX_RETRIES="7")
+    assert done.stdout == "['left']\n", done.stderr
+    assert "RAY_TASK_MAX_RETRIES has no effect on kernel: say max_retries= of the task" in done.stderr
+    assert "nobody has asked" not in done.stderr
+    assert run(program).stdout == "[]\n"
+    read = "import os, kernel_compat_ray.install; print(os.environ.get('KERNEL_MEMORY_THRESHOLD'))"
+    assert run(read, RAY_memory_usage_threshold="0.8").stdout == "0.8\n"
+    assert run(read, RAY_memory_monitor_refresh_ms="0").stdout == "0\n"
+
+
 def test_an_address_where_nobody_answers_is_a_connection_error(tmp_path: Path):
     done = run("import kernel_compat_ray.install, ray; ray.init(address='auto')", KERNEL_TMPDIR=str(tmp_path))
     assert "NoClusterError" in done.stderr and "kernel start --head" in done.stderr
