@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +14,12 @@ from kernel_compat_ray.deprecation import warn_renamed
 from kernel_compat_ray.environment import WAIT_MILLISECONDS
 from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.option_names import OPTIONS_REFUSED
+from kernel_spec.ids import SHORT_ID_BYTES
 
 __tracebackhide__ = True  # the lines of a task that fails are the program's
+
+_UNSAID = re.compile(f"[0-9a-f]{{{2 * SHORT_ID_BYTES}}}")
+"""The namespace of a program that has said none: its job's id."""
 
 
 def get(object_refs: Any = None, timeout: float | None = None, **others: Any) -> Any:
@@ -88,8 +93,8 @@ def kill(actor: Any, *, no_restart: bool = True) -> None:
 def get_actor(name: str, namespace: str | None = None) -> kernel.ActorHandle:
     """Return a handle to the living actor of that name; raises ValueError when there is none.
 
-    A program that has said no namespace also finds a detached actor of another such program, or of any other, as long
-    as there is one of that name: names of detached actors were the same for all before there were namespaces.
+    A program that has said no namespace also finds a detached actor of another such program, as long as there is one of
+    that name: names of detached actors were the same for all before there were namespaces.
     """
     if not name:
         raise ValueError("ray.get_actor() takes the name of an actor, which must not be empty")
@@ -103,14 +108,17 @@ def get_actor(name: str, namespace: str | None = None) -> kernel.ActorHandle:
 
 
 def _detached_elsewhere(name: str) -> list[str]:
-    """Return the namespaces that have a living detached actor of that name; none if this program has said its own."""
+    """Return where, other than in a namespace that somebody has said, living detached actors of that name are.
+
+    Nowhere if this program has said a namespace.
+    """
     context = kernel.get_runtime_context()
     if context.namespace != context.get_job_id():
         return []
     return [
         row["namespace"]
         for row in kernel.actors()
-        if row["name"] == name and row["detached"] and row["state"] != "DEAD"
+        if row["name"] == name and row["detached"] and row["state"] != "DEAD" and _UNSAID.fullmatch(row["namespace"])
     ]
 
 
