@@ -11,6 +11,9 @@ from kernel_compat_ray.ids import ActorID, JobID, NodeID, PlacementGroupID, Task
 from kernel_compat_ray.session import init
 from kernel_compat_ray.state import get_node_ip_address
 
+_ACCELERATORS = ("GPU", "HPU", "NPU", "TPU", "neuron_cores")
+"""Those that programs ask for without a look whether there are any."""
+
 
 class RuntimeContext:
     """Answers about the session, node, job, task and actor that the calling code belongs to."""
@@ -74,7 +77,11 @@ class RuntimeContext:
 
     def get_resource_ids(self) -> dict[str, list[str]]:
         """Return resource to the devices this code may use."""
-        return kernel.get_runtime_context().get_accelerator_ids()
+        return self.get_accelerator_ids()
+
+    def get_accelerator_ids(self) -> dict[str, list[str]]:
+        """Return kind of accelerator to the devices this code may use, for kinds that it has none of as well."""
+        return {**{kind: [] for kind in _ACCELERATORS}, **kernel.get_runtime_context().get_accelerator_ids()}
 
     def get_temp_dir(self) -> str:
         """Return the session's directory."""

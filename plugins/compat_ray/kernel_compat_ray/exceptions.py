@@ -14,7 +14,7 @@ STAND_INS: dict[type[BaseException], type[BaseException]] = {}
 
 
 class RayError(ours.KernelError):
-    """Every error of kernel."""
+    """What went wrong with a task, an actor, an object or a machine; of wrong use errors have Python's own types."""
 
 
 class RayTaskError(RayError, ours.TaskError):
@@ -149,8 +149,8 @@ class ActorAlreadyExistsError(RayError, ours.NameTakenError):
     """An actor of that name lives."""
 
 
-class ActorHandleNotFoundError(RayError, ours.ActorNotFoundError):
-    """No actor of that name lives."""
+class ActorHandleNotFoundError(RayError, ValueError):
+    """Never raised here: the call of an actor that is not known fails with ActorDiedError."""
 
 
 class RpcError(RayError, ours.ProtocolError):
@@ -161,8 +161,12 @@ class RaySystemError(RayError, ours.InternalError):
     """A bug of the kernel."""
 
 
-class UnserializableException(RayError, ours.SerializationError):
-    """A value can't cross processes."""
+class UnserializableException(RayError):
+    """Never raised here: an exception that can't cross processes arrives as a RayTaskError with its text."""
+
+
+class OufOfBandObjectRefSerializationException(RayError):
+    """Never raised here: a reference that is pickled by others' means keeps its object."""
 
 
 class RayChannelError(RaySystemError):
@@ -201,6 +205,10 @@ class UserCodeException(RayError):
     """Never raised here: what a task raised is a RayTaskError."""
 
 
+class _OtherFault(RayError, ours.FaultError):
+    """Of faults that Ray has no name for: they are RayErrors under kernel's."""
+
+
 def _with_remote_lines(error: BaseException) -> str:
     """Return what a task raised as Ray shows it: who raised, and the lines of the traceback there; "" for others."""
     lines = getattr(error, "remote_traceback", "")
@@ -217,7 +225,7 @@ _CLASSES = [cls for cls in list(vars().values()) if isinstance(cls, type) and is
 for _cls in _CLASSES:
     _cls.__module__ = "ray.exceptions"
     _stood_for = _cls.__bases__[-1]
-    if _stood_for.__module__ == ours.KernelError.__module__:
+    if _stood_for.__module__ == ours.KernelError.__module__ and _cls is not RayError:
         STAND_INS[_stood_for] = _cls
 
 

@@ -36,6 +36,7 @@ _IDS = (
 _ERRORS = (
     "ActorAlreadyExistsError", "ActorDiedError", "ActorHandleNotFoundError", "ActorUnavailableError",
     "AsyncioActorExit", "CrossLanguageError", "GetTimeoutError", "LocalRayletDiedError", "NodeDiedError",
+    "OufOfBandObjectRefSerializationException",
     "ObjectFetchTimedOutError", "ObjectFreedError", "ObjectLostError", "ObjectRefStreamEndOfStreamError",
     "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "OwnerDiedError", "PendingCallsLimitExceeded",
     "PlasmaObjectNotAvailable", "RayActorError", "RayCgraphCapacityExceeded", "RayChannelError",
@@ -128,7 +129,6 @@ NAMES: dict[str, dict[str, str]] = {
         "ActorPlacementGroupRemoved": ".exceptions:TaskPlacementGroupRemoved",
         "ActorUnschedulableError": ".exceptions:TaskUnschedulableError",
         "AuthenticationError": ".exceptions:RpcError",
-        "OufOfBandObjectRefSerializationException": ".exceptions:UnserializableException",
     },
     "ray.experimental": {
         "get": ".experimental:get",

@@ -33,7 +33,7 @@ def test_a_second_program_finds_it() -> None:
     lines = run(PROGRAM).stdout.splitlines()
     assert lines[:2] == ["7", "7"], lines
     for line in lines[2:4]:
-        assert "ActorHandleNotFoundError: no actor named 'kept' lives in namespace 'mine'" in line
+        assert "ActorNotFoundError: no actor named 'kept' lives in namespace 'mine'" in line
     assert lines[4].startswith("7 ") and "no actor named 'there' lives in namespace" in lines[4]  # its own was said
     assert lines[5] == "7"  # it has one of that name itself
     assert "no actor named 'kept' lives in namespace" in lines[6]  # two have one: none is guessed

@@ -59,7 +59,6 @@ SHARED = {
     "ActorUnschedulableError": "TaskUnschedulableError",
     "AuthenticationError": "RpcError",
     "ObjectReconstructionFailedError": "ObjectLostError",
-    "OufOfBandObjectRefSerializationException": "UnserializableException",
 }
 """Two names of Ray for one error of kernel."""
 
@@ -152,6 +151,27 @@ def test_what_a_program_sees() -> None:
         "SecondInitError",
         "UnknownArgumentError",
     ], done.stderr
+
+
+WRONG_USE = """
+import kernel_compat_ray.install, ray, threading
+from ray.exceptions import RayError
+ray.init(num_cpus=1)
+task = ray.remote(lambda: 1)
+for wrong in (lambda: ray.put(threading.Lock()), lambda: ray.get(3), lambda: task.options(nothing=1),
+              lambda: ray.get_actor("nobody"), lambda: task.remote(1)):
+    try:
+        wrong()
+    except RayError as error:
+        print("RayError", error)
+    except (TypeError, ValueError):
+        print("fine")
+"""
+
+
+def test_wrong_use_is_no_error_of_ray() -> None:
+    done = run(WRONG_USE)
+    assert done.stdout == "fine\n" * 5, done.stderr
 
 
 INSPECT = """

@@ -48,6 +48,15 @@ def test_ids_of_everything() -> None:
     ], done.stderr
 
 
+def test_what_a_program_may_ask_for_without_a_look() -> None:
+    done = run(
+        "import kernel_compat_ray.install, ray; ray.init(num_cpus=1, num_gpus=0); "
+        "print(ray.get(ray.remote(lambda: ray.get_runtime_context().get_accelerator_ids()['GPU']).remote())); "
+        "print(repr(ray.nodes()[0]['DeathReasonMessage']))"
+    )
+    assert done.stdout == "[]\n''\n", done.stderr
+
+
 def test_ids_are_made_and_compared() -> None:
     id = ActorID.from_random()
     assert len(id.binary()) == ActorID.size() and ActorID.from_hex(id.hex()) == id == id.hex()
