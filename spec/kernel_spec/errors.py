@@ -63,6 +63,11 @@ class KernelError(Exception):
         made: _ErrorT = new_error(cls, *args, **kwargs)
         return made
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if isinstance(self, OSError):  # which takes its arguments before, from the caller, where there is a `__new__`
+            self.args = args
+
 
 # -- the caller's move ---------------------------------------------------------------------------------------------
 

@@ -49,6 +49,8 @@ def new_error(cls: type, *args: Any, **kwargs: Any) -> Any:
     builtin = made
     while builtin.__flags__ & _MADE_BY_A_PROGRAM:  # the one whose layout it has, which is not always the next in line
         builtin = builtin.__base__
+    if issubclass(made, OSError):
+        return builtin.__new__(made)  # it would take a second argument for a reason, and the first for a number
     return builtin.__new__(made, *args, **kwargs)
 
 

@@ -109,3 +109,16 @@ def test_without_stand_ins_all_is_as_before() -> None:
 def test_what_is_no_subclass_is_refused() -> None:
     with pytest.raises(TypeError, match=r"^Crashed can't stand for ActorError: it is no subclass of it$"):
         stands_for(ActorError, Crashed)
+
+
+class Ranked(KernelError, TimeoutError):
+    def __init__(self, message: str, ranks: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.ranks = ranks
+
+
+def test_what_is_an_error_of_the_system_says_what_it_was_given() -> None:
+    forget_stand_ins()
+    for error in (Ranked("rank 1 did not come", (1,)), GetTimeoutError("rank 1 did not come")):
+        assert str(error) == "rank 1 did not come" and error.args == ("rank 1 did not come",)
+        assert isinstance(error, TimeoutError) and error.errno is None
