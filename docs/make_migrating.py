@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kernel_compat_ray import command_words, names, option_names
-from kernel_compat_ray.environment import DEFAULTS, READ_BY_INIT, VARIABLES
+from kernel_compat_ray.environment import DEFAULTS, NOT_NEEDED, NOT_READ, OTHERS, READ_BY_INIT, VARIABLES
+from kernel_compat_ray.exceptions import STAND_INS
 
 PAGE = Path(__file__).parent / "migrating.md"
 SECTION = re.compile(r"(<!-- (\w+): written by docs/make_migrating.py -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -20,6 +21,9 @@ OURS = "kernel_compat_ray"
 def shown(target: str) -> str:
     """Return what a name has become, for people: kernel's own name, or nothing where a name is as it was."""
     module, _, attribute = target.partition(":")
+    if module == ".exceptions":
+        ours = [f"{error.__module__}.{error.__name__}" for error, cls in STAND_INS.items() if cls.__name__ == attribute]
+        return ours[0].replace("kernel_spec.errors", "kernel.exceptions") if ours else ""
     return "" if module.startswith(".") else f"{module}.{attribute}".replace("builtins.", "")
 
 
@@ -83,6 +87,9 @@ def commands_table() -> str:
     rows += [f"| `{old}` | `{new}` |" for old, new in VARIABLES.items()]
     rows += [f"| `{name}` | `{value}`, unless it is set |" for name, value in DEFAULTS.items()]
     rows += [f"| `{name}` | read by `ray.init` |" for name in READ_BY_INIT if name not in VARIABLES]
+    rows += [f"| `{name}` | {text} |" for name, text in OTHERS.items()]
+    rows += [f"| `{name}` | not read, with a warning: {text} |" for name, text in NOT_READ.items()]
+    rows += [f"| `{name}` | not needed: {text} |" for name, text in NOT_NEEDED.items()]
     return table("Ray", "kernel", rows)
 
 

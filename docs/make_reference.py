@@ -20,6 +20,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Tasks and objects": (
         "remote", "get", "put", "wait", "cancel", "RemoteFunction", "ObjectRef", "ObjectRefGenerator", "DynamicReturns",
         "register_serializer", "deregister_serializer", "collect_references",
+        "unpicklable_parts", "UnpicklablePart",
     ),
     "Actors": ("ActorClass", "ActorHandle", "method", "get_actor", "list_named_actors", "kill", "exit_actor"),
     "Where code runs": (

@@ -51,6 +51,7 @@ if _TYPE_CHECKING:
         NodeLabelSchedulingStrategy,
         PlacementGroupSchedulingStrategy,
     )
+    from kernel.api.unpicklable import UnpicklablePart, unpicklable_parts
     from kernel.runtime.object_ref import ObjectRef
     from kernel.runtime.streams import DynamicReturns
 
@@ -90,6 +91,7 @@ _HOMES = {
         "NodeLabelSchedulingStrategy",
         "PlacementGroupSchedulingStrategy",
     ),
+    "unpicklable": ("UnpicklablePart", "unpicklable_parts"),
 }
 _MODULES = {name: f"kernel.api.{home}" for home, names in _HOMES.items() for name in names}
 _MODULES |= {"ObjectRef": "kernel.runtime.object_ref", "DynamicReturns": "kernel.runtime.streams"}
@@ -107,6 +109,7 @@ __all__ = [
     "PlacementGroupSchedulingStrategy",
     "RemoteFunction",
     "RuntimeContext",
+    "UnpicklablePart",
     "__version__",
     "actors",
     "available_resources",
@@ -143,6 +146,7 @@ __all__ = [
     "set_resource",
     "shutdown",
     "timeline",
+    "unpicklable_parts",
     "wait",
 ]
 

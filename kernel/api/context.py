@@ -10,7 +10,7 @@ from kernel.api.runtime_env import to_give_again
 from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.worker_info import current_worker
-from kernel_spec.errors import OutsideCallError, UsageError
+from kernel_spec.errors import OutsideActorError, OutsideCallError
 from kernel_spec.resources import GPU, quantities
 
 
@@ -64,10 +64,10 @@ class RuntimeContext:
 
     @property
     def current_actor(self) -> Any:
-        """Return a handle to the actor this code runs in; raises UsageError outside of one."""
+        """Return a handle to the actor this code runs in; raises OutsideActorError outside of one."""
         found = get_runtime().describe_current_actor()
         if found is None:
-            raise UsageError("current_actor can be asked for only inside an actor")
+            raise OutsideActorError("current_actor can be asked for only inside an actor")
         return handle_from_description(found, keeps=True)
 
     @property

@@ -176,6 +176,9 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
 
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     """Return a handle to the living actor of that name; raises ActorNotFoundError when there is none."""
+    for argument, value in (("name", name), ("namespace", namespace)):
+        if not isinstance(value, str) and (argument == "name" or value is not None):
+            raise ArgumentError(f"get_actor(): {argument} must be a string, not a {type(value).__name__}")
     runtime = ensure_session()
     found = runtime.find_actor(name, namespace)
     if found is None:

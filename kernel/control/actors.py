@@ -158,7 +158,7 @@ class ActorTable:
             return [*instructions, AskLease(actor)]
         record.crashed = True
         if fault != op.DIED and record.restarts_left == 0:
-            error = memory_faults.actor_error(record.label, cause, fault, record.attempt)
+            error = memory_faults.actor_error(record.label, record.id.hex(), cause, fault, record.attempt)
             record.failure = (op.SYSTEM_ERROR, pickle.dumps(error))
         instructions += self._restart(record, cause)
         if record.state != RESTARTING:

@@ -234,7 +234,7 @@ class LocalActors:
             f"{actor.name}.{task.definition.name}() failed because the actor ({actor.id.hex()[:12]}) is dead: "
             f"{actor.cause or 'it has ended'}"
         )
-        self.tasks.fail_with(task, ActorDiedError(message))
+        self.tasks.fail_with(task, ActorDiedError(message, actor_id=actor.id.hex()))
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -287,7 +287,8 @@ class LocalActors:
         for task in interrupted:
             error = ActorUnavailableError(
                 f"{actor.name}.{task.definition.name}() may or may not have run: the actor ({actor.id.hex()[:12]}) "
-                f"died and is restarting: {cause}. Set max_task_retries to have such calls made again"
+                f"died and is restarting: {cause}. Set max_task_retries to have such calls made again",
+                actor_id=actor.id.hex(),
             )
             if self.tasks.retry_or_fail(task, error):
                 task.place = actor

@@ -216,7 +216,7 @@ class LocalRuntime:
         self.tasks.register(task)
         name = f"actor.{task.definition.name}()"
         message = f"{name} failed because the actor ({actor.hex()[:12]}) is dead: it ended long ago"
-        self.tasks.fail_with(task, ActorDiedError(message))
+        self.tasks.fail_with(task, ActorDiedError(message, actor_id=actor.hex()))
 
     def _caller(self) -> bytes:
         """Whose calls stay in order: an actor's, a task's, the program's."""

@@ -196,7 +196,8 @@ class ActorCaller:
     def _death_of(self, channel: Channel, task: Task) -> ActorDiedError:
         return ActorDiedError(
             f"{channel.name}.{task.definition.name}() failed because the actor ({channel.id.hex()[:12]}) is dead: "
-            f"{channel.cause or 'it has ended'}"
+            f"{channel.cause or 'it has ended'}",
+            actor_id=channel.id.hex(),
         )
 
     def _on_state(self, connection: Connection, message: Message) -> None:
@@ -296,7 +297,8 @@ class ActorCaller:
                 continue
             error = ActorUnavailableError(
                 f"{channel.name}.{task.definition.name}() may or may not have run: the actor ({channel.id.hex()[:12]}) "
-                f"{why}. Set max_task_retries to have such calls made again"
+                f"{why}. Set max_task_retries to have such calls made again",
+                actor_id=channel.id.hex(),
             )
             if self._table.retry_or_fail(task, error):
                 task.place = channel

@@ -19,9 +19,11 @@ from kernel.runtime.task_error import capture
 from kernel.runtime.unpicklable import explain
 from kernel.runtime.value_forms import INLINE_BYTES, Stored, in_message, inline, inline_or_stored
 from kernel.runtime.waiting import Waiter
+from kernel.runtime.worker_info import current_worker
 from kernel.transport.connection import Connection
 from kernel_spec.errors import ActorDiedError, KernelError, ObjectLostError, TaskCancelledError
 from kernel_spec.ids import ObjectId, ProcessId, TaskId, object_id
+from kernel_spec.stand_ins import stand_in
 
 _ZERO = (0).to_bytes(4, "little")
 
@@ -202,7 +204,7 @@ class CallRunner:
         """
         if ends_actor and isinstance(error, (ExitActor, SystemExit)):  # which would end whoever asks for a result
             how = "exit_actor()" if isinstance(error, ExitActor) else f"sys.exit({error.code!r})"
-            error = ActorDiedError(f"{name}() called {how}")
+            error = ActorDiedError(f"{name}() called {how}", actor_id=self._actor_id())
         if _is_said_of_the_call(error):
             return op.SYSTEM_ERROR, pickle.dumps(error)
         identity = self._runtime.identity
@@ -213,12 +215,18 @@ class CallRunner:
             pid=os.getpid(),
             node=identity.node.hex()[:8],
             actor=self.actor_name,
+            actor_id=self._actor_id(),
             ends_actor=ends_actor,
         )
 
+    def _actor_id(self) -> str:
+        actor = current_worker().actor
+        return actor.hex() if actor else ""
+
     def send_dead(self, connection: Connection, task: bytes, name: str, reason: str) -> None:
         """Send that a call came too late, because this actor ends."""
-        error = ActorDiedError(f"{name}() failed because the actor is dead: {reason}")
+        text = f"{name}() failed because the actor is dead: {reason}"
+        error = ActorDiedError(text, actor_id=self._actor_id())
         self._send(connection, (op.FAILED, task, op.SYSTEM_ERROR, pickle.dumps(error)))
 
     def send_cancelled(self, connection: Connection, task: bytes, name: str) -> None:
@@ -229,7 +237,7 @@ class CallRunner:
 
 def _is_said_of_the_call(error: BaseException) -> bool:
     """Return whether an error comes from this module, or another of the kernel, before any code of the user."""
-    if type(error).__module__ != KernelError.__module__:
+    if not any(type(error) is stand_in(cls) for cls in type(error).__mro__ if cls.__module__ == KernelError.__module__):
         return False
     entry = error.__traceback__
     while entry is not None and is_internal(entry.tb_frame.f_code.co_filename):
@@ -240,8 +248,10 @@ def _is_said_of_the_call(error: BaseException) -> bool:
 
 
 def _split(value: Any, returns: int, name: str) -> list[Any]:
-    items = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else None
-    if items is None or len(items) != returns:
-        found = f"{len(items)} values" if items is not None else f"a {type(value).__name__}"
-        raise ValueError(f"{name}() has num_returns={returns} and must return that many values, but returned {found}")
+    expected = f"{name}() has num_returns={returns} and must return that many values, but returned"
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
+        raise TypeError(f"{expected} a {type(value).__name__}")
+    items = list(value)
+    if len(items) != returns:
+        raise ValueError(f"{expected} {len(items)} values")
     return items

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -107,12 +108,15 @@ class Inspection:
         with self._process.lock:
             entries = list(self._ownership.objects.values())
             sizes = [entry.size() or 0 for entry in entries]
+            inside = Counter(
+                part.id for entry in entries if entry.details is not None for part in entry.details.contained or ()
+            )
             shown = range(len(entries))
             if 0 < limit < len(entries):
                 shown = heapq.nlargest(limit, shown, sizes.__getitem__)  # type: ignore[assignment]
-            return len(entries), sum(sizes), [self._row(entries[index]) for index in shown]
+            return len(entries), sum(sizes), [self._row(entries[index], inside) for index in shown]
 
-    def _row(self, entry: Entry) -> tuple[Any, ...]:
+    def _row(self, entry: Entry, inside: Mapping[ObjectId, int]) -> tuple[Any, ...]:
         details = entry.details
         site = details.site if details is not None else None
         task = entry.task
@@ -126,7 +130,7 @@ class Inspection:
             entry.id,
             entry.size(),
             STATE_NAMES[entry.state],
-            _reference_kind(entry),
+            _reference_kind(entry, inside.get(entry.id, 0)),
             where,
             entry.local,
             [process for process in (details.borrowers or ())] if details is not None else [],
@@ -184,12 +188,13 @@ class Inspection:
             return f"(the node agent could not say: {error})"
 
 
-def _reference_kind(entry: Entry) -> str:
+def _reference_kind(entry: Entry, inside: int) -> str:
+    """Return what holds an object that is inside of so many others here."""
     details = entry.details
     if details is not None and details.view is not None:
         return "PINNED_IN_MEMORY"
     if entry.local:
         return "LOCAL_REFERENCE"
-    if entry.holds:
+    if entry.holds > inside:
         return "USED_BY_PENDING_TASK"
     return "CAPTURED_IN_OBJECT"

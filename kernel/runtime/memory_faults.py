@@ -33,9 +33,10 @@ def task_error(name: str, cause: str, fault: int, attempt: int) -> OutOfMemoryEr
     return OutOfMemoryError(f"task {name}() was ended: {cause}. {again}. {_ADVICE[fault]}")
 
 
-def actor_error(label: str, cause: str, fault: int, attempt: int) -> ActorOutOfMemoryError:
-    """Return the error of calls to an actor that was ended after `attempt` restarts, for good."""
+def actor_error(label: str, actor: str, cause: str, fault: int, attempt: int) -> ActorOutOfMemoryError:
+    """Return the error of calls to the actor with the id `actor`, ended after `attempt` restarts, for good."""
     again = f"It was restarted {attempt} times and" if attempt else "It"
     return ActorOutOfMemoryError(
-        f"actor {label} was ended: {cause}. {again} has no restarts left (max_restarts). {_ADVICE[fault]}"
+        f"actor {label} was ended: {cause}. {again} has no restarts left (max_restarts). {_ADVICE[fault]}",
+        actor_id=actor,
     )

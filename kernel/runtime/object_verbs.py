@@ -72,6 +72,8 @@ class ObjectVerbs(ABC):
                 self._ownership.contain(entry, refs)
         self._ownership.objects[id] = entry
         frame = sys._getframe(depth)
+        if "__tracebackhide__" in frame.f_globals and frame.f_back is not None:
+            frame = frame.f_back  # a library's own put, which hides its lines: that one's caller is the user
         entry.more().site = (frame.f_code, frame.f_lineno)
         return ref
 

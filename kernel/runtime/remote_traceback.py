@@ -39,12 +39,15 @@ def is_internal(filename: str) -> bool:
 
 
 def frames_of(traceback: TracebackType | None) -> list[Frame]:
-    """Return the user's frames, outermost first; all frames when none is the user's. At most 100."""
+    """Return the user's frames, outermost first; all frames when none is the user's. At most 100.
+
+    Modules with `__tracebackhide__ = True` in them, which others use as well, are as little the user's as our own.
+    """
     entries = []
     while traceback is not None:
         entries.append(traceback)
         traceback = traceback.tb_next
-    entries = [entry for entry in entries if not is_internal(entry.tb_frame.f_code.co_filename)] or entries
+    entries = [entry for entry in entries if not _is_hidden(entry)] or entries
     if len(entries) > _FRAME_LIMIT:
         left_out = len(entries) - _FRAME_LIMIT
         entries = entries[:_FIRST_FRAMES] + entries[_FIRST_FRAMES - _FRAME_LIMIT :]
@@ -52,6 +55,11 @@ def frames_of(traceback: TracebackType | None) -> list[Frame]:
         frames.insert(_FIRST_FRAMES, ("...", 0, f"{left_out} more frames", "", 1))
         return frames
     return [_frame_of(entry) for entry in entries]
+
+
+def _is_hidden(entry: TracebackType) -> bool:
+    frame = entry.tb_frame
+    return is_internal(frame.f_code.co_filename) or frame.f_globals.get("__tracebackhide__") is True
 
 
 def _frame_of(entry: TracebackType) -> Frame:
@@ -78,7 +86,7 @@ def hide_internal_frames(error: _E) -> _E:
     kept = []
     entry = error.__traceback__
     while entry is not None:
-        if not is_internal(entry.tb_frame.f_code.co_filename):
+        if not _is_hidden(entry):
             kept.append(entry)
         entry = entry.tb_next
     traceback = None

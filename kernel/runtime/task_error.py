@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import pickle
 import sys
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import new_class
 from typing import Any
 
 from kernel.runtime.carried_exception import is_group, pack, put_together, take_apart, unpack
 from kernel.runtime.critical_sections import critical
+from kernel.runtime.remote_text import text_of
 from kernel.runtime.remote_traceback import frames_of, hide_internal_frames, traceback_of
 from kernel_spec.errors import ActorDiedError, TaskError
+from kernel_spec.stand_ins import stand_in
 
 __all__ = ["capture", "hide_internal_frames", "rebuild", "record_of"]
 
@@ -31,8 +33,9 @@ _READ_ONLY = "  arrays that were sent are shared by all who have them, and can't
 
 Record = dict[str, Any]
 """Plain data: `type`, `module`, `message`, `notes`, `frames`, `carried` (bytes or None), `cause`, `context`
-(records or None), `suppress`, `message_only` of a group and its `members` (records or None), `ends_actor`, and
-`tasks`: one `(name, process, pid, node, actor)` for each task that it went through, innermost first."""
+(records or None), `suppress`, `message_only` of a group and its `members` (records or None), `ends_actor`, `actor_id`
+("" outside of actors), and `tasks`: one `(name, process, pid, node, actor)` for each task that it went through,
+innermost first."""
 
 
 # -- in the worker -------------------------------------------------------------------------------------------------
@@ -47,24 +50,26 @@ def capture(
     pid: int,
     node: str,
     actor: str | None = None,
+    actor_id: str = "",
     ends_actor: bool = False,
 ) -> bytes:
     """Return `error`, raised by the task `task_name`, as bytes for `rebuild`. Never raises an `Exception`.
 
-    `process` and `node` are shown to users, so the short forms of ids; `actor` is the name of an actor's class.
+    `process` and `node` are shown to users, so the short forms of ids; `actor` is the name of an actor's class, and
+    `actor_id` its whole id.
     With `ends_actor` (its constructor raised) what is rebuilt is an `ActorDiedError`, too.
     """
     where = (str(task_name), str(process), int(pid), str(node), None if actor is None else str(actor))
     try:
         record = _record(error, _CHAIN_DEPTH, {id(error)})
         record["tasks"] = [*record["tasks"], where]
-        record["ends_actor"] = ends_actor
+        record.update(ends_actor=ends_actor, actor_id=actor_id)
         return pickle.dumps(record, 5)
     except Exception as trouble:
         record = _blank(type(error))
         record["message"] = f"(its message and frames could not be read: {type(trouble).__name__})"
         record["tasks"] = [where]
-        record["ends_actor"] = ends_actor
+        record.update(ends_actor=ends_actor, actor_id=actor_id)
         return pickle.dumps(record, 5)
 
 
@@ -142,6 +147,7 @@ def _blank(cls: type) -> Record:
         "message_only": "",
         "members": None,
         "ends_actor": False,
+        "actor_id": "",
         "tasks": [],
     }
 
@@ -185,7 +191,35 @@ class RemoteTaskError(TaskError):
         record = _attributes(self).get(_RECORD)
         if record is None:
             return str(self.args[0]) if self.args else ""
-        return record["message"] if _HAS_NOTES else f"{record['message']}\n{_where(record)}"  # type: ignore[no-any-return]
+        said = f"{_called(record['tasks'][0][0])} raised {record['type']}"
+        if record["message"]:
+            said = f"{said}: {record['message']}"
+        return said if _HAS_NOTES else f"{said}\n{_where(record)}"
+
+    # Those below give way to what the user's exception has under the same name.
+
+    @cached_property
+    def function_name(self) -> str:  # type: ignore[override]
+        """Return the name of the task, or of the actor's method, that raised."""
+        return self._from_task(0)  # type: ignore[no-any-return]
+
+    @cached_property
+    def pid(self) -> int:  # type: ignore[override]
+        """Return the process that it was raised in."""
+        return self._from_task(2)  # type: ignore[no-any-return]
+
+    @cached_property
+    def node(self) -> str:  # type: ignore[override]
+        """Return the first digits of the id of the node that it was raised on."""
+        return self._from_task(3)  # type: ignore[no-any-return]
+
+    @cached_property
+    def remote_traceback(self) -> str:  # type: ignore[override]
+        """Return where it was raised, as text."""
+        return text_of(_attributes(self)[_RECORD])
+
+    def _from_task(self, place: int) -> Any:
+        return _attributes(self)[_RECORD]["tasks"][0][place]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return rebuild, (pickle.dumps(_attributes(self)[_RECORD], 5),)
@@ -228,16 +262,22 @@ def _finish(error: BaseException, record: Record) -> BaseException:
     attributes = _attributes(error)
     attributes[_RECORD] = record
     attributes["__notes__"] = [*record["notes"], _where(record)]
+    if record["ends_actor"]:
+        attributes["actor_id"] = record["actor_id"]
     _link(error, record)
     return error.with_traceback(traceback_of(record["frames"]))
 
 
 def _where(record: Record) -> str:
     tasks = record["tasks"]
-    names = " <- ".join(name if name.endswith(")") else f"{name}()" for name, *_ in tasks)
+    names = " <- ".join(_called(name) for name, *_ in tasks)
     _, _, pid, node, actor = tasks[0]
     of_actor = f" of actor {actor}" if actor else ""
     return f"  in {names}, process {pid}{of_actor} on node {node}"
+
+
+def _called(name: str) -> str:
+    return name if name.endswith(")") else f"{name}()"
 
 
 def _original(record: Record) -> BaseException | None:
@@ -297,11 +337,21 @@ def _set(error: BaseException, name: str, value: Any) -> None:
 def _task_error_class(name: str, user_type: type[BaseException] | None, base: type[RemoteTaskError]) -> type[TaskError]:
     """Return the class `TaskError[name]`. Raises whatever forbids subclassing `user_type`."""
     bases: tuple[type, ...] = (base,)
-    if user_type is not None and not issubclass(base, user_type):
-        bases = (base, user_type)
+    plain = ActorDiedError if base is ConstructorError else TaskError
+    own: Any = stand_in(plain)
+    if not issubclass(base, own):
+        bases = (own, base)
+    if user_type is not None and not any(issubclass(kind, user_type) for kind in bases):
+        bases = (*bases, user_type)
     # Of module "builtins", so that tracebacks show the bare name; pickle goes by __reduce__ and never looks it up.
-    members = {"__module__": "builtins", "__doc__": f"A task raised {name}."}
-    return new_class(f"TaskError[{name}]", bases, exec_body=lambda namespace: namespace.update(members))
+    members = {
+        "__module__": "builtins" if own is plain else own.__module__,
+        "__doc__": f"A task raised {name}.",
+        "__reduce__": RemoteTaskError.__reduce__,
+        "__reduce_ex__": RemoteTaskError.__reduce_ex__,
+    }
+    called = getattr(own, "name_for", TaskError.name_for)(name)
+    return new_class(called, bases, exec_body=lambda namespace: namespace.update(members))
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime.critical_sections import critical
-from kernel.runtime.pickled_parts import Part, attempt, parts_of
+from kernel.runtime.pickled_parts import attempt, parts_of
 from kernel.runtime.remedies import remedy_for, stands_for_its_parts
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import SerializationError
@@ -28,10 +28,16 @@ _TEXT_LIMIT = 300
 
 
 @dataclass
-class _Culprit:
+class UnpicklablePart:
+    """Something that can't leave its process: `path` is the Python that gets to it, `parent` what has it."""
+
     value: Any
     path: str
     error: Exception
+    parent: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.path} is {_description(self)}"
 
 
 @critical
@@ -83,31 +89,31 @@ def explain_call(
     return explain((args, kwargs), f"arguments of {function_name}()", error, name="arguments", serializer=serializer)
 
 
-def find_culprits(value: Any, name: str = "value", serializer: ReducerSource | None = None) -> list[_Culprit]:
+def find_culprits(value: Any, name: str = "value", serializer: ReducerSource | None = None) -> list[UnpicklablePart]:
     """Return at most three parts of `value` that can't be pickled whatever they contain, nearest first."""
     deadline = time.monotonic() + _SECONDS_LIMIT
-    queue: deque[Part] = deque([(name, value)])
+    queue: deque[tuple[str, Any, Any]] = deque([(name, value, None)])
     # Holding on to what was seen keeps ids from being given to something else.
     seen: dict[int, Any] = {id(value): value}
-    culprits: list[_Culprit] = []
+    culprits: list[UnpicklablePart] = []
     while queue and len(culprits) < _CULPRIT_LIMIT and len(seen) < _OBJECT_LIMIT and time.monotonic() < deadline:
-        path, part = queue.popleft()
+        path, part, parent = queue.popleft()
         if stands_for_its_parts(part) and (refused := attempt(part, serializer)) is not None:
-            culprits.append(_Culprit(part, path, refused))
+            culprits.append(UnpicklablePart(part, path, refused, parent))
             continue
         try:
             children = parts_of(part, path, serializer)
         except Exception as error:
-            culprits.append(_Culprit(part, path, error))
+            culprits.append(UnpicklablePart(part, path, error, parent))
             continue
         for child_path, child in children:
             if id(child) not in seen:
                 seen[id(child)] = child
-                queue.append((child_path, child))
+                queue.append((child_path, child, part))
     return culprits
 
 
-def _description(culprit: _Culprit) -> str:
+def _description(culprit: UnpicklablePart) -> str:
     """Say what it is and why it stays."""
     cls = type(culprit.value)
     shown = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"

@@ -18,6 +18,7 @@ from typing import Any
 
 from kernel.transport.authentication import Handshake
 from kernel.transport.descriptors import send_descriptors
+from kernel.transport.plain_values import encoded
 from kernel.transport.poller import WRITE, make_poller
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ProtocolError
@@ -102,7 +103,7 @@ class Connection:
             while self.outbox and not self._pending:
                 batch = self.outbox[:_MESSAGES_A_FRAME]
                 del self.outbox[: len(batch)]
-                data = marshal.dumps(batch)
+                data = encoded(batch)
                 if not self._write(_LENGTH.pack(len(data)) + data, batch):
                     return
 
@@ -255,7 +256,7 @@ def pack_batch(outbox: list[Message]) -> bytes:
     """Return the first messages of `outbox` as a frame, and take them out."""
     batch = outbox[:_MESSAGES_A_FRAME]
     del outbox[: len(batch)]
-    data = marshal.dumps(batch)
+    data = encoded(batch)
     return _LENGTH.pack(len(data)) + data
 
 

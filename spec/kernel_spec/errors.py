@@ -49,9 +49,25 @@ A message says what happened, to which named thing, what was expected, and what 
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
+from kernel_spec.stand_ins import new_error
+
+_ErrorT = TypeVar("_ErrorT", bound="KernelError")
+
 
 class KernelError(Exception):
     """Everything below."""
+
+    def __new__(cls: type[_ErrorT], *args: Any, **kwargs: Any) -> _ErrorT:
+        """Make an error of the class that stands for this one in this process, where there is one."""
+        made: _ErrorT = new_error(cls, *args, **kwargs)
+        return made
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if isinstance(self, OSError):  # which takes its arguments before, from the caller, where there is a `__new__`
+            self.args = args
 
 
 # -- the caller's move ---------------------------------------------------------------------------------------------
@@ -129,12 +145,29 @@ class InfeasibleError(UsageError):
 
 
 class TaskError(KernelError):
-    """User code raised. `cause` is the original exception when it could be carried over, else None."""
+    """User code raised. `cause` is the original exception when it could be carried over, else None.
+
+    `message` is what the exception said; `str()` says in front of it which task raised what.
+    """
+
+    function_name: str = ""
+    """The task, or the actor's method, that raised."""
+    remote_traceback: str = ""
+    """Where it was raised, as text: the lines of the traceback in the task's process, with the chain of causes."""
+    pid: int = 0
+    """The process that it was raised in."""
+    node: str = ""
+    """The first digits of the id of the node that it was raised on."""
 
     def __init__(self, message: str, cause: BaseException | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.cause = cause
+
+    @classmethod
+    def name_for(cls, raised: str) -> str:
+        """Return what the class of an error is called that stands for an exception of the class `raised`."""
+        return f"TaskError[{raised}]"
 
     def __str__(self) -> str:
         return self.message
@@ -156,7 +189,14 @@ class WorkerDiedError(FaultError):
 
 
 class ActorError(FaultError):
-    """A call on an actor failed because of the actor's process."""
+    """A call on an actor failed because of the actor's process. `actor_id` is the actor's, "" where it isn't known."""
+
+    actor_id: str = ""
+
+    def __init__(self, *args: object, actor_id: str = "") -> None:
+        super().__init__(*args)
+        if actor_id:
+            self.actor_id = actor_id
 
 
 class ActorDiedError(ActorError):

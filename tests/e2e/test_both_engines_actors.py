@@ -136,7 +136,7 @@ def test_arguments_of_methods_are_copies():
 
 def test_methods_with_several_returns():
     assert kernel.get(Counter.remote(3).pair.remote()) == [3, -3]
-    with pytest.raises(ValueError, match=r"Counter.add\(\) has num_returns=2"):
+    with pytest.raises(TypeError, match=r"Counter.add\(\) has num_returns=2"):
         kernel.get(Counter.remote().add.options(num_returns=2).remote()[0])
 
 
@@ -424,8 +424,20 @@ def test_killed_actors_answer_no_more():
     counter = Counter.remote()
     kernel.get(counter.add.remote())
     kernel.kill(counter)
-    with pytest.raises(exceptions.ActorDiedError, match=r"Counter.add\(\) failed because .* is dead: it was killed"):
+    with pytest.raises(
+        exceptions.ActorDiedError, match=r"Counter.add\(\) failed because .* is dead: it was killed"
+    ) as died:
         kernel.get(counter.add.remote(), timeout=SECONDS)
+    assert died.value.actor_id == counter._actor_id.hex()
+
+
+def test_what_only_an_actor_and_only_text_can_be():
+    with pytest.raises(RuntimeError, match="only inside an actor"):
+        _ = kernel.get_runtime_context().current_actor
+    with pytest.raises(TypeError, match=r"^get_actor\(\): namespace must be a string, not a int$"):
+        kernel.get_actor("x", namespace=3)
+    with pytest.raises(TypeError, match=r"^get_actor\(\): name must be a string, not a NoneType$"):
+        kernel.get_actor(None)
 
 
 def test_a_failing_constructor():

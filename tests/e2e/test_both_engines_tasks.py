@@ -137,6 +137,8 @@ def test_no_returns():
 def test_the_wrong_number_of_returns():
     with pytest.raises(ValueError, match=r"has num_returns=2 and must return that many values, but returned 3 values"):
         kernel.get(identity.options(num_returns=2).remote([1, 2, 3])[0])
+    with pytest.raises(TypeError, match=r"has num_returns=2 and must return that many values, but returned a int"):
+        kernel.get(identity.options(num_returns=2).remote(3)[0])
 
 
 def test_a_function_defined_again_is_another_function():

@@ -73,9 +73,9 @@ def test_what_nobody_can_ask_for_any_more_is_shown(local: bool) -> None:
     """)
     for line in (
         "] fails() failed, and nobody has asked for its result",
-        "TaskError[ValueError]: a task",
-        "TaskError[TypeError]: a method",
-        "TaskError[KeyError]: 'a constructor'",
+        "TaskError[ValueError]: fails() raised ValueError: a task",
+        "TaskError[TypeError]: Actor.fails() raised TypeError: a method",
+        "TaskError[KeyError]: Actor.__init__() raised KeyError: 'a constructor'",
     ):
         assert shown.count(line) == 1, shown
     assert "in fails\n" in shown
@@ -93,8 +93,8 @@ def test_what_is_not_asked_for_in_time_or_by_the_end_is_shown(local: bool) -> No
         last = fails.remote("held to the end")
         kernel.wait([last])
     """)
-    assert shown.count("TaskError[ValueError]: held too long") == 1, shown
-    assert shown.count("TaskError[ValueError]: held to the end") == 1, shown
+    assert shown.count("TaskError[ValueError]: fails() raised ValueError: held too long") == 1, shown
+    assert shown.count("TaskError[ValueError]: fails() raised ValueError: held to the end") == 1, shown
 
 
 @ENGINES
@@ -166,8 +166,8 @@ def test_those_of_tasks_that_workers_submit_reach_the_program() -> None:
         kernel.get(holder.hold.remote())
         assert wait_for(1) == [("fails()", "from within")]
     """)
-    assert shown.count("TaskError[ValueError]: from within") == 1, shown
-    assert shown.count("TaskError[ValueError]: held by an actor") == 1, shown
+    assert shown.count("TaskError[ValueError]: fails() raised ValueError: from within") == 1, shown
+    assert shown.count("TaskError[ValueError]: fails() raised ValueError: held by an actor") == 1, shown
 
 
 def test_many_are_counted_and_none_is_shown_where_that_is_off() -> None:

@@ -110,7 +110,9 @@ def test_an_error_of_a_task_is_shown_with_the_cells_lines(cells: dict[str, dict[
     assert cell["stdout"] == cell["stderr"] == "", cell
     assert "---> 8     return x / zero" in cell["error"] and "in divide()" in cell["error"], cell["error"]
     assert f"----> 1 {CELLS[name]}" in cell["error"], cell["error"]
-    assert "TaskError[ZeroDivisionError]: division by zero" in cell["error"], cell["error"]
+    assert "TaskError[ZeroDivisionError]: divide() raised ZeroDivisionError: division by zero" in cell["error"], cell[
+        "error"
+    ]
     assert "operations.py" not in cell["error"] and "futures.py" not in cell["error"], cell["error"]
 
 
@@ -147,4 +149,7 @@ def test_ipython_on_a_terminal_shows_the_same() -> None:
         )  # fmt: skip
     said = done.stdout + done.stderr
     assert "Unexpected exception" not in said and "blocks its event loop" not in said, said
-    assert "return x / zero" in said and "TaskError[ZeroDivisionError]: division by zero" in said, said
+    assert (
+        "return x / zero" in said
+        and "TaskError[ZeroDivisionError]: divide() raised ZeroDivisionError: division by zero" in said
+    ), said

@@ -78,7 +78,7 @@ def test_whatever_user_code_raises_tells_its_story(runner: CallRunner, error: Ke
     assert kind == op.USER_ERROR
     assert isinstance(raised, TaskError)
     assert isinstance(raised, type(error)) or type(error) is Unpicklable
-    assert str(raised).startswith("x")
+    assert str(raised).startswith(f"task() raised {type(error).__qualname__}: x")
     assert "in task()" in "".join(raised.__notes__)  # type: ignore[attr-defined]
     assert raised.__traceback__ is not None
 

@@ -19,7 +19,7 @@ import pytest
 
 from kernel.runtime.remote_traceback import traceback_of
 from kernel.runtime.task_error import capture, hide_internal_frames, rebuild, record_of
-from kernel_spec.errors import KernelError, ObjectLostError, SerializationError, TaskError
+from kernel_spec.errors import ActorDiedError, KernelError, ObjectLostError, SerializationError, TaskError
 
 WHERE = {"process": "p1", "pid": 1234, "node": "ab12"}
 NEWER = sys.version_info >= (3, 11)
@@ -195,7 +195,8 @@ def test_what_is_raised_is_of_both_types(make: Any) -> None:
     assert type(error).__name__ == f"TaskError[{type(original).__qualname__}]"
     assert error.args == original.args or isinstance(original, Locked)
     if not isinstance(original, Mute):
-        assert str(error).startswith(str(original)) or isinstance(original, Locked)
+        said = f"task() raised {type(original).__qualname__}{': ' * bool(str(original))}{original}"
+        assert str(error).startswith(said) or isinstance(original, Locked)
     if not isinstance(original, ReadOnlyMessage):
         assert type(error.cause) is type(original)
 
@@ -221,7 +222,11 @@ def test_everything_can_be_printed(make: Any) -> None:
 
 def test_attributes_come_along() -> None:
     error: Any = raised(Coded(5, hint="try again"))
-    assert (error.code, error.hint, str(error)) == (5, "try again", "failed with 5" if NEWER else str(error))
+    assert (error.code, error.hint, str(error)) == (
+        5,
+        "try again",
+        "task() raised Coded: failed with 5" if NEWER else str(error),
+    )
     assert error.cause.code == 5
     assert raised(Slotted({"a": 1})).detail == {"a": 1}  # type: ignore[attr-defined]
     os_error: Any = raised(FileNotFoundError(2, "No such file", "/tmp/x"))
@@ -324,7 +329,7 @@ except ValueError as error:
     assert isinstance(error, TaskError)
     assert type(error).__name__ == "TaskError[Gone]"
     assert error.cause is None
-    assert str(error).startswith("far away")
+    assert str(error).startswith("t() raised Gone: far away")
     assert pickle.loads(pickle.dumps(error)).args == error.args
 
 
@@ -459,7 +464,7 @@ def test_a_program_that_fails_three_tasks_deep_prints_little(tmp_path: Any) -> N
         "    return get(inner, x)",
         f'  File "{script}", line 6, in inner',
         "    return 1 / x",
-        "TaskError[ZeroDivisionError]: division by zero",
+        "TaskError[ZeroDivisionError]: inner() raised ZeroDivisionError: division by zero",
         "  in inner() <- middle() <- outer(), process 1234 on node ab12",
     ]
 
@@ -500,7 +505,7 @@ def test_nested_tasks_make_one_record() -> None:
     assert [name for name, *_ in record["tasks"]] == ["inner", "middle"]
     assert [frame[2] for frame in record["frames"]] == ["run", "middle", "run", "divide"]
     if NEWER:
-        assert str(error) == "division by zero"
+        assert str(error) == "inner() raised ZeroDivisionError: division by zero"
     assert error.__notes__ == ["  in inner() <- middle(), process 1234 on node ab12"]
 
 
@@ -554,7 +559,7 @@ def test_cyclic_and_endless_chains() -> None:
         following = ValueError(str(number))
         following.__cause__ = last
         last = following
-    assert str(raised(last)).startswith("199")
+    assert str(raised(last)).startswith("task() raised ValueError: 199")
 
 
 # -- groups --------------------------------------------------------------------------------------------------------
@@ -646,3 +651,51 @@ def test_errors_are_ours_in_kind() -> None:
 def test_rebuilding_is_quick() -> None:
     data = run(middle)
     assert min(timeit.repeat(lambda: rebuild(data), number=50, repeat=5)) / 50 < 0.001
+
+
+class Placed(Exception):
+    """It has words of its own for what an error of a task tells."""
+
+    def __init__(self) -> None:
+        super().__init__("placed")
+        self.node = "a node of mine"
+        self.pid = -1
+
+
+def test_what_is_known_of_the_task() -> None:
+    error = raised(ValueError("far away"))
+    assert isinstance(error, TaskError)
+    assert (error.function_name, error.pid, error.node) == ("task", 1234, "ab12")
+    lines = error.remote_traceback.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "    raise exception" in lines and lines[-1] == "ValueError: far away"
+    assert pickle.loads(pickle.dumps(error)).remote_traceback == error.remote_traceback
+
+
+def test_what_the_user_calls_so_is_the_users() -> None:
+    error: Any = raised(Placed())
+    assert (error.node, error.pid, error.function_name) == ("a node of mine", -1, "task")
+
+
+def test_the_text_has_the_chain() -> None:
+    def task() -> None:
+        try:
+            divide(0)
+        except ZeroDivisionError as error:
+            raise KeyError("k") from error
+
+    error = rebuild(run(task))
+    assert isinstance(error, TaskError)
+    before, _, after = error.remote_traceback.partition("The above exception was the direct cause of the following")
+    assert "    return 1 / x" in before and before.rstrip().endswith("ZeroDivisionError: division by zero")
+    assert after.endswith("KeyError: 'k'")
+
+
+def test_a_constructors_error_has_the_actors_id() -> None:
+    try:
+        divide(0)
+    except ZeroDivisionError as error:
+        data = capture(error, task_name="A.__init__", actor="A", actor_id="ac1d", ends_actor=True, **WHERE)
+    rebuilt: Any = rebuild(data)
+    assert isinstance(rebuilt, ActorDiedError) and rebuilt.actor_id == "ac1d"
+    assert pickle.loads(pickle.dumps(rebuilt)).actor_id == "ac1d"

@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 
+import kernel
 from kernel.runtime import unpicklable
 from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.unpicklable import explain, explain_call, find_culprits
@@ -241,6 +242,13 @@ def test_path_is_exact(make: Any, path: str | None) -> None:
     if path is not None:
         assert culprit.path == path
     assert ("it is a" if culprit.path == "value" else f"{culprit.path} is a") in text
+
+
+def test_asking_before_sending() -> None:
+    parts = kernel.unpicklable_parts({"logger": [threading.Lock()]}, "config")
+    assert [str(part) for part in parts] == ['config["logger"][0] is a _thread.lock, which can\'t leave its process.']
+    assert type(parts[0].parent) is list and isinstance(parts[0].error, TypeError)
+    assert kernel.unpicklable_parts([1, "a", len]) == []
 
 
 @pytest.mark.parametrize("name", [n for n, (_, p) in CORPUS.items() if p and "__closure__" not in p and n != "cycle"])

@@ -7,8 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import kernel
+from kernel_compat_ray.errors import ActorClassInheritanceException
 from kernel_compat_ray.graphs import ClassNode
 from kernel_compat_ray.options import translate
+
+__tracebackhide__ = True  # the lines of a task that fails are the program's
 
 
 def method(*args: Any, **options: Any) -> Callable[[Any], Any]:
@@ -38,7 +41,10 @@ class ActorClass:
         return self._inner(*args, **kwargs)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type]:
-        mro: tuple[type] = self._inner.__mro_entries__(bases)
+        try:
+            mro: tuple[type] = self._inner.__mro_entries__(bases)
+        except TypeError as error:
+            raise ActorClassInheritanceException(str(error)) from None
         return mro
 
     def __getattr__(self, name: str) -> Any:

@@ -12,9 +12,8 @@ from types import GenericAlias
 from typing import Any
 
 import kernel
-from kernel.exceptions import TaskError
-from kernel_compat_ray.context import Id
 from kernel_compat_ray.graphs import ClassMethodNode
+from kernel_compat_ray.ids import ActorID, PlacementGroupID, TaskID
 from kernel_compat_ray.options import translate
 
 
@@ -26,18 +25,18 @@ def add_to_handles() -> None:
     handle.__ray_ready__ = property(lambda self: self._ray_ready)
     handle.__ray_call__ = property(lambda self: self._ray_call)
     handle.__ray_terminate__ = property(lambda self: handle.__getattr__(self, "__kernel_terminate__"))
-    handle._ray_actor_id = property(lambda self: self._actor_id)
+    handle._ray_actor_id = property(lambda self: ActorID(self._actor_id))
     handle.__getattr__ = _with_translated_options(handle.__getattr__)
     reference: Any = kernel.ObjectRef
     reference.is_nil = lambda self: False
-    reference.job_id = lambda self: Id(
-        self.hex()[:16]
-    )  # an object's id begins with its owner's, a program's is its job's
+    task_id = reference.task_id
+    reference.task_id = lambda self: TaskID(task_id(self))
+    reference.job_id = lambda self: self.task_id().job_id
+    group: Any = kernel.PlacementGroup
+    group.id = property(lambda self: PlacementGroupID(self._id))
     reference.size = lambda self: len(self.binary())
     for generic in (handle, reference, kernel.ObjectRefGenerator):
         generic.__class_getitem__ = classmethod(GenericAlias)  # annotations such as ObjectRef[int]
-    failure: Any = TaskError
-    failure.as_instanceof_cause = lambda self: self
 
 
 def _with_translated_options(find: Any) -> Any:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import kernel
+from kernel.exceptions import ActorNotFoundError
 from kernel_compat_ray.deprecation import warn_renamed
 from kernel_compat_ray.environment import WAIT_MILLISECONDS
 from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.option_names import OPTIONS_REFUSED
+from kernel_spec.ids import SHORT_ID_BYTES
+
+__tracebackhide__ = True  # the lines of a task that fails are the program's
+
+_UNSAID = re.compile(f"[0-9a-f]{{{2 * SHORT_ID_BYTES}}}")
+"""The namespace of a program that has said none: its job's id."""
 
 
 def get(object_refs: Any = None, timeout: float | None = None, **others: Any) -> Any:
@@ -83,10 +91,35 @@ def kill(actor: Any, *, no_restart: bool = True) -> None:
 
 
 def get_actor(name: str, namespace: str | None = None) -> kernel.ActorHandle:
-    """Return a handle to the living actor of that name; raises ValueError when there is none."""
+    """Return a handle to the living actor of that name; raises ValueError when there is none.
+
+    A program that has said no namespace also finds a detached actor of another such program, as long as there is one of
+    that name: names of detached actors were the same for all before there were namespaces.
+    """
     if not name:
         raise ValueError("ray.get_actor() takes the name of an actor, which must not be empty")
-    return kernel.get_actor(name, namespace)
+    try:
+        return kernel.get_actor(name, namespace)
+    except ActorNotFoundError:
+        elsewhere = [] if namespace is not None else _detached_elsewhere(name)
+        if len(elsewhere) != 1:
+            raise
+    return kernel.get_actor(name, elsewhere[0])
+
+
+def _detached_elsewhere(name: str) -> list[str]:
+    """Return where, other than in a namespace that somebody has said, living detached actors of that name are.
+
+    Nowhere if this program has said a namespace.
+    """
+    context = kernel.get_runtime_context()
+    if context.namespace != context.get_job_id():
+        return []
+    return [
+        row["namespace"]
+        for row in kernel.actors()
+        if row["name"] == name and row["detached"] and row["state"] != "DEAD" and _UNSAID.fullmatch(row["namespace"])
+    ]
 
 
 def _refs(verb: str, given: Any, others: dict[str, Any]) -> Any:

@@ -8,8 +8,28 @@ from typing import Any
 
 import kernel
 from kernel_compat_ray.deprecation import warn_ignored
+from kernel_compat_ray.ids import NodeID
 
 _KNOWN = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "memory")
+
+
+class Node:
+    """A node of a cluster: what the kit for tests says of it, and Ray's words."""
+
+    def __init__(self, node: Any) -> None:
+        self.of_the_kit = node
+        self.node_id = self.unique_id = NodeID(node.id)
+        self.node_ip_address = "127.0.0.1"
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the kit's node has."""
+        return getattr(self.__dict__["of_the_kit"], name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and self.node_id == other.node_id
+
+    def __hash__(self) -> int:
+        return hash(self.node_id)
 
 
 class Cluster:
@@ -39,12 +59,12 @@ class Cluster:
     @property
     def head_node(self) -> Any:
         """Return the head's node."""
-        return self._cluster.head if self._cluster is not None else None
+        return Node(self._cluster.head) if self._cluster is not None else None
 
     @property
     def list_all_nodes(self) -> Any:
         """Return a function that returns the living nodes."""
-        return lambda: list(self._cluster.nodes) if self._cluster is not None else []
+        return lambda: [Node(node) for node in self._cluster.nodes] if self._cluster is not None else []
 
     @property
     def worker_nodes(self) -> set[Any]:
@@ -60,18 +80,18 @@ class Cluster:
             if options[name]:
                 warn_ignored(f"Cluster.add_node({name}=...)", "nodes of a test cluster have no such setting")
         if self._cluster is not None:
-            return self._cluster.add_node(**given)
+            return Node(self._cluster.add_node(**given))
         # The kit for tests is public, and no part of what an ordinary program loads.
         testing = importlib.import_module("kernel.testing")
         self._cluster = testing.Cluster(leak_check=False, **given)
-        return self._cluster.head
+        return Node(self._cluster.head)
 
     def remove_node(self, node: Any, allow_graceful: bool = True) -> None:
         """End a node: as `kernel stop` would, or with `allow_graceful=False` as a power cut would."""
         if allow_graceful:
-            self._cluster.remove_node(node)
+            self._cluster.remove_node(node.of_the_kit)
         else:
-            self._cluster.kill_node(node)
+            self._cluster.kill_node(node.of_the_kit)
 
     def connect(self, namespace: str | None = None) -> None:
         """Make this process a driver of the cluster."""

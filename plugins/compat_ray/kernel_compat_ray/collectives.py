@@ -37,6 +37,29 @@ def create_collective_group(
     collective.create_collective_group(actors, world_size, ranks, _backend(backend), group_name, **_seconds(others))
 
 
+def nccl_available() -> bool:
+    """Return whether groups can use NCCL."""
+    return _in_torch("is_nccl_available")
+
+
+def gloo_available() -> bool:
+    """Return whether groups can use Gloo; without it "gloo" is the back end of numpy arrays."""
+    return True
+
+
+def is_backend_available(backend: str) -> bool:
+    """Return whether groups can use a back end."""
+    known = {Backend.NCCL: nccl_available, Backend.GLOO: gloo_available}
+    return backend in known and known[backend]()
+
+
+def _in_torch(question: str) -> bool:
+    if importlib.util.find_spec("torch") is None:
+        return False
+    distributed = importlib.import_module("torch.distributed")
+    return bool(distributed.is_available() and getattr(distributed, question)())
+
+
 def _backend(name: str) -> str:
     with_numpy = name in (Backend.GLOO, "torch_gloo") and importlib.util.find_spec("torch") is None
     return "numpy" if with_numpy else name

@@ -76,6 +76,7 @@ START_IGNORED: dict[str, str] = {
     "--huge-pages": "the object store uses ordinary pages",
     "--include-dashboard": _DASHBOARD,
     "--include-webui": _DASHBOARD,
+    "--include-log-monitor": "workers' output is kept by `kernel logs`, and shown by the program",
     "--internal-config": "it names settings of Ray's own processes",
     "--load-code-from-local": "workers import functions and classes of modules always",
     "--log-color": "NO_COLOR=1 turns colours off",
@@ -88,8 +89,11 @@ START_IGNORED: dict[str, str] = {
     "--no-redirect-worker-output": "output is kept by `kernel logs`",
     "--node-manager-port": _PORTS,
     "--num-redis-shards": _REDIS,
+    "--num-workers": "workers are started as they are needed",
     "--object-manager-port": _PORTS,
     "--plasma-store-socket-name": _PLACES,
+    "--proxy-server-url": _DASHBOARD,
+    "--ray-debugger-external": "no process waits for a debugger on a port of its own",
     "--ray-client-server-port": _PORTS,
     "--raylet-socket-name": _PLACES,
     "--redis-max-clients": _REDIS,
@@ -98,6 +102,8 @@ START_IGNORED: dict[str, str] = {
     "--redis-shard-ports": _REDIS,
     "--runtime-env-agent-port": _PORTS,
     "--storage": "there are no workflows",
+    "--system-reserved-cpu": "--num-cpus says how many CPUs are for tasks",
+    "--system-reserved-memory": "--memory says how much is for tasks",
     "--system-config": "it names settings of Ray's own processes",
     "--tracing-startup-hook": "use an observer plugin",
     "--verbose": "there is one way to say it",
@@ -107,14 +113,17 @@ START_IGNORED: dict[str, str] = {
 """Options of `ray start` that have nothing to change here."""
 
 START_REFUSED: dict[str, str] = {
+    "--cgroup-path": "say --memory, and memory= of tasks; see docs/users.md",
+    "--enable-resource-isolation": "say --memory, and memory= of tasks; see docs/users.md",
     "--include-java": "kernel runs Python only",
     "--java-worker-options": "kernel runs Python only",
 }
 
 FLAGS = frozenset(
     {
-        "--block", "--disable-usage-stats", "--head", "--huge-pages", "--include-java", "--load-code-from-local",
-        "--lru-evict", "--no-redirect-output", "--no-redirect-worker-output", "--verbose",
+        "--block", "--disable-usage-stats", "--enable-resource-isolation", "--head", "--huge-pages", "--include-java",
+        "--load-code-from-local", "--lru-evict", "--no-redirect-output", "--no-redirect-worker-output",
+        "--ray-debugger-external", "--verbose",
     }
 )  # fmt: skip
 """Options that take no value."""

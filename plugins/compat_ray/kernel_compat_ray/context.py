@@ -7,28 +7,12 @@ from typing import Any
 
 import kernel
 from kernel_compat_ray.errors import NotSupportedError
+from kernel_compat_ray.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
 from kernel_compat_ray.session import init
 from kernel_compat_ray.state import get_node_ip_address
 
-
-class Id(str):
-    """An id: its hexadecimal form, with the methods that Ray's ids have."""
-
-    def hex(self) -> str:
-        """Return the hexadecimal form."""
-        return str(self)
-
-    def binary(self) -> bytes:
-        """Return the bytes."""
-        return bytes.fromhex(self)
-
-    def is_nil(self) -> bool:
-        """Return whether it is the id of nothing."""
-        return not self
-
-
-def _id(text: str | None) -> Id | None:
-    return Id(text) if text else None
+_ACCELERATORS = ("GPU", "HPU", "NPU", "TPU", "neuron_cores")
+"""Those that programs ask for without a look whether there are any."""
 
 
 class RuntimeContext:
@@ -37,14 +21,19 @@ class RuntimeContext:
     def __getattr__(self, name: str) -> Any:
         return getattr(kernel.get_runtime_context(), name)
 
-    job_id = property(lambda self: _id(self.get_job_id()))
-    node_id = property(lambda self: _id(self.get_node_id()))
-    worker_id = property(lambda self: _id(self.get_worker_id()))
-    task_id = property(lambda self: _id(self.get_task_id()))
-    actor_id = property(lambda self: _id(self.get_actor_id()))
+    job_id = property(lambda self: JobID(self.get_job_id()))
+    node_id = property(lambda self: NodeID(self.get_node_id()))
+    worker_id = property(lambda self: WorkerID(self.get_worker_id()))
+    task_id = property(lambda self: TaskID(self.get_task_id()) if self.get_task_id() else None)
+    actor_id = property(lambda self: ActorID(self.get_actor_id()) if self.get_actor_id() else None)
     current_node_id = node_id
     current_driver_id = job_id
-    current_placement_group_id = property(lambda self: self.get_placement_group_id())
+
+    @property
+    def current_placement_group_id(self) -> PlacementGroupID | None:
+        """Return the id of the placement group this code runs in, or None."""
+        found = self.get_placement_group_id()
+        return PlacementGroupID(found) if found else None
 
     @property
     def gcs_address(self) -> str:
@@ -88,7 +77,11 @@ class RuntimeContext:
 
     def get_resource_ids(self) -> dict[str, list[str]]:
         """Return resource to the devices this code may use."""
-        return kernel.get_runtime_context().get_accelerator_ids()
+        return self.get_accelerator_ids()
+
+    def get_accelerator_ids(self) -> dict[str, list[str]]:
+        """Return kind of accelerator to the devices this code may use, for kinds that it has none of as well."""
+        return {**{kind: [] for kind in _ACCELERATORS}, **kernel.get_runtime_context().get_accelerator_ids()}
 
     def get_temp_dir(self) -> str:
         """Return the session's directory."""
@@ -100,11 +93,11 @@ class RuntimeContext:
 
     def get(self) -> dict[str, Any]:
         """Return all of it as a dict."""
-        found = {"job_id": self.get_job_id(), "node_id": self.get_node_id(), "namespace": self.namespace}
+        found = {"job_id": self.job_id, "node_id": self.node_id, "namespace": self.namespace}
         if self.get_task_id():
-            found["task_id"] = self.get_task_id()
+            found["task_id"] = self.task_id
         if self.get_actor_id():
-            found["actor_id"] = self.get_actor_id()
+            found["actor_id"] = self.actor_id
         return found
 
 
@@ -137,14 +130,14 @@ class GlobalWorker:
         return 1 if context.get_task_id() or context.get_actor_id() else 0
 
     @property
-    def current_job_id(self) -> Id:
+    def current_job_id(self) -> JobID:
         """Return the job's id."""
-        return Id(kernel.get_runtime_context().get_job_id())
+        return JobID(kernel.get_runtime_context().get_job_id())
 
     @property
-    def worker_id(self) -> Id:
+    def worker_id(self) -> WorkerID:
         """Return this process's id."""
-        return Id(kernel.get_runtime_context().get_worker_id())
+        return WorkerID(kernel.get_runtime_context().get_worker_id())
 
     @property
     def redis_client(self) -> Any:

@@ -9,14 +9,53 @@ VARIABLES: dict[str, str] = {
     "RAY_TMPDIR": "KERNEL_TMPDIR",
     "RAY_BACKEND_LOG_LEVEL": "KERNEL_LOG_LEVEL",
     "RAY_SERVE_DEFAULT_HTTP_HOST": "KERNEL_SERVE_HTTP_HOST",
+    "RAY_memory_usage_threshold": "KERNEL_MEMORY_THRESHOLD",
 }
 """Ray's variable to kernel's: taken over when the program begins, unless kernel's is set."""
 
 DEFAULTS: dict[str, str] = {"TUNE_RESULT_DIR": "~/ray_results"}
 """Variables that are set when the program begins, unless they are: where Ray's programs look for their results."""
 
-READ_BY_INIT = ("RAY_ADDRESS", "RAY_NAMESPACE", "RAY_LOG_TO_DRIVER")
+READ_BY_INIT = ("RAY_ADDRESS", "RAY_NAMESPACE", "RAY_LOG_TO_DRIVER", "RAY_IGNORE_UNHANDLED_ERRORS")
 """Variables that `ray.init` asks for again, as a program may set them itself."""
+
+OTHERS: dict[str, str] = {
+    "RAY_RUNTIME_ENV_IGNORE_GITIGNORE": "`1`: a `.gitignore` leaves nothing out of a `working_dir`; `excludes` do",
+    "RAY_memory_monitor_refresh_ms": "`0`: no worker is ended because memory runs out",
+}
+"""Variables that are honoured in a way of their own: name to what they do."""
+
+_STORE = "init(object_store_memory=...), or `kernel start --object-store-memory`"
+
+NOT_READ: dict[str, str] = {
+    "RAY_AUTH_MODE": "a token is always needed",
+    "RAY_AUTH_TOKEN": "set KERNEL_TOKEN; see docs/security.md",
+    "RAY_COLOR_PREFIX": "NO_COLOR=1 turns colours off",
+    "RAY_DEDUP_LOGS": "init(log_to_driver=...) says whether output is shown",
+    "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": _STORE,
+    "RAY_DEFAULT_OBJECT_STORE_MEMORY_PROPORTION": _STORE,
+    "RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING": "`kernel logs` names the call of every line",
+    "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "a task sees the devices that it was given",
+    "RAY_LOGGING_CONFIG_ENCODING": "log lines have one format",
+    "RAY_OVERRIDE_LABELS": "init(labels=...), or `kernel start --labels`",
+    "RAY_OVERRIDE_RESOURCES": "init(resources=...), or `kernel start --resources`",
+    "RAY_RUNTIME_ENV_HOOK": "give the runtime_env to init()",
+    "RAY_TASK_MAX_RETRIES": "say max_retries= of the task",
+    "RAY_TLS_CA_CERT": "`kernel certificates create`, and KERNEL_TLS",
+    "RAY_TLS_SERVER_CERT": "`kernel certificates create`, and KERNEL_TLS",
+    "RAY_TLS_SERVER_KEY": "`kernel certificates create`, and KERNEL_TLS",
+    "RAY_USE_TLS": "`kernel certificates create`, and KERNEL_TLS",
+}
+"""Variables that users set and kernel does not read: name to what to do instead. `ray.init` warns of those."""
+
+NOT_NEEDED: dict[str, str] = {
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "workers run the program's own Python",
+    "RAY_PICKLE_VERBOSE_DEBUG": "errors always say which part can't be pickled",
+    "RAY_PROFILING": "every call is in the timeline",
+    "RAY_USAGE_STATS_ENABLED": "nothing is reported anywhere",
+    "RAY_record_ref_creation_sites": "`kernel memory` always shows where a reference was made",
+}
+"""Variables that kernel does not read, because it does as they say, or has nothing of the kind."""
 
 WAIT_MILLISECONDS = "KERNEL_RAY_WAIT_MILLISECONDS"
 """Set to 1 for programs of Ray before 0.7, whose `ray.wait(timeout=...)` is in milliseconds."""
@@ -28,6 +67,8 @@ def adopt_environment(environment: MutableMapping[str, str]) -> None:
         value = environment.get(old)
         if value and new not in environment and value != "local":
             environment[new] = kernel_address(value) if old == "RAY_ADDRESS" else value
+    if environment.get("RAY_memory_monitor_refresh_ms") == "0":
+        environment.setdefault("KERNEL_MEMORY_THRESHOLD", "0")
     for name, value in DEFAULTS.items():
         environment.setdefault(name, value)
 

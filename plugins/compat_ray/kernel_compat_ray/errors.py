@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from kernel.exceptions import (
-    ActorDiedError,
-    AlreadyInitializedError,
-    KernelError,
-    SessionEndedError,
-    UsageError,
-)
+from kernel.exceptions import AlreadyInitializedError, OptionError, SessionEndedError, UsageError
 
 
 class NotSupportedError(UsageError, NotImplementedError):
@@ -23,21 +17,9 @@ class NoClusterError(SessionEndedError, ConnectionError):
     """No cluster answers at an address: Ray's is a ConnectionError."""
 
 
-class AsyncioActorExit(ActorDiedError):
-    """Never raised here: an actor's exit is an ActorDiedError, whatever kind of actor it was."""
+class ActorClassInheritanceException(TypeError):
+    """A class inherits from an actor class."""
 
 
-class CrossLanguageError(KernelError):
-    """Never raised here: there is one language."""
-
-
-class ObjectRefStreamEndOfStreamError(KernelError):
-    """Never raised here: the end of a stream is StopIteration."""
-
-
-class RayChannelError(KernelError):
-    """Never raised here: there are no channels."""
-
-
-class RayChannelTimeoutError(RayChannelError, TimeoutError):
-    """Never raised here: there are no channels."""
+class UnknownArgumentError(OptionError, RuntimeError):
+    """An argument of ray.init() that there is not: Ray's is a RuntimeError."""

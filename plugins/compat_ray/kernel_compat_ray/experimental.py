@@ -12,6 +12,8 @@ from typing import Any
 import kernel
 from kernel_compat_ray import calls
 
+__tracebackhide__ = True  # the lines of a task that fails are the program's
+
 
 def get(object_refs: Any, timeout: float | None = None) -> Any:
     """Return values for a reference, a list, a tuple, an array or a mapping of them."""

@@ -10,6 +10,8 @@ import kernel
 from kernel_compat_ray.graphs import FunctionNode
 from kernel_compat_ray.options import translate
 
+__tracebackhide__ = True  # the lines of a task that fails are the program's
+
 
 class RemoteFunction:
     """What `@ray.remote` makes of a function. `remote` is the very method of kernel's."""

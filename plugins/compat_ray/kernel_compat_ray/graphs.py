@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+__tracebackhide__ = True  # the lines of a task that fails are the program's
+
 __all__ = [
     "ClassMethodNode",
     "ClassNode",
@@ -46,18 +48,36 @@ class FunctionNode(DAGNode):
 
 
 class ClassMethodNode(DAGNode):
-    """A call of an actor's method: of a handle's, or (as a pair of node and name) of an actor that is not made yet."""
+    """A call of an actor's method: of a handle's, or (as a pair of node and name) of an actor that is not made yet.
+
+    Of the latter, the calls that were bound before it are made before it, though nobody needs their results: they may
+    change the actor.
+    """
+
+    _before: ClassMethodNode | None = None
 
     def _make(self, execution: Execution) -> Any:
+        waiting, call = [], self._before
+        while call is not None and not execution.has(call):
+            waiting.append(call)
+            call = call._before
+        for earlier in reversed(waiting):
+            execution.of(earlier)
         method = self._target
         if isinstance(method, tuple):
             actor, name = method
             method = getattr(execution.of(actor), name)
         return method.remote(*execution.resolved(self._args), **execution.resolved(self._kwargs))
 
+    def __reduce__(self) -> Any:
+        return ClassMethodNode, (self._target, self._args, self._kwargs), {"_before": self._before}
+
 
 class ClassNode(DAGNode):
     """An actor to be made; `node.method.bind(...)` is a call of it."""
+
+    _last: ClassMethodNode | None = None
+    """The call of it that was bound last."""
 
     def __getattr__(self, name: str) -> _Method:
         if name.startswith("_"):
@@ -73,7 +93,9 @@ class _Method:
 
     def bind(self, *args: Any, **kwargs: Any) -> ClassMethodNode:
         """Return the call, not made yet."""
-        return ClassMethodNode((self._actor, self._name), args, kwargs)
+        call = ClassMethodNode((self._actor, self._name), args, kwargs)
+        call._before, self._actor._last = self._actor._last, call
+        return call
 
 
 class InputNode(DAGNode):
@@ -149,6 +171,10 @@ class Execution:
     def __init__(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.inputs, self.named = inputs, named
         self._made: dict[int, Any] = {}
+
+    def has(self, node: DAGNode) -> bool:
+        """Return whether a node was made already."""
+        return id(node) in self._made
 
     def of(self, node: DAGNode) -> Any:
         """Return what a node has become."""

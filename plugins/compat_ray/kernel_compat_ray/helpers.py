@@ -58,6 +58,14 @@ def log_once(key: object) -> bool:
     return True
 
 
+def reset_log_once(key: object = None) -> None:
+    """Let `log_once` return True again for `key`, for every key if none is named."""
+    if key is None:
+        _logged.clear()
+    else:
+        _logged.discard(key)
+
+
 def disable_log_once_globally() -> None:
     """Let `log_once` return False from now on."""
     global _disabled

@@ -11,6 +11,7 @@ import sys
 
 from kernel_compat_ray.additions import add_to_handles
 from kernel_compat_ray.environment import adopt_environment
+from kernel_compat_ray.exceptions import use_names_of_ray
 from kernel_compat_ray.facade import is_facade
 from kernel_compat_ray.finder import install_finder
 from kernel_compat_ray.run import DIRECTORY
@@ -30,6 +31,7 @@ def install() -> None:
         sys.path.insert(0, DIRECTORY)
     adopt_environment(os.environ)
     add_to_handles()
+    use_names_of_ray()
 
 
 install()

@@ -6,14 +6,14 @@ can be imported under its name of Ray.
 
 from __future__ import annotations
 
-from kernel_compat_ray.serve_names import SERVE_MODULES_REFUSED, SERVE_NAMES, SERVE_REFUSED
-from kernel_compat_ray.tune_names import (
-    TUNE_MODULES_REFUSED,
-    TUNE_MODULES_RENAMED,
-    TUNE_NAMES,
-    TUNE_REFUSED,
-    TUNE_RENAMED,
-)
+from kernel_compat_ray.constant_names import CONSTANTS as PLAIN
+from kernel_compat_ray.refused_names import MODULES_REFUSED, REFUSED
+from kernel_compat_ray.serve_names import SERVE_NAMES
+from kernel_compat_ray.tune_names import TUNE_MODULES_RENAMED, TUNE_NAMES, TUNE_RENAMED
+
+__all__ = [
+    "CONSTANTS", "HOST", "LIBRARIES", "MODULES_REFUSED", "MODULES_RENAMED", "NAMES", "REFUSED", "RENAMED", "VERSION",
+]  # fmt: skip
 
 HOST = "ray"
 VERSION = "2.60.0"
@@ -33,17 +33,35 @@ LIBRARIES: dict[str, str] = {
 _IDS = (
     "ActorClassID", "ActorID", "FunctionID", "JobID", "NodeID", "PlacementGroupID", "TaskID", "UniqueID", "WorkerID",
 )  # fmt: skip
-_LOST = (
-    "ObjectFetchTimedOutError", "ObjectFreedError", "ObjectLostError", "ObjectReconstructionFailedError",
-    "ObjectReconstructionFailedLineageEvictedError", "ObjectReconstructionFailedMaxAttemptsExceededError",
-    "PlasmaObjectNotAvailable", "ReferenceCountingAssertionError",
+_ERRORS = (
+    "ActorAlreadyExistsError", "ActorDiedError", "ActorHandleNotFoundError", "ActorUnavailableError",
+    "AsyncioActorExit", "CrossLanguageError", "GetTimeoutError", "LocalRayletDiedError", "NodeDiedError",
+    "OufOfBandObjectRefSerializationException",
+    "ObjectFetchTimedOutError", "ObjectFreedError", "ObjectLostError", "ObjectRefStreamEndOfStreamError",
+    "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "OwnerDiedError", "PendingCallsLimitExceeded",
+    "PlasmaObjectNotAvailable", "RayActorError", "RayCgraphCapacityExceeded", "RayChannelError",
+    "RayChannelTimeoutError", "RayDirectTransportError", "RayError", "RaySystemError", "RayTaskError",
+    "ReferenceCountingAssertionError", "RpcError", "RuntimeEnvSetupError",
+    "StreamingGeneratorReplayInconsistentError", "TaskCancelledError", "TaskPlacementGroupRemoved",
+    "TaskUnschedulableError", "UnserializableException", "UserCodeException", "WorkerCrashedError",
+)  # fmt: skip
+_GRAPHS = {
+    "class_node": ("ClassMethodNode", "ClassNode"),
+    "dag_node": ("DAGNode",),
+    "function_node": ("FunctionNode",),
+    "input_node": ("InputAttributeNode", "InputNode"),
+    "output_node": ("MultiOutputNode",),
+}
+_RECONSTRUCTION = (
+    "ObjectReconstructionFailedError", "ObjectReconstructionFailedLineageEvictedError",
+    "ObjectReconstructionFailedMaxAttemptsExceededError",
 )  # fmt: skip
 
 NAMES: dict[str, dict[str, str]] = {
     **SERVE_NAMES,
     **TUNE_NAMES,
     "ray": {
-        **dict.fromkeys(_IDS, ".context:Id"),
+        **{name: f".ids:{name}" for name in _IDS},
         "ClientBuilder": ".clients:ClientBuilder",
         "DynamicObjectRefGenerator": "kernel:DynamicReturns",
         "ObjectRef": "kernel:ObjectRef",
@@ -76,6 +94,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ray.actor": {
         "ActorClass": ".actors:ActorClass",
+        "ActorClassInheritanceException": ".errors:ActorClassInheritanceException",
         "ActorHandle": "kernel:ActorHandle",
         "ActorProxy": "kernel:ActorHandle",
         "exit_actor": "kernel:exit_actor",
@@ -83,55 +102,33 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "ray.autoscaler": {},
     "ray.autoscaler.sdk": {},
-    "ray.client_builder": {"ClientBuilder": ".clients:ClientBuilder"},
+    "ray.client_builder": {
+        "ClientBuilder": ".clients:ClientBuilder",
+        "ClientContext": ".session:Context",
+        "client": ".clients:client",
+    },
     "ray.cloudpickle": {
         "CloudPickler": "cloudpickle:CloudPickler",
+        "Pickler": "cloudpickle:Pickler",
         "dump": "cloudpickle:dump",
+        "dump_debug": ".pickling:dump_debug",
         "dumps": "cloudpickle:dumps",
+        "dumps_debug": ".pickling:dumps_debug",
         "load": "cloudpickle:load",
         "loads": "cloudpickle:loads",
         "register_pickle_by_value": "cloudpickle:register_pickle_by_value",
+        "unregister_pickle_by_value": "cloudpickle:unregister_pickle_by_value",
     },
     "ray.cluster_utils": {"Cluster": ".clusters:Cluster"},
     "ray.cross_language": {},
     "ray.dag": {"*": "kernel_compat_ray.graphs"},
+    **{f"ray.dag.{module}": {name: f".graphs:{name}" for name in found} for module, found in _GRAPHS.items()},
     "ray.exceptions": {
-        **dict.fromkeys(_LOST, "kernel.exceptions:ObjectLostError"),
-        **dict.fromkeys(("RayCgraphCapacityExceeded", "RayDirectTransportError"), ".errors:RayChannelError"),
-        "OufOfBandObjectRefSerializationException": "kernel.exceptions:SerializationError",
-        "StreamingGeneratorReplayInconsistentError": "kernel.exceptions:InternalError",
-        "ActorAlreadyExistsError": "kernel.exceptions:NameTakenError",
-        "ActorDiedError": "kernel.exceptions:ActorDiedError",
-        "ActorHandleNotFoundError": "kernel.exceptions:ActorNotFoundError",
-        "ActorPlacementGroupRemoved": "kernel.exceptions:PlacementGroupRemovedError",
-        "ActorUnavailableError": "kernel.exceptions:ActorUnavailableError",
-        "ActorUnschedulableError": "kernel.exceptions:InfeasibleError",
-        "AsyncioActorExit": ".errors:AsyncioActorExit",
-        "AuthenticationError": "kernel.exceptions:ProtocolError",
-        "CrossLanguageError": ".errors:CrossLanguageError",
-        "GetTimeoutError": "kernel.exceptions:GetTimeoutError",
-        "LocalRayletDiedError": "kernel.exceptions:SessionEndedError",
-        "NodeDiedError": "kernel.exceptions:NodeDiedError",
-        "ObjectRefStreamEndOfStreamError": ".errors:ObjectRefStreamEndOfStreamError",
-        "ObjectStoreFullError": "kernel.exceptions:ObjectStoreFullError",
-        "OutOfDiskError": "kernel.exceptions:OutOfDiskError",
-        "OutOfMemoryError": "kernel.exceptions:OutOfMemoryError",
-        "OwnerDiedError": "kernel.exceptions:OwnerDiedError",
-        "PendingCallsLimitExceeded": "kernel.exceptions:PendingCallsLimitError",
-        "RayActorError": "kernel.exceptions:ActorError",
-        "RayChannelError": ".errors:RayChannelError",
-        "RayChannelTimeoutError": ".errors:RayChannelTimeoutError",
-        "RayError": "kernel.exceptions:KernelError",
-        "RaySystemError": "kernel.exceptions:InternalError",
-        "RayTaskError": "kernel.exceptions:TaskError",
-        "RpcError": "kernel.exceptions:ProtocolError",
-        "RuntimeEnvSetupError": "kernel.exceptions:RuntimeEnvError",
-        "TaskCancelledError": "kernel.exceptions:TaskCancelledError",
-        "TaskPlacementGroupRemoved": "kernel.exceptions:PlacementGroupRemovedError",
-        "TaskUnschedulableError": "kernel.exceptions:InfeasibleError",
-        "UnserializableException": "kernel.exceptions:SerializationError",
-        "UserCodeException": "kernel.exceptions:TaskError",
-        "WorkerCrashedError": "kernel.exceptions:WorkerDiedError",
+        **{name: f".exceptions:{name}" for name in _ERRORS},
+        **dict.fromkeys(_RECONSTRUCTION, ".exceptions:ObjectLostError"),
+        "ActorPlacementGroupRemoved": ".exceptions:TaskPlacementGroupRemoved",
+        "ActorUnschedulableError": ".exceptions:TaskUnschedulableError",
+        "AuthenticationError": ".exceptions:RpcError",
     },
     "ray.experimental": {
         "get": ".experimental:get",
@@ -168,7 +165,7 @@ NAMES: dict[str, dict[str, str]] = {
         "RuntimeContext": ".context:RuntimeContext",
         "get_runtime_context": ".context:get_runtime_context",
     },
-    "ray.runtime_env": {"RuntimeEnv": ".session:RuntimeEnv"},
+    "ray.runtime_env": {"RuntimeEnv": ".session:RuntimeEnv", "RuntimeEnvConfig": ".session:RuntimeEnvConfig"},
     "ray.types": {"ObjectRef": "kernel:ObjectRef"},
     "ray.util": {
         "ActorPool": "kernel.parallel:ActorPool",
@@ -198,10 +195,16 @@ NAMES: dict[str, dict[str, str]] = {
         "PublicAPI": ".annotations:unchanged",
         "RayDeprecationWarning": "builtins:DeprecationWarning",
     },
-    "ray.util.check_serialize": {"inspect_serializability": ".pickling:inspect_serializability"},
+    "ray.util.check_serialize": {
+        "FailureTuple": ".pickling:FailureTuple",
+        "inspect_serializability": ".pickling:inspect_serializability",
+    },
     "ray.util.client": {"connect": ".clients:connect"},
     "ray.util.collective": {
         "create_collective_group": ".collectives:create_collective_group",
+        "gloo_available": ".collectives:gloo_available",
+        "is_backend_available": ".collectives:is_backend_available",
+        "nccl_available": ".collectives:nccl_available",
         "init_collective_group": ".collectives:init_collective_group",
         "*": "kernel.parallel.collective",
     },
@@ -213,7 +216,9 @@ NAMES: dict[str, dict[str, str]] = {
         "disable_log_once_globally": ".helpers:disable_log_once_globally",
         "enable_periodic_logging": ".helpers:enable_periodic_logging",
         "log_once": ".helpers:log_once",
+        "reset_log_once": ".helpers:reset_log_once",
     },
+    "ray.util.helpers": {"as_completed": ".helpers:as_completed", "map_unordered": ".helpers:map_unordered"},
     "ray.util.iter": {"*": "kernel.parallel.iterators"},
     "ray.util.iter_metrics": {
         "MetricsContext": "kernel.parallel.iterators:MetricsContext",
@@ -343,74 +348,4 @@ RENAMED: dict[str, str] = {
 }
 """Old name to new, for names that mean the same: using one warns."""
 
-CONSTANTS: dict[str, object] = {
-    "ray.__commit__": "kernel",
-    "ray.__version__": VERSION,
-    "ray.LOCAL_MODE": 2, "ray.PYTHON_MODE": 2, "ray.SCRIPT_MODE": 0, "ray.SILENT_MODE": 3, "ray.WORKER_MODE": 1,
-    "ray._private.ray_constants.INFINITE_RECONSTRUCTION": -1,
-    "ray._private.ray_constants.ID_SIZE": 20,
-    "ray._raylet.OPTIMIZED": True,
-    "ray.util.accelerators.NVIDIA_TESLA_K80": "K80", "ray.util.accelerators.NVIDIA_TESLA_P100": "P100",
-    "ray.util.accelerators.NVIDIA_TESLA_V100": "V100", "ray.util.accelerators.NVIDIA_TESLA_T4": "T4",
-    "ray.util.accelerators.NVIDIA_TESLA_A10G": "A10G", "ray.util.accelerators.NVIDIA_L4": "L4",
-    "ray.util.accelerators.NVIDIA_A100": "A100", "ray.util.accelerators.NVIDIA_H100": "H100",
-}  # fmt: skip
-
-REFUSED: dict[str, str] = {
-    **SERVE_REFUSED,
-    **TUNE_REFUSED,
-    "ray.Language": "kernel runs Python only",
-    "ray.LoggingConfig": "logging is configured by init(logging_level=...) and by Python's own logging",
-    "ray.autoscaler.sdk.request_resources": "machines are added by a node provider plugin; see docs/plugins.md",
-    "ray.cpp_function": "kernel runs Python only",
-    "ray.cross_language.java_actor_class": "kernel runs Python only",
-    "ray.cross_language.java_function": "kernel runs Python only",
-    "ray.experimental.TensorFlowVariables": "use the get_weights and set_weights that Keras models have",
-    "ray.experimental.get_object_locations": "use `kernel memory`, which shows what lies where",
-    "ray.global_state": "ask ray.nodes(), ray.cluster_resources(), ray.timeline() or ray.util.state",
-    "ray.java_actor_class": "kernel runs Python only",
-    "ray.java_function": "kernel runs Python only",
-    "ray.object_transfer_timeline": "transfers are not in the timeline; `kernel status` shows what nodes exchange",
-    "ray.objects": "`kernel memory` shows who holds which object",
-    "ray.register_class": "classes need no registration; types that pickle can't take: kernel.register_serializer",
-    "ray.util.get_node_instance_id": "nodes have no cloud instance here; ray.nodes() has what is known of them",
-    "ray.util.pdb": "run with ray.init(local_mode=True) and use the ordinary breakpoint()",
-    "ray.util.ray_debugpy": "run with ray.init(local_mode=True) and use the ordinary breakpoint()",
-    "ray.util.rpdb": "run with ray.init(local_mode=True) and use the ordinary breakpoint()",
-    "ray.util.state.get_job": "use `kernel status`",
-    "ray.util.state.get_log": "use `kernel logs`",
-    "ray.util.state.get_objects": "use `kernel memory`",
-    "ray.util.state.get_task": "use list_tasks, or kernel.explain(ref) for one that waits",
-    "ray.util.state.get_worker": "use `kernel status`",
-    "ray.util.state.list_cluster_events": "use `kernel events`",
-    "ray.util.state.list_jobs": "use `kernel status`",
-    "ray.util.state.list_logs": "use `kernel logs`",
-    "ray.util.state.list_objects": "use `kernel memory`",
-    "ray.util.state.list_runtime_envs": "use `kernel status`",
-    "ray.util.state.list_workers": "use `kernel status`",
-    "ray.util.state.summarize_objects": "use `kernel memory`",
-}
-"""Names that can be imported, and raise NotSupportedError when they are used."""
-
-MODULES_REFUSED: dict[str, str] = {
-    **SERVE_MODULES_REFUSED,
-    **TUNE_MODULES_REFUSED,
-    "ray.experimental.channel": "there are no channels; actor calls go straight from process to process",
-    "ray.experimental.compiled_dag_ref": "compiled graphs give ordinary references",
-    "ray.experimental.signal": "use a kernel.parallel Event, or a named actor that others ask",
-    "ray.experimental.tf_utils": "use the get_weights and set_weights that Keras models have",
-    "ray.llm": "it has no counterpart",
-    "ray.projects": "run the commands by the shell or make; `kernel start` and `kernel ray-run` need no project file",
-    "ray.sgd": "use kernel.train",
-    "ray.util.dask": "use dask.distributed, or kernel.parallel's Executor",
-    "ray.util.horovod": "use kernel.train",
-    "ray.util.lightgbm": "use kernel.train",
-    "ray.util.rpdb": "run with ray.init(local_mode=True) and use the ordinary breakpoint()",
-    "ray.util.sgd": "use kernel.train",
-    "ray.util.spark": "start nodes with `kernel start --address HOST:PORT`",
-    "ray.util.tracing": "use ray.timeline(), and an observer plugin for your tracer",
-    "ray.util.xgboost": "use kernel.train",
-    "ray.widgets": "it has no counterpart",
-    "ray.workflow": "it has no counterpart; keep what must last in files or a database",
-}
-"""Modules whose import raises NotSupportedError, for all that is below them, too."""
+CONSTANTS: dict[str, object] = {**PLAIN, "ray.__version__": VERSION}

@@ -1,7 +1,8 @@
-"""Options as Ray spells them, turned into kernel's. Pure: mappings in, mappings out."""
+"""Options as Ray spells them, turned into kernel's: mappings in, mappings out."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.option_names import OPTIONS_IGNORED, OPTIONS_REFUSED, OPTIONS_RENAMED, OPTIONS_TRANSLATED
 
 _GROUP_OPTIONS = ("placement_group", "placement_group_bundle_index", "placement_group_capture_child_tasks")
+_TAKE_BACK = "!*"  # a line after those of every .gitignore
 _LISTED = re.compile(r"(!?)in\((.*)\)")
 
 
@@ -85,4 +87,7 @@ def plain_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
     config = environment.get("config")
     if config:
         warn_ignored('runtime_env["config"]', "environments are set up by the worker's node at once")
-    return {name: value for name, value in environment.items() if name not in ("config", "_ray_commit") and value}
+    kept = {name: value for name, value in environment.items() if name not in ("config", "_ray_commit") and value}
+    if os.environ.get("RAY_RUNTIME_ENV_IGNORE_GITIGNORE") == "1" and ("working_dir" in kept or "py_modules" in kept):
+        kept["excludes"] = [_TAKE_BACK, *kept.get("excludes", ())]
+    return kept

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import kernel
-from kernel.exceptions import AlreadyInitializedError, OptionError, SessionEndedError
+from kernel.exceptions import AlreadyInitializedError, SessionEndedError
 from kernel_compat_ray.deprecation import warn_ignored, warn_renamed
-from kernel_compat_ray.environment import kernel_address
-from kernel_compat_ray.errors import NoClusterError, NotSupportedError, SecondInitError
+from kernel_compat_ray.environment import NOT_READ, kernel_address
+from kernel_compat_ray.errors import NoClusterError, NotSupportedError, SecondInitError, UnknownArgumentError
 from kernel_compat_ray.names import HOST, VERSION
 from kernel_compat_ray.option_names import (
     INIT_IGNORED,
@@ -93,6 +93,13 @@ class RuntimeEnv(dict[str, Any]):
     """A runtime_env; `RuntimeEnv(env_vars={...})` is the mapping that was given."""
 
 
+class RuntimeEnvConfig(dict[str, Any]):
+    """Settings of a runtime_env, which have nothing to change here."""
+
+    def __init__(self, setup_timeout_seconds: int = 600, eager_install: bool = True, log_files: Any = None) -> None:
+        super().__init__(setup_timeout_seconds=setup_timeout_seconds, eager_install=eager_install, log_files=log_files)
+
+
 def init(address: str | None = None, **arguments: Any) -> Context:
     """Start a session for this program, or join the one at `address` or RAY_ADDRESS.
 
@@ -151,6 +158,11 @@ def init_options(address: str | None, arguments: Mapping[str, Any], environment:
         given.setdefault("namespace", environment["RAY_NAMESPACE"])
     if environment.get("RAY_LOG_TO_DRIVER") == "0":
         given.setdefault("log_to_driver", False)
+    if environment.get("RAY_IGNORE_UNHANDLED_ERRORS") == "1":
+        given.setdefault("show_failures", False)
+    for name, instead in NOT_READ.items():
+        if environment.get(name):
+            warn_ignored(f"the environment variable {name}", instead)
     if given.get("runtime_env"):
         given["runtime_env"] = plain_environment(given["runtime_env"])
     _take_ray_along(given)
@@ -190,7 +202,7 @@ def _check_known(given: Mapping[str, Any]) -> None:
     known = inspect.signature(kernel.init).parameters
     unknown = [name for name in given if name not in known]
     if unknown:
-        raise OptionError(f"ray.init() has no argument {unknown[0]!r} that kernel knows")
+        raise UnknownArgumentError(f"ray.init() has no argument {unknown[0]!r} that kernel knows")
 
 
 def _without_address_variable(address: str | None) -> dict[str, str]:

@@ -20,6 +20,7 @@ def nodes() -> list[dict[str, Any]]:
             "ClientID": row["NodeID"],
             "IsInsertion": row["Alive"],
             "alive": row["Alive"],
+            "DeathReasonMessage": row["Cause"],
         }
         for row in rows
     ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -63,6 +65,61 @@ def merge_dicts(d1: Mapping[str, Any], d2: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(known, Mapping) and isinstance(value, Mapping)
         merged[key] = merge_dicts(known, value) if both else value  # type: ignore[arg-type]
     return merged
+
+
+def deep_update(
+    original: dict[str, Any],
+    new_dict: Mapping[str, Any],
+    new_keys_allowed: bool = False,
+    allow_new_subkey_list: Sequence[str] | None = None,
+    override_all_if_type_changes: Sequence[str] | None = None,
+    override_all_key_list: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Put the second dict's values into the first, dicts in dicts as well, and return it.
+
+    A key that the first does not have raises KeyError, unless `new_keys_allowed`; below the keys of
+    `allow_new_subkey_list` new ones are allowed. A dict under one of `override_all_key_list` is replaced as a whole,
+    and one of `override_all_if_type_changes`, too, where its `type` changes.
+    """
+    for key, value in new_dict.items():
+        if key not in original and not new_keys_allowed:
+            raise KeyError(f"unknown key {key!r}; known are {', '.join(map(str, original))}")
+        known = original.get(key)
+        whole = not isinstance(known, dict) or not isinstance(value, Mapping) or key in (override_all_key_list or ())
+        if not whole and key in (override_all_if_type_changes or ()):
+            whole = value.get("type", known.get("type")) != known.get("type")
+        if whole:
+            original[key] = value
+        else:
+            deep_update(known, value, new_keys_allowed or key in (allow_new_subkey_list or ()))
+    return original
+
+
+class warn_if_slow:
+    """A context manager that warns when what is inside takes longer than `threshold` seconds."""
+
+    def __init__(
+        self, name: str, threshold: float | None = None, message: str | None = None, disable: bool = False
+    ) -> None:
+        self._name, self._threshold, self._disabled = name, 0.5 if threshold is None else threshold, disable
+        self._message = message or "the `{name}` operation took {duration:.3f} s, which may be a performance bottleneck"
+        self.too_slow = False
+
+    def __enter__(self) -> warn_if_slow:
+        self._began = time.monotonic()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        duration = time.monotonic() - self._began
+        self.too_slow = duration > self._threshold
+        if self.too_slow and not self._disabled:
+            warnings.warn(self._message.format(name=self._name, duration=duration), RuntimeWarning, stacklevel=2)
+
+
+def json_to_resources(data: str | Mapping[str, Any] | None) -> Any:
+    """Return resources such as `{"cpu": 1}`, or the JSON of that, as a `PlacementGroupFactory`."""
+    found = json.loads(data) if isinstance(data, str) else data
+    return None if found is None else resource_dict_to_pg_factory(found)
 
 
 def date_str() -> str:

@@ -50,7 +50,8 @@ _STOPPERS = {
 _RESOURCE_CHANGING = ("DistributeResources", "DistributeResourcesToTopJob", "ResourceChangingScheduler")
 _UTILITIES = {
     **{name: f".tune_helpers:{name}" for name in (
-        "date_str", "diagnose_serialization", "flatten_dict", "merge_dicts", "unflattened_lookup",
+        "date_str", "deep_update", "diagnose_serialization", "flatten_dict", "merge_dicts", "unflattened_lookup",
+        "warn_if_slow",
     )},
     **{name: f"kernel.tune:{name}" for name in ("get_pinned_object", "pin_in_object_store", "validate_save_restore")},
 }  # fmt: skip
@@ -68,8 +69,10 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.air": {**_SETTINGS, "Checkpoint": "kernel.tune:Checkpoint", "Result": "kernel.tune.analysis:Result"},
     "ray.air.checkpoint": {"Checkpoint": "kernel.tune:Checkpoint"},
     "ray.air.config": _SETTINGS,
+    "ray.air.constants": {},
     "ray.air.integrations": {},
     **{f"ray.air.integrations.{module}": {name: f"kernel.tune.loggers:{name}"} for module, name in _TRACKERS.items()},
+    "ray.air.result": {"Result": "kernel.tune.analysis:Result"},
     "ray.air.session": {**_REPORTING, **_TRIAL},
     "ray.train": {**_SETTINGS, **_REPORTING, "Result": "kernel.tune.analysis:Result"},
     "ray.train.lightgbm": {
@@ -133,24 +136,30 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "register_env": "kernel.tune:register_env",
         "register_trainable": "kernel.tune:register_trainable",
     },
-    "ray.tune.resources": {"Resources": "kernel.tune:Resources"},
+    "ray.tune.resources": {
+        "Resources": "kernel.tune:Resources",
+        "json_to_resources": ".tune_helpers:json_to_resources",
+    },
     "ray.tune.result_grid": {"ResultGrid": "kernel.tune.analysis:ResultGrid"},
     "ray.tune.schedulers.resource_changing_scheduler": {
         name: f"kernel.tune.schedulers:{name}" for name in _RESOURCE_CHANGING
     },
+    "ray.tune.schedulers.pbt": {
+        name: f"kernel.tune.schedulers:{name}" for name in ("PopulationBasedTraining", "PopulationBasedTrainingReplay")
+    },
     "ray.tune.schedulers.trial_scheduler": {
         name: f"kernel.tune.schedulers:{name}" for name in ("FIFOScheduler", "TrialScheduler")
     },
-    "ray.tune.search": _SEARCHERS,
+    "ray.tune.search": {**_SEARCHERS, "grid_search": "kernel.tune:grid_search"},
     **{
         f"ray.tune.search.{module}": {name: _SEARCHERS[name]}
         for module, name in (
             ("concurrency_limiter", "ConcurrencyLimiter"),
             ("search_algorithm", "SearchAlgorithm"),
             ("search_generator", "SearchGenerator"),
-            ("searcher", "Searcher"),
         )
     },
+    "ray.tune.search.searcher": {name: _SEARCHERS[name] for name in ("ConcurrencyLimiter", "Searcher")},
     "ray.tune.search.basic_variant": {"BasicVariantGenerator": _SEARCHERS["BasicVariantGenerator"]},
     "ray.tune.search.repeater": {
         "Repeater": "kernel.tune.searchers:Repeater",
@@ -193,7 +202,17 @@ TUNE_RENAMED: dict[str, str] = {
     "ray.tune.JupyterNotebookRunner": "ray.tune.JupyterNotebookReporter",
 }
 
+_TRACKED = (
+    "give the callback of the tracker to RunConfig(callbacks=[...]), or begin the run in the trial by its own means"
+)
+
 TUNE_REFUSED: dict[str, str] = {
+    "ray.air.ScalingConfig": "kernel.train is not here yet; say resources with tune.with_resources",
+    "ray.air.config.ScalingConfig": "kernel.train is not here yet; say resources with tune.with_resources",
+    "ray.air.integrations.mlflow.setup_mlflow": _TRACKED,
+    "ray.air.integrations.wandb.setup_wandb": _TRACKED,
+    "ray.tune.utils.util.wait_for_gpu": "a trial that asks for a GPU begins when it has one of its own: nobody else's "
+    "process is on it",
     "ray.tune.utils.wait_for_gpu": "a trial that asks for a GPU begins when it has one of its own: nobody else's "
     "process is on it",
     "ray.tune.trial_runner.TrialRunner": "use tune.run or tune.Tuner, which run trials to their end. A trial "
@@ -203,6 +222,14 @@ TUNE_REFUSED: dict[str, str] = {
 }
 
 TUNE_MODULES_REFUSED: dict[str, str] = {
+    "ray.tune.constants": "environment variables of Tune are listed in docs/configuration.md",
+    "ray.tune.experimental": "there is one output: RunConfig(verbose=...) and progress_reporter= say how much of it",
+    "ray.tune.integration.ray_train": "kernel.train is not here yet",
+    "ray.tune.logger.aim": "write a LoggerCallback of your own; docs/tune-output.md shows one",
+    "ray.tune.utils.log": "say RunConfig(verbose=...)",
+    "ray.tune.utils.mock": "they were for Ray's own tests",
+    "ray.tune.utils.mock_trainable": "they were for Ray's own tests",
+    "ray.tune.utils.release_test_util": "they were for Ray's own tests",
     "ray.tune.examples": "of Ray's examples there is mnist_pytorch, which programs import from. The others of kernel "
     "are in kernel.tune.examples: digits_torch_example and digits_keras_example for those with MNIST, "
     "searchers_example for those of search libraries, pbt_example, hyperband_example and more",

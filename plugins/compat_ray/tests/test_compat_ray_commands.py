@@ -140,6 +140,12 @@ def test_the_module_runs_programs_too(tmp_path: Path):
     assert done.stdout == "ray ['-v', '--', 'x'] True\n", done.stderr
 
 
+def test_workers_are_not_counted():
+    found = translate_command("start", ["--head", "--num-workers=3", "--num-cpus", "2"])
+    assert found.arguments == ["start", "--head", "--num-cpus", "2"]
+    assert found.remarks == ["--num-workers has no effect: workers are started as they are needed"]
+
+
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [

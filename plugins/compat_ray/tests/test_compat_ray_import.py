@@ -32,17 +32,18 @@ import ray
 import kernel_compat_ray.install as again
 again.install()
 assert ray.get.__module__.startswith("kernel_compat_ray")
-assert ray.exceptions.RayTaskError is kernel.exceptions.TaskError
+assert issubclass(ray.exceptions.RayTaskError, kernel.exceptions.TaskError)
 kernel.init(num_cpus=1)
 
 @kernel.remote
 def inside():
     from ray.util.placement_group import placement_group
     import ray.exceptions
-    return ray, ray.exceptions.RayError
+    return ray, ray.exceptions.RayError, kernel.exceptions.WorkerDiedError("made")
 
-module, error = kernel.get(inside.remote())
-assert module is ray and error is kernel.exceptions.KernelError
+module, error, made = kernel.get(inside.remote())
+assert module is ray and error is ray.exceptions.RayError
+assert type(made) is ray.exceptions.WorkerCrashedError
 print("the same")
 """
     )
@@ -155,6 +156,29 @@ def test_variables_of_ray_are_taken_over_unless_those_of_kernel_are_set():
     assert run(program, RAY_ADDRESS="ray://a:1").stdout == "kernel://a:1\n"
     assert run(program, RAY_ADDRESS="local").stdout == "None\n"
     assert run(program, RAY_ADDRESS="a:1", KERNEL_ADDRESS="b:2").stdout == "b:2\n"
+
+
+def test_other_variables_are_honoured_or_said_to_be_without_effect(tmp_path: Path):
+    (tmp_path / ".gitignore").write_text("left\n")
+    for name in ("left", "out"):
+        (tmp_path / name).write_text(name)
+    program = f"""
+import kernel_compat_ray.install, os, ray, warnings
+ray.init(num_cpus=1)
+def files():
+    return sorted(name for name in os.listdir() if name in ("left", "out"))
+given = {{"working_dir": {str(tmp_path)!r}, "excludes": ["out"]}}
+print(ray.get(ray.remote(files).options(runtime_env=given).remote()))
+ray.remote(lambda: 1 / 0).remote()
+"""
+    done = run(program, RAY_RUNTIME_ENV_IGNORE_GITIGNORE="1", RAY_IGNORE_UNHANDLED_ERRORS="1", RAY_TASK_MAX_RETRIES="7")
+    assert done.stdout == "['left']\n", done.stderr
+    assert "RAY_TASK_MAX_RETRIES has no effect on kernel: say max_retries= of the task" in done.stderr
+    assert "nobody has asked" not in done.stderr
+    assert run(program).stdout == "[]\n"
+    read = "import os, kernel_compat_ray.install; print(os.environ.get('KERNEL_MEMORY_THRESHOLD'))"
+    assert run(read, RAY_memory_usage_threshold="0.8").stdout == "0.8\n"
+    assert run(read, RAY_memory_monitor_refresh_ms="0").stdout == "0\n"
 
 
 def test_an_address_where_nobody_answers_is_a_connection_error(tmp_path: Path):

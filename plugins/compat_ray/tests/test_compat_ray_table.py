@@ -66,23 +66,6 @@ def test_every_error_of_ray_is_one_of_kernel() -> None:
         assert issubclass(error, KernelError) and error.__doc__
 
 
-def test_the_order_of_errors_is_that_of_ray() -> None:
-    def error(name: str) -> type:
-        found: type = facade.resolve(f"ray.exceptions.{name}")
-        return found
-
-    for child, parent in (
-        ("ActorDiedError", "RayActorError"),
-        ("ActorUnavailableError", "RayActorError"),
-        ("OwnerDiedError", "ObjectLostError"),
-        ("RayTaskError", "RayError"),
-        ("WorkerCrashedError", "RayError"),
-    ):
-        assert issubclass(error(child), error(parent))
-    assert issubclass(error("GetTimeoutError"), TimeoutError)
-    assert issubclass(error("OutOfMemoryError"), MemoryError)
-
-
 def test_every_option_is_known_to_kernel() -> None:
     known = importlib.import_module("kernel.api.options").OPTIONS
     assert {*option_names.OPTIONS_RENAMED.values(), *option_names.OPTIONS_TRANSLATED.values()} <= known.keys()

@@ -62,4 +62,7 @@ print(annotated(), log_once("key"), log_once("key"), inspect_serializability(cou
 # False True b'two'
 # False [b'a/1'] 1 None
 # metric 'requests' has no tag 'nothing'; its tags are route
+# ===...
+# Checking Serializability of <kernel_compat_ray.metrics.Counter object at ...>
+# ===...
 # as before True False True

@@ -26,7 +26,7 @@ print(error["type"], error["message"].split()[0])
 try:
     ray.get(early.remote())
 except NameError as error:
-    print(str(error).splitlines()[0])
+    print(str(error).splitlines()[-1])
 
 
 def helper():
@@ -42,5 +42,5 @@ print(ray.get(late.remote()))
 
 # prints:
 # task fails()
-# name 'helper' is not defined
+# NameError: name 'helper' is not defined
 # there now
