@@ -160,8 +160,9 @@ class Account:
             return f"nobody can know where it may go: {placement.problem}"
         if placement.node is not None and not placement.soft and placement.node != node:
             return f"it may only go to node {placement.node.hex()}"
-        wrong = [str(condition) for condition in placement.hard if not condition.holds(self.labels[node])]
-        return f"it wants a node with {' and '.join(wrong)}, not {self.labels[node]}" if wrong else None
+        if not placement.suits(self.labels[node]):
+            return f"it wants a node with {placement.wanted_labels}, not {self.labels[node]}"
+        return None
 
     def _check_in_bundle(self, grant: Grant, request: LeaseRequest, what: str) -> None:
         assert request.group is not None

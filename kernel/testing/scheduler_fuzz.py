@@ -96,6 +96,9 @@ def _strategy(world: SchedulerHarness, dice: random.Random, features: Collection
         return {"type": "node_affinity", "node": node, "soft": dice.random() < 0.5}
     if LABELS in features and dice.random() < 0.2:
         wanted = dice.choice(["a", ["a", "b"], {"not_in": ["a"]}, {"exists": True}, {"exists": False}])
+        if dice.random() < 0.3:
+            choices = [{"zone": wanted}, dice.choice([{}, {"zone": "b"}])]
+            return {"type": "node_labels", "choices": choices, "spread": dice.random() < 0.5}
         return {"type": "node_labels", dice.choice(["hard", "soft"]): {"zone": wanted}}
     return dice.choice(["DEFAULT", "DEFAULT", "SPREAD"])
 

@@ -84,7 +84,7 @@ class NodeConformance(SchedulerSuite):
         hard = {"type": "node_affinity", "node": second.hex(), "soft": False}
         ids = world.request_many(3, {"CPU": 1}, strategy=hard)
         assert [world.granted[id].node for id in ids[:2]] == [second, second]
-        assert ids[2] in world.waiting, f"node {first.hex()} is free, but the request may not go there"
+        assert ids[2] not in world.granted, f"node {first.hex()} is free, but the request may not go there"
         gone = {"type": "node_affinity", "node": "00" * 8}
         assert world.explain(world.request({"CPU": 1}, strategy={**gone, "soft": False})).code == "infeasible"
         soft = world.request({"CPU": 1}, strategy={**gone, "soft": True})
@@ -125,6 +125,35 @@ class NodeConformance(SchedulerSuite):
         assert reason.code == "infeasible" and "zone" in reason.text, f"which label is wrong? {reason}"
         world.add_node({"CPU": 9}, node=nodes["a"], labels={"zone": "c"})
         assert world.granted[nowhere].node == nodes["a"], "the node has the label now"
+
+    def test_of_choices_among_labels_the_first_that_has_room_is_taken(self) -> None:
+        if not self.node_labels:
+            return
+        world = self.harness()
+        nodes = {zone: world.add_node({"CPU": 1}, labels={"zone": zone}) for zone in "cba"}
+        for spread in (False, True):
+            choices = {"type": "node_labels", "choices": [{"zone": "a"}, {"zone": "b"}], "spread": spread}
+            ids = world.request_many(3, {"CPU": 1}, strategy=choices)
+            assert [world.granted[id].node for id in ids[:2]] == [nodes["a"], nodes["b"]]
+            assert ids[2] not in world.granted, "no choice has the third node"
+            world.release(ids[1])
+            assert world.granted[ids[2]].node == nodes["b"], "a later choice is one, too"
+            for id in (ids[0], ids[2]):
+                world.release(id)
+        nowhere = world.request({"CPU": 1}, strategy={"type": "node_labels", "choices": [{"zone": "x"}, {"zone": "y"}]})
+        assert world.explain(nowhere).code == "infeasible"
+
+    def test_an_affinity_with_conditions_on_labels_keeps_both(self) -> None:
+        if not (self.node_labels and self.node_affinity):
+            return
+        world = self.harness()
+        a, b = (world.add_node({"CPU": 4}, labels={"zone": zone}) for zone in "ab")
+        at_a = {"type": "node_affinity", "node": a.hex()}
+        right = world.request({"CPU": 1}, strategy={**at_a, "labels": {"zone": "a"}})
+        soft = world.request({"CPU": 1}, strategy={**at_a, "labels": {"zone": "b"}, "soft": True})
+        never = world.request({"CPU": 1}, strategy={**at_a, "labels": {"zone": "b"}})
+        assert (world.granted[right].node, world.granted[soft].node) == (a, b)
+        assert never not in world.granted and world.explain(never).code == "infeasible"
 
     def test_soft_conditions_on_labels_are_wishes(self) -> None:
         if not self.node_labels:

@@ -82,27 +82,28 @@ def allows(ledger: Ledger, placement: Placement, wanted: Amounts, node: NodePlac
     if placement.node is not None:
         target = affine_node(ledger, placement, wanted)
         if target is not None or not placement.soft:
-            return node is target
+            return node is target and placement.suits(node.labels)
     return placement.suits(node.labels)
 
 
 def affine_node(ledger: Ledger, placement: Placement, wanted: Amounts) -> NodePlace | None:
     """Return the node of an affinity; None when it is not there, or not to be had and the affinity is soft."""
     node = ledger.nodes.get(placement.node) if placement.node is not None else None
-    if node is not None and placement.soft and (node.draining or not node.pool.fits_ever(wanted)):
-        return None
+    if node is not None and placement.soft:
+        useless = node.draining or not node.pool.fits_ever(wanted) or not placement.suits(node.labels)
+        return None if useless else node
     return node
 
 
 def rank(request: LeaseRequest, placement: Placement, node: NodePlace) -> tuple[Any, ...]:
     """Return what to sort allowed nodes by, the best one first."""
-    full = node.load()
+    full, choice = node.load(), placement.choice(node.labels)
     if placement.spread:
-        return full, node.number
+        return choice, full, node.number
     wished = all_hold(placement.wishes, node.labels)
     near = request.locality.get(node.node, 0)
     at_home = node.node == request.origin and full < PACK_BELOW
-    return not wished, -near, not at_home, wasteful(node, request.wanted), max(full, PACK_BELOW), node.number
+    return choice, not wished, -near, not at_home, wasteful(node, request.wanted), max(full, PACK_BELOW), node.number
 
 
 def wasteful(node: NodePlace, wanted: Mapping[str, int] | set[str]) -> bool:

@@ -32,11 +32,23 @@ def places_with_room(ledger: IndexedLedger, request: LeaseRequest, placement: Pl
     bound = bound_places(ledger, request, placement)
     if bound is not None:
         return bound
+    if placement.choices or placement.wishes:
+        return _in_order(ledger, request, placement)
     if placement.spread:
-        return ledger.free.search(request.wanted, (), 0.0, False)
-    if placement.wishes:
-        return _wished_first(ledger, request, placement)
+        return ledger.free.search(request.wanted, placement.hard, 0.0, False)
     return _hybrid(ledger, request, placement.hard)
+
+
+def places_ever(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Iterable[Place]:
+    """Return the open places where a request may go and could fit once leases have ended, the least full first."""
+    bound = bound_places(ledger, request, placement)
+    if bound is not None:
+        return bound
+    alternatives = placement.alternatives()
+    if len(alternatives) == 1:
+        return ledger.could.search(request.wanted, alternatives[0], 0.0, False)
+    found = (ledger.could.search(request.wanted, conditions, 0.0, False) for conditions in alternatives)
+    return {id(node): node for nodes in found for node in nodes}.values()
 
 
 def bound_places(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Sequence[Place] | None:
@@ -50,12 +62,18 @@ def bound_places(ledger: IndexedLedger, request: LeaseRequest, placement: Placem
     target = affine_node(ledger, placement, request.wanted)
     if target is None:
         return None if placement.soft else ()
-    return () if target.draining else (target,)
+    return () if target.draining or not placement.suits(target.labels) else (target,)
 
 
-def _wished_first(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Iterator[Place]:
-    yield from _hybrid(ledger, request, (*placement.hard, *placement.wishes))
-    yield from _hybrid(ledger, request, placement.hard)
+def _in_order(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Iterator[Place]:
+    """Yield places by choice, in each those first on which the wishes hold; a place may come twice."""
+    for conditions in placement.alternatives():
+        if placement.spread:
+            yield from ledger.free.search(request.wanted, conditions, 0.0, False)
+            continue
+        if placement.wishes:
+            yield from _hybrid(ledger, request, (*conditions, *placement.wishes))
+        yield from _hybrid(ledger, request, conditions)
 
 
 def _hybrid(ledger: IndexedLedger, request: LeaseRequest, conditions: Sequence[Condition]) -> Iterator[Place]:

@@ -133,22 +133,23 @@ def _infeasible(ledger: Ledger, wanted: Amounts, placement: Placement) -> str:
     where = "no node ever has"
     if placement.node is not None and not placement.soft:
         where = f"node {allowed[0].node.hex()}, the only one allowed, never has"
-    elif placement.hard:
-        where = f"no node with {_conditions(placement)} ever has"
+    elif placement.wanted_labels:
+        where = f"no node with {placement.wanted_labels} ever has"
     return f"{where} {describe(wanted)}: {'; '.join(lacking)}. {GOES_ON}"
 
 
 def _nowhere(ledger: Ledger, wanted: Amounts, placement: Placement) -> str:
     if placement.node is not None and not placement.soft:
+        node = ledger.nodes.get(placement.node)
+        if node is not None and not placement.suits(node.labels):
+            return (
+                f"it wants node {placement.node.hex()} with {placement.wanted_labels}, and that has {dict(node.labels)}"
+            )
         state = "takes nothing new and is about to leave" if placement.node in ledger.nodes else "is not there"
         return f"it wants node {placement.node.hex()}, which {state}, and its node affinity is not soft"
-    if placement.hard and len(open_nodes(ledger)):
-        return f"it wants a node with {_conditions(placement)}, and there is none"
+    if placement.wanted_labels and len(open_nodes(ledger)):
+        return f"it wants a node with {placement.wanted_labels}, and there is none"
     return f"it wants {describe(wanted)}, and every node is about to leave and takes nothing new"
-
-
-def _conditions(placement: Placement) -> str:
-    return " and ".join(str(condition) for condition in placement.hard)
 
 
 def _lacks(name: str, units: int, nodes: Sequence[NodePlace]) -> str:

@@ -74,16 +74,15 @@ def _start(rest: Sequence[str]) -> Translation:
         if name in START_IGNORED:
             found.remarks.append(f"{option} has no effect: {START_IGNORED[name]}")
         elif name == "--labels":
-            found.arguments += _labels(values[0])
+            found.arguments += ["--labels", _labels(values[0])]
         else:
             found.arguments += [START_OPTIONS[name], *values]
     return found
 
 
-def _labels(text: str) -> list[str]:
-    """Return one `--labels KEY=VALUE` for each label of "a=b,c=d" or of a JSON object."""
-    pairs = json.loads(text).items() if text.startswith("{") else [pair.split("=", 1) for pair in text.split(",")]
-    return [part for key, value in pairs for part in ("--labels", f"{key}={value}")]
+def _labels(text: str) -> str:
+    """Return "a=b,c=d" for that, or for a JSON object."""
+    return ",".join(f"{key}={value}" for key, value in json.loads(text).items()) if text.startswith("{") else text
 
 
 def _submit(rest: Sequence[str]) -> Translation:

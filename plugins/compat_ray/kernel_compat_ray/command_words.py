@@ -50,6 +50,7 @@ START_OPTIONS: dict[str, str] = {
     "--block": "--block",
     "--head": "--head",
     "--labels": "--labels",
+    "--labels-file": "--labels-file",
     "--memory": "--memory",
     "--node-ip-address": "--node-ip-address",
     "--num-cpus": "--num-cpus",
