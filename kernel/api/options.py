@@ -77,7 +77,10 @@ def _groups(value: Any) -> bool:
 def _strategy(value: Any) -> bool:
     if isinstance(value, Mapping):
         return "type" in value and bool(check_strategy(value))
-    return value in (DEFAULT_STRATEGY, SPREAD_STRATEGY) or hasattr(value, "to_mapping")
+    if hasattr(value, "to_mapping"):
+        plain = value.to_mapping()
+        return isinstance(plain, str) or (isinstance(plain, Mapping) and bool(check_strategy(plain)))
+    return value in (DEFAULT_STRATEGY, SPREAD_STRATEGY)
 
 
 def _selector(value: Any) -> bool:

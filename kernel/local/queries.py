@@ -7,7 +7,7 @@ import pickle
 import socket
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel.local.actor import DEAD
@@ -17,6 +17,7 @@ from kernel.local.resources import ADDRESS
 from kernel.runtime.definitions import group_of
 from kernel_spec.errors import OptionError, ProtocolError
 from kernel_spec.ids import ActorId
+from kernel_spec.placement import all_hold, conditions
 from kernel_spec.resources import Amounts, from_units, quantities
 from kernel_spec.version import __version__
 
@@ -193,11 +194,21 @@ class LocalAnswers:
         return self._runtime.explanations.of_actor(self._runtime.actors.actors.get(ActorId(actor)))
 
     def create_placement_group(
-        self, id: str, bundles: list[Amounts], strategy: str, name: str, namespace: str, detached: bool, hints: bytes
+        self,
+        id: str,
+        bundles: list[Amounts],
+        strategy: str,
+        name: str,
+        namespace: str,
+        detached: bool,
+        hints: bytes,
+        labels: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Ask for a group. Raises NameTakenError."""
+        right = all(all_hold(conditions(wanted), self._runtime.labels) for wanted in labels)
+        group = LocalGroup(id, bundles, strategy, name, namespace, detached, right)
         with self._runtime.lock:
-            self._runtime.resources.groups.create(LocalGroup(id, bundles, strategy, name, namespace, detached))
+            self._runtime.resources.groups.create(group)
 
     def remove_placement_group(self, id: str) -> None:
         """End a group, and what is in it."""

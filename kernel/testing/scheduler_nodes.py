@@ -8,7 +8,7 @@ from typing import Any
 from kernel.testing.scheduler_suite import SchedulerSuite
 from kernel_spec.ids import LeaseId, NodeId
 from kernel_spec.resources import UNIT, Allocation
-from kernel_spec.scheduling import Grant, LeaseHeld
+from kernel_spec.scheduling import GROUP_STRATEGIES, STRICT_PACK, Grant, LeaseHeld
 
 
 def labels(kind: str, **conditions: Any) -> dict[str, Any]:
@@ -142,6 +142,25 @@ class NodeConformance(SchedulerSuite):
                 world.release(id)
         nowhere = world.request({"CPU": 1}, strategy={"type": "node_labels", "choices": [{"zone": "x"}, {"zone": "y"}]})
         assert world.explain(nowhere).code == "infeasible"
+
+    def test_bundles_lie_on_nodes_with_the_labels_that_they_want(self) -> None:
+        if not (self.node_labels and self.placement_groups):
+            return
+        for strategy in GROUP_STRATEGIES:
+            world = self.harness()
+            nodes = {zone: world.add_node({"CPU": 2}, labels={"zone": zone}) for zone in "abc"}
+            both = "b" if strategy == STRICT_PACK else "c"
+            labels = ({"zone": ["b", "c"]}, {"zone": both})
+            group = world.group([{"CPU": 1}, {"CPU": 1}], strategy, labels=labels)
+            placed = {index: bundle.node for index, bundle in world.bundles[group].items()}
+            assert placed[1] == nodes[both], f"{strategy}: bundle 1 wants a node with {labels[1]}"
+            assert placed[0] in (nodes["b"], nodes["c"]), f"{strategy}: bundle 0 wants a node with {labels[0]}"
+            never = world.group([{"CPU": 1}], strategy, labels=({"zone": "z"},))
+            assert not world.bundles[never]
+            reason = world.explain(never)
+            assert reason.code == "infeasible" and "labels" in reason.text, f"which label is wrong? {reason}"
+            late = world.add_node({"CPU": 1}, labels={"zone": "z"})
+            assert world.bundles[never][0].node == late, "a node with the label came"
 
     def test_an_affinity_with_conditions_on_labels_keeps_both(self) -> None:
         if not (self.node_labels and self.node_affinity):

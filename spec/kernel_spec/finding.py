@@ -111,6 +111,15 @@ def distinct(bundles: Mapping[int, Amounts]) -> list[Amounts]:
     return list({frozenset(wanted.items()): wanted for wanted in bundles.values()}.values())
 
 
+def kinds_of_bundles(group: Group) -> list[tuple[Amounts, tuple[Condition, ...]]]:
+    """Return each kind of bundle that waits once, with what must hold of the labels of its node."""
+    waiting = group.waiting()
+    if not any(group.request.labels):
+        return [(wanted, ()) for wanted in distinct(waiting)]
+    kinds = {(frozenset(wanted.items()), group.labels_of(number)): wanted for number, wanted in waiting.items()}
+    return [(wanted, labels) for (_, labels), wanted in kinds.items()]
+
+
 def _candidates(
     ledger: IndexedLedger, group: Group, names: set[str], usable: Callable[[NodePlace], bool], plain: bool
 ) -> dict[NodeId, ResourcePool]:
@@ -122,8 +131,8 @@ def _candidates(
     waiting, strategy = group.waiting(), group.request.strategy
     found: dict[NodeId, ResourcePool] = {}
 
-    def add(wanted: Amounts, count: int) -> None:
-        able = (node for node in ledger.free.search(wanted, (), 0.0, plain) if usable(node))
+    def add(wanted: Amounts, count: int, labels: tuple[Condition, ...] = ()) -> None:
+        able = (node for node in ledger.free.search(wanted, labels, 0.0, plain) if usable(node))
         found.update((node.node, node.pool) for node in islice(able, count))
 
     for id in (group.request.origin, *(place.node for place in group.bundles.values())):
@@ -132,12 +141,13 @@ def _candidates(
             found[id] = node.pool
     bundles = list(waiting.values())
     if strategy == STRICT_PACK:
-        add(total_of(bundles), NODES_COMPARED)
+        labels = {condition: None for _, conditions in kinds_of_bundles(group) for condition in conditions}
+        add(total_of(bundles), NODES_COMPARED, tuple(labels))
         return found
     size = len(bundles) if strategy not in (SPREAD, STRICT_SPREAD) else 1
     while size > 1:
         add(total_of(bundles[:size]), -(-len(bundles) // size))
         size //= 2
-    for wanted in distinct(waiting):
-        add(wanted, len(bundles))
+    for wanted, conditions in kinds_of_bundles(group):
+        add(wanted, len(bundles), conditions)
     return found

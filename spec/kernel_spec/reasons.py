@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernel_spec.choosing import allows, bundles_for, nodes_for_group, open_nodes
+from kernel_spec.choosing import allows, bundles_for, nodes_for_group, open_nodes, right_nodes
 from kernel_spec.holdings import BundlePlace, Group, NodePlace, Place
 from kernel_spec.ids import GroupId, LeaseId
 from kernel_spec.ledger import Ledger
@@ -65,11 +65,12 @@ def why_group_waits(ledger: Ledger, group: Group) -> Reason:
     if not nodes:
         return Reason("infeasible", f"{what} ({request.strategy}), and there is no node that takes anything new")
     empty = {node.node: node.pool.emptied() for node in nodes}
-    never = pack(waiting, request.strategy, empty, beside)
+    right = right_nodes(ledger, group)
+    never = pack(waiting, request.strategy, empty, beside, right)
     if isinstance(never, Misfit):
         text = f"even with nothing else running {never.text}"
         return Reason("infeasible", f"{what} ({request.strategy}): {text}. {GOES_ON}")
-    now = pack(waiting, request.strategy, {node.node: node.pool.copy() for node in nodes}, beside)
+    now = pack(waiting, request.strategy, {node.node: node.pool.copy() for node in nodes}, beside, right)
     if not isinstance(now, Misfit):
         return Reason("busy", f"{what} ({request.strategy}): there is room, and it is about to be placed")
     short = waiting[now.bundle] if now.bundle >= 0 else max(waiting.values(), key=lambda wanted: sum(wanted.values()))

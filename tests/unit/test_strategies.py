@@ -99,6 +99,7 @@ def test_strategies_can_be_sent_and_compared() -> None:
         (lambda: Labels("zone"), "conditions on labels must be a mapping of label to value, not 'zone'"),
         (lambda: Labels({}), "NodeLabelSchedulingStrategy needs conditions: give hard={...}, soft={...}, or both"),
         (lambda: Inside(GROUP, -2), "must be -1 (any) or one of 0 to 2, the bundles of PlacementGroup(abab"),
+        (lambda: Inside(GROUP, True), "must be -1 (any) or one of 0 to 2"),
         (lambda: Inside(GROUP, 3), "must be -1 (any) or one of 0 to 2"),
         (lambda: Inside(NODE), "placement_group must be a PlacementGroup or None, not 'abab"),
     ],
