@@ -18,7 +18,7 @@ from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor, current_execution
 from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
 from kernel.runtime.message_loop import run_with_messages
-from kernel.runtime.tracing import FAILED
+from kernel.runtime.tracing import FAILED, failure_of
 from kernel.transport.connection import Connection, Message
 
 DEFAULT_CONCURRENCY = 1000
@@ -150,6 +150,7 @@ class AsyncExecutor(ExecutorBase):
         except SystemExit as error:
             self.on_system_exit(call, error, name)
         except BaseException as error:
+            failed = failure_of(error)
             runner.settle(arrival)
             if isinstance(error, asyncio.CancelledError):
                 runner.send_cancelled(connection, task, name)

@@ -10,6 +10,7 @@ from kernel_compat_ray.command_words import (
     COMMANDS,
     FLAGS,
     FORCED,
+    LISTINGS_REFUSED,
     OTHERS_IGNORED,
     START_IGNORED,
     START_OPTIONS,
@@ -18,14 +19,7 @@ from kernel_compat_ray.command_words import (
 from kernel_compat_ray.errors import NotSupportedError
 from kernel_spec.dataclass import dataclass
 
-_TARGETS = {
-    "actors": "status",
-    "nodes": "status",
-    "tasks": "timeline",
-    "objects": "memory",
-    "placement-groups": "status",
-}
-"""What `ray list ...` lists, and which command of kernel shows that."""
+_LISTINGS = ("list", "get", "summary")
 
 
 @dataclass(slots=True)
@@ -47,8 +41,8 @@ def translate_command(command: str, rest: Sequence[str]) -> Translation:
         return _start(rest)
     if command == "submit":
         return _submit(rest)
-    if command in ("list", "summary") and rest:
-        return _others(_TARGETS.get(rest[0], target), rest[1:])
+    if command in _LISTINGS:
+        return _listing(command, rest)
     return _others(target, rest)
 
 
@@ -96,6 +90,24 @@ def _submit(rest: Sequence[str]) -> Translation:
         raise NotSupportedError("`ray submit` needs a script")
     script, *arguments = words
     found.arguments += [script, *(arguments[1:] if arguments[:1] == ["--"] else arguments)]
+    return found
+
+
+def _listing(command: str, rest: Sequence[str]) -> Translation:
+    """Return `kernel list`, `get` or `summary`: JSON for `--format json`, and for YAML, of which JSON is a part."""
+    found = Translation([command])
+    waiting = list(rest)
+    while waiting:
+        option, equals, value = waiting.pop(0).partition("=")
+        if option in LISTINGS_REFUSED:
+            raise NotSupportedError(f"`ray {command} {option}` is not supported: {LISTINGS_REFUSED[option]}")
+        if option not in ("--format", "--timeout"):
+            found.arguments.append(option + equals + value)
+            continue
+        if not equals:
+            value = waiting.pop(0) if waiting else ""
+        if option == "--format" and value in ("json", "yaml"):
+            found.arguments.append("--json")
     return found
 
 
