@@ -6,6 +6,7 @@ can be imported under its name of Ray.
 
 from __future__ import annotations
 
+from kernel_compat_ray.accelerator_names import ACCELERATORS
 from kernel_compat_ray.serve_names import SERVE_MODULES_REFUSED, SERVE_NAMES, SERVE_REFUSED
 from kernel_compat_ray.tune_names import (
     TUNE_MODULES_REFUSED,
@@ -359,10 +360,7 @@ CONSTANTS: dict[str, object] = {
     "ray._private.ray_constants.INFINITE_RECONSTRUCTION": -1,
     "ray._private.ray_constants.ID_SIZE": 20,
     "ray._raylet.OPTIMIZED": True,
-    "ray.util.accelerators.NVIDIA_TESLA_K80": "K80", "ray.util.accelerators.NVIDIA_TESLA_P100": "P100",
-    "ray.util.accelerators.NVIDIA_TESLA_V100": "V100", "ray.util.accelerators.NVIDIA_TESLA_T4": "T4",
-    "ray.util.accelerators.NVIDIA_TESLA_A10G": "A10G", "ray.util.accelerators.NVIDIA_L4": "L4",
-    "ray.util.accelerators.NVIDIA_A100": "A100", "ray.util.accelerators.NVIDIA_H100": "H100",
+    **{f"ray.util.accelerators.{name}": model for name, model in ACCELERATORS.items()},
 }  # fmt: skip
 
 REFUSED: dict[str, str] = {
