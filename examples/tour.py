@@ -2,7 +2,7 @@
 
     python examples/tour.py
 
-1. Tasks read the files, and an actor merges what they found into one index.
+1. Tasks read and parse the files, and an actor merges what they found into one index.
 2. Other tasks compare every file with every other, on arrays that lie in shared memory and are read without a copy.
 3. One task fails, on purpose, to show how that looks.
 
@@ -37,6 +37,12 @@ SOURCE_BYTES = 20_000_000
 """How much source is read: enough to be real work, little enough for a slow machine of two cores."""
 CHUNKS = 24
 COLUMNS = 4096
+MOST_SHOWN = 5
+BRANCHES = (ast.If, ast.For, ast.While, ast.Try, ast.With, ast.IfExp, ast.BoolOp, ast.comprehension, ast.ExceptHandler)
+WELL_USED = 0.85
+"""From which share of the CPUs on the speed-up needs no explanation."""
+IDLE_LOAD = 0.25
+"""Up to which share of the CPUs is a machine quiet."""
 WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}")  # splits snake_case and CamelCase
 
 Postings = dict[str, list[tuple[str, int]]]  # word -> the files it is in, and how often
@@ -45,32 +51,51 @@ Postings = dict[str, list[tuple[str, int]]]  # word -> the files it is in, and h
 # -- the work: ordinary functions and an ordinary class --------------------------------------------------------------
 
 
-def read_files(paths: list[str]) -> tuple[Postings, Counter, np.ndarray]:
-    """Return the words of some files, the modules they import, and an array with a row per file: its words hashed."""
+def read_files(paths: list[str]) -> tuple[Postings, Counter, Counter, np.ndarray]:
+    """Return the words of some files, the modules they import, and the branches of their most branching functions.
+
+    And an array with a row per file: its words hashed.
+    """
     postings: Postings = {}
     imports: Counter = Counter()
+    branches: Counter = Counter()
     rows = np.zeros((len(paths), COLUMNS), np.float32)
     gc.disable()  # nothing here is garbage before the end
     for row, path in zip(rows, paths, strict=True):
         text = Path(path).read_text("utf-8", errors="replace")
-        imports.update(imported_modules(text))
+        tree = parsed(text)
+        imports.update(imported_modules(tree))
+        branches.update({f"{name} in {path}": count for name, count in branches_of_functions(tree).items()})
         for word, often in Counter(map(str.lower, WORD.findall(text))).items():
             postings.setdefault(word, []).append((path, often))
             row[zlib.crc32(word.encode()) % COLUMNS] += math.log1p(often)
     gc.enable()
-    return postings, imports, rows
+    return postings, imports, Counter(dict(branches.most_common(MOST_SHOWN))), rows
 
 
-def imported_modules(text: str) -> set[str]:
-    """Return the modules that a source file imports at its top level; none if it is no valid Python."""
+def parsed(text: str) -> ast.Module:
+    """Return a source file as a tree; an empty one if it is no valid Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            body = ast.parse(text).body
+            return ast.parse(text)
     except (SyntaxError, ValueError):
-        return set()
-    names = {alias.name for line in body if isinstance(line, ast.Import) for alias in line.names}
-    return names | {line.module for line in body if isinstance(line, ast.ImportFrom) and line.module}
+        return ast.Module([], [])
+
+
+def imported_modules(tree: ast.Module) -> set[str]:
+    """Return the modules that a source file imports at its top level."""
+    names = {alias.name for line in tree.body if isinstance(line, ast.Import) for alias in line.names}
+    return names | {line.module for line in tree.body if isinstance(line, ast.ImportFrom) and line.module}
+
+
+def branches_of_functions(tree: ast.Module) -> Counter:
+    """Return how many branches each function of a source file has, those of functions inside of it included."""
+    found: Counter = Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found[node.name] = max(found[node.name], sum(isinstance(inner, BRANCHES) for inner in ast.walk(node)))
+    return found
 
 
 def nearest(mine: int, weights: np.ndarray, *arrays: np.ndarray) -> list[int]:
@@ -99,23 +124,32 @@ class Index:
     def __init__(self) -> None:
         self.postings: Postings = {}
         self.imports: Counter = Counter()
+        self.branches: Counter = Counter()
         self.files_with = np.zeros(COLUMNS)
 
-    def add(self, postings: Postings, imports: Counter, rows: np.ndarray) -> None:
+    def add(self, postings: Postings, imports: Counter, branches: Counter, rows: np.ndarray) -> None:
         """Merge what `read_files` found."""
         for word, files in postings.items():
             self.postings.setdefault(word, []).extend(files)
         self.imports.update(imports)
+        self.branches.update(branches)
         self.files_with += (rows > 0).sum(axis=0)
 
     def weights(self) -> np.ndarray:
         """Return how much each column tells: little when nearly every file has one of its words."""
         return np.log1p(self.files_with.max() / (1 + self.files_with)).astype(np.float32)
 
-    def totals(self) -> tuple[int, int, list[tuple[str, int]]]:
-        """Return the count of words, of different words, and the modules imported most."""
+    def totals(self) -> tuple[int, int, list[tuple[str, int]], list[tuple[str, int]]]:
+        """Return the count of words, of different words, the modules imported most, and the most branching functions.
+
+        What is as often as another comes in the order of names, whatever was added first.
+        """
         words = sum(often for files in self.postings.values() for _, often in files)
-        return words, len(self.postings), self.imports.most_common(5)
+        imports, branches = (sorted(some.items(), key=lambda one: (-one[1], one[0])) for some in self._counted())
+        return words, len(self.postings), imports[:MOST_SHOWN], branches[:MOST_SHOWN]
+
+    def _counted(self) -> tuple[Counter, Counter]:
+        return self.imports, self.branches
 
     def search(self, query: str) -> list[str]:
         """Return the three files that are most about the words of the query."""
@@ -129,7 +163,7 @@ class Index:
 
 # -- on all CPUs, and in this process: what differs is how the functions are called ----------------------------------
 
-read_files_task = kernel.remote(num_returns=3)(read_files)
+read_files_task = kernel.remote(num_returns=4)(read_files)
 nearest_task = kernel.remote(nearest)
 average_line_task = kernel.remote(average_line)
 IndexActor = kernel.remote(num_cpus=0)(Index)
@@ -140,7 +174,7 @@ def index_in_parallel(chunks: list[list[str]]) -> tuple[kernel.ActorHandle, list
     index = IndexActor.remote()
     found = [read_files_task.remote(chunk) for chunk in chunks]
     show_progress("reading", [index.add.remote(*refs) for refs in found])
-    return index, [rows for _, _, rows in found]
+    return index, [rows for *_, rows in found]
 
 
 def compare_in_parallel(index: kernel.ActorHandle, arrays: list[kernel.ObjectRef]) -> list[int]:
@@ -157,7 +191,7 @@ def index_alone(chunks: list[list[str]]) -> tuple[Index, list[np.ndarray]]:
     for chunk in chunks:
         found.append(read_files(chunk))
         index.add(*found[-1])
-    return index, [rows for _, _, rows in found]
+    return index, [rows for *_, rows in found]
 
 
 def compare_alone(index: Index, arrays: list[np.ndarray]) -> list[int]:
@@ -180,6 +214,23 @@ def library_files() -> tuple[Path, list[list[str]]]:
     return root, [[str(path) for path in ordered[number::CHUNKS]] for number in range(CHUNKS)]
 
 
+def what_limits(speed_up: float, cpus: float, load: float) -> str:
+    """Return why the work was not as much faster as there are CPUs; nothing if it nearly was.
+
+    `load` is how many processes wanted a CPU before all this began.
+    """
+    if speed_up >= WELL_USED * cpus:
+        return ""
+    if load > IDLE_LOAD * cpus:
+        return (
+            f"other programs want the {cpus:g} CPUs, too (load average {load:.1f} before this began): "
+            "on a quiet machine the speed-up is higher"
+        )
+    if cpus > CHUNKS / 4:
+        return f"there are {CHUNKS} chunks, too few for {cpus:g} CPUs, and one actor merges them all"
+    return "one actor merges what all tasks find, and what they find is sent from process to process"
+
+
 def show_progress(label: str, refs: list[kernel.ObjectRef]) -> None:
     """Wait for all of `refs`, with a bar if this is a terminal."""
     terminal = sys.stderr.isatty()
@@ -196,12 +247,13 @@ def show_progress(label: str, refs: list[kernel.ObjectRef]) -> None:
 def main() -> None:
     """Walk through everything and print what came out."""
     clock = time.perf_counter
+    load = os.getloadavg()[0]
     root, chunks = library_files()
     paths = [path for chunk in chunks for path in chunk]
     short = {path: os.path.relpath(path, root) for path in paths}
 
     started = clock()
-    kernel.init()
+    kernel.init(preload=["numpy"])
     cpus = kernel.cluster_resources()["CPU"]
     t0 = clock()
     print(f"a session with {cpus:g} CPUs started in {t0 - started:.2f} s\n")
@@ -214,6 +266,9 @@ def main() -> None:
     print(f"{len(paths):,} files of {root}, {sum(map(os.path.getsize, paths)) / 1e6:.0f} MB")
     print(f"  {totals[0]:,} words, {totals[1]:,} different ones")
     print(f"  imported most: {', '.join(f'{name} ({files})' for name, files in totals[2])}")
+    for name, often in totals[3][:2]:
+        function, _, path = name.partition(" in ")
+        print(f"  most branches: {function}() in {short[path]} ({often})")
     for query in ("regular expression pattern", "http proxy", "temporary directory"):
         found = kernel.get(index.search.remote(query))
         print(f"  about {query!r}: {', '.join(short[path] for path in found)}")
@@ -237,11 +292,14 @@ def main() -> None:
     t4 = clock()
     same_twins = compare_alone(alone, rows)
     t5 = clock()
-    assert alone.totals()[:2] == totals[:2] and same_twins == twins, "the two ways disagree"
+    assert alone.totals() == totals and same_twins == twins, "the two ways disagree"
 
     print(f"{'':10} {'one process':>12} {f'{cpus:g} CPUs':>10} {'speed-up':>10}")
     for label, slow, fast in (("read", t4 - t3, t1 - t0), ("compare", t5 - t4, t2 - t1), ("both", t5 - t3, t2 - t0)):
         print(f"{label:10} {slow:10.2f} s {fast:8.2f} s {slow / fast:9.1f}x")
+    limit = what_limits((t5 - t3) / (t2 - t0), cpus, load)
+    if limit:
+        print(f"\nwhat limits it: {limit}")
     kernel.shutdown()
     print(f"\ndone in {clock() - started:.1f} s; both ways gave the same results")
 

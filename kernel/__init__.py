@@ -20,6 +20,7 @@ if _TYPE_CHECKING:
     from kernel.api.context import RuntimeContext, get_gpu_ids, get_resource_ids, get_runtime_context
     from kernel.api.generators import ObjectRefGenerator
     from kernel.api.key_value import KeyValue
+    from kernel.api.listings import get_state, list_state, summarize_state
     from kernel.api.operations import cancel, get, get_actor, kill, list_named_actors, put, remote, wait
     from kernel.api.placement_groups import (
         PlacementGroup,
@@ -60,6 +61,7 @@ _HOMES = {
     "context": ("RuntimeContext", "get_gpu_ids", "get_resource_ids", "get_runtime_context"),
     "generators": ("ObjectRefGenerator",),
     "key_value": ("KeyValue",),
+    "listings": ("get_state", "list_state", "summarize_state"),
     "operations": ("cancel", "get", "get_actor", "kill", "list_named_actors", "put", "remote", "wait"),
     "placement_groups": (
         "PlacementGroup",
@@ -129,10 +131,12 @@ __all__ = [
     "get_placement_group",
     "get_resource_ids",
     "get_runtime_context",
+    "get_state",
     "init",
     "is_initialized",
     "kill",
     "list_named_actors",
+    "list_state",
     "method",
     "nodes",
     "pack_runtime_env",
@@ -145,6 +149,7 @@ __all__ = [
     "remove_placement_group",
     "set_resource",
     "shutdown",
+    "summarize_state",
     "timeline",
     "unpicklable_parts",
     "wait",

@@ -43,8 +43,8 @@ _NOT_CALLED = (
     "__setstate__",
 )
 """Special methods that Python may look for at a handle, or that are none of a caller's; as all those of `object`."""
-_RESOURCES = ("num_gpus", "memory", "object_store_memory", "resources", "accelerator_type")
-"""An actor that names none of these (nor num_cpus) holds nothing while it lives; one that does also holds a CPU."""
+_RESOURCES = ("num_gpus", "resources", "accelerator_type")
+"""An actor that names none of these (nor num_cpus) holds no CPU while it lives; one that does holds one."""
 
 
 def method(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.api.init_types import argument_of, check_types
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
+from kernel_spec.labels import check_labels
 from kernel_spec.resources import to_units
 
 if TYPE_CHECKING:
@@ -140,6 +141,10 @@ def check_init(given: InitOptions) -> None:
     for name in given.resources or {}:
         if name in ("CPU", "GPU", "memory", "object_store_memory"):
             raise OptionError(f"resources={{{name!r}: ...}} must be given by init's own argument for it")
+    try:
+        check_labels(given.labels or {})
+    except ValueError as error:
+        raise OptionError(f"labels: {error}") from None
     _check_bytes("object_store_memory", given.object_store_memory, 1 << 20)
     _check_bytes("driver_object_store_memory", given.driver_object_store_memory, 1)
     given.memory_settings()

@@ -6,10 +6,12 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kernel.api.label_options import with_labels
 from kernel.runtime.definitions import UNSAID
 from kernel.runtime.operations import DYNAMIC, STREAMING
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
+from kernel_spec.labels import conditions_of_selector
 from kernel_spec.placement import DEFAULT_STRATEGY, SPREAD_STRATEGY, check_strategy
 from kernel_spec.resources import CPU, GPU, MEMORY, OBJECT_STORE_MEMORY, UNIT, Amounts, to_units
 
@@ -75,7 +77,24 @@ def _groups(value: Any) -> bool:
 def _strategy(value: Any) -> bool:
     if isinstance(value, Mapping):
         return "type" in value and bool(check_strategy(value))
-    return value in (DEFAULT_STRATEGY, SPREAD_STRATEGY) or hasattr(value, "to_mapping")
+    if hasattr(value, "to_mapping"):
+        plain = value.to_mapping()
+        return isinstance(plain, str) or (isinstance(plain, Mapping) and bool(check_strategy(plain)))
+    return value in (DEFAULT_STRATEGY, SPREAD_STRATEGY)
+
+
+def _selector(value: Any) -> bool:
+    return conditions_of_selector(value) is not None
+
+
+def _fallback(value: Any) -> bool:
+    if not isinstance(value, (list, tuple)):
+        return False
+    for choice in value:
+        if not isinstance(choice, Mapping) or choice.keys() != {"label_selector"}:
+            raise ValueError(f'each choice must be {{"label_selector": {{...}}}}, not {choice!r}')
+        conditions_of_selector(choice["label_selector"])
+    return True
 
 
 def _flag(value: Any) -> bool:
@@ -112,6 +131,8 @@ OPTIONS: dict[str, Option] = {
     "scheduling_strategy": Option(
         _TA, '"DEFAULT", "SPREAD", a strategy of kernel.*SchedulingStrategy, or a mapping with a "type"', _strategy
     ),
+    "label_selector": Option(_TA, 'a mapping of label to "a", "!a", "in(a, b)" or "!in(a, b)"', _selector),
+    "fallback_strategy": Option(_TA, 'a list such as [{"label_selector": {"zone": "b"}}]', _fallback),
     "scheduling_hints": Option(_TA, "a mapping that the scheduler plugin understands", _mapping),
     "stream_ahead": Option((TASK, METHOD), "how many items a stream may be ahead of its consumer (0: any)", _count),
 }
@@ -145,6 +166,8 @@ def check_options(options: Mapping[str, Any], place: str) -> dict[str, Any]:
 
         check_types(given["runtime_env"])
     wanted_resources(given, 0)
+    if "label_selector" in given or "fallback_strategy" in given:
+        strategy_of(given)
     return given
 
 
@@ -198,6 +221,8 @@ def retry_exceptions(options: Mapping[str, Any]) -> bool | tuple[type[BaseExcept
 
 def strategy_of(options: Mapping[str, Any]) -> Any:
     """Return the scheduling strategy as plain values, `UNSAID` if none was given."""
-    given = options.get("scheduling_strategy", UNSAID)
+    given = options.get("scheduling_strategy") or UNSAID
     plain = given.to_mapping() if hasattr(given, "to_mapping") else given
-    return plain if isinstance(plain, str) else dict(plain)
+    strategy = plain if isinstance(plain, str) else dict(plain)
+    selector, others = options.get("label_selector"), options.get("fallback_strategy")
+    return with_labels(strategy, selector, others) if selector or others else strategy

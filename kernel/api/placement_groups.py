@@ -15,6 +15,7 @@ from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import ArgumentError, GetTimeoutError, KernelError, OptionError, PlacementGroupNotFoundError
 from kernel_spec.ids import SHORT_ID_BYTES
+from kernel_spec.labels import conditions_of_selector
 from kernel_spec.resources import Amounts, amounts
 from kernel_spec.scheduling import GROUP_STRATEGIES
 
@@ -49,6 +50,11 @@ class PlacementGroup:
     def bundle_count(self) -> int:
         """Return how many bundles it has."""
         return len(self.bundle_specs)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether it has no bundles; one that was made has some."""
+        return not self.bundle_count
 
     def ready(self) -> ObjectRef:
         """Return a reference that is ready, with this group as its value, when all bundles are placed.
@@ -92,14 +98,16 @@ def placement_group(
     name: str = "",
     lifetime: str | None = None,
     *,
+    bundle_label_selector: Sequence[Mapping[str, str]] | None = None,
     scheduling_hints: Mapping[str, Any] | None = None,
 ) -> PlacementGroup:
     """Reserve bundles of resources, such as `[{"CPU": 2}, {"GPU": 1}]`, together; return the group at once.
 
     It is placed, all of it or nothing, when there is room. `strategy` says how bundles lie: "PACK" on few nodes,
     "SPREAD" on many, "STRICT_PACK" on just one, "STRICT_SPREAD" each on one of its own. A group with a `name` is found
-    by `get_placement_group`; with `lifetime="detached"` it outlives the program. `scheduling_hints` are for schedulers
-    that know more words. Raises OptionError for what is none of this, NameTakenError for a name that is taken.
+    by `get_placement_group`; with `lifetime="detached"` it outlives the program. `bundle_label_selector` has a label
+    selector for each bundle: `[{"zone": "in(a, b)"}, {}]`. `scheduling_hints` are for schedulers that know more words.
+    Raises OptionError for what is none of this, NameTakenError for a name that is taken.
     """
     wanted = _check_bundles(bundles)
     if strategy not in GROUP_STRATEGIES:
@@ -108,11 +116,12 @@ def placement_group(
         raise OptionError(f"name must be a string, not {name!r}")
     if lifetime not in (None, "detached"):
         raise OptionError(f'lifetime must be "detached" or None, not {lifetime!r}')
+    labels = _check_selectors(bundle_label_selector, len(wanted)) if bundle_label_selector is not None else ()
     runtime = ensure_session()
     hints = pickle.dumps(dict(scheduling_hints or {}))
     detached = lifetime == "detached"
     id = os.urandom(SHORT_ID_BYTES).hex()
-    runtime.query("create_placement_group", id, wanted, strategy, name, runtime.namespace, detached, hints)
+    runtime.query("create_placement_group", id, wanted, strategy, name, runtime.namespace, detached, hints, labels)
     return PlacementGroup(id, bundles)
 
 
@@ -174,6 +183,18 @@ def _check_bundle(index: int, bundle: Any) -> Amounts:
     if not wanted:
         raise OptionError(f"bundle {index} is {bundle!r}: it must reserve something")
     return wanted
+
+
+def _check_selectors(selectors: Any, count: int) -> list[dict[str, Any]]:
+    if isinstance(selectors, (str, Mapping)) or not isinstance(selectors, Sequence) or len(selectors) != count:
+        raise OptionError(
+            f"bundle_label_selector must be a list with a label selector for each of the {count} bundles (or {{}}), "
+            f"not {selectors!r}"
+        )
+    try:
+        return [conditions_of_selector(selector) for selector in selectors]
+    except ValueError as error:
+        raise OptionError(f"bundle_label_selector: {error}") from None
 
 
 def _check_group(group: Any) -> PlacementGroup:

@@ -30,7 +30,7 @@ class PlacementGroupSchedulingStrategy:
             return
         if not isinstance(group, PlacementGroup):
             raise OptionError(f"placement_group must be a PlacementGroup or None, not {group!r}")
-        if not isinstance(index, int) or not -1 <= index < group.bundle_count:
+        if not isinstance(index, int) or isinstance(index, bool) or not -1 <= index < group.bundle_count:
             raise OptionError(
                 f"placement_group_bundle_index must be -1 (any) or one of 0 to {group.bundle_count - 1}, the bundles "
                 f"of {group!r}, not {index!r}"

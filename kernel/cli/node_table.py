@@ -10,6 +10,7 @@ import click
 
 from kernel.cli import display
 from kernel.cli.drain_command import place_of
+from kernel_spec.labels import NODE_ID_LABEL
 
 _HIDDEN = ("memory", "object_store_memory")
 _DEAD_SHOWN = 5
@@ -28,7 +29,7 @@ def show_nodes(rows: Sequence[Mapping[str, Any]], own: str) -> None:
             click.style(row["State"], fg=_COLOURS.get(row["State"])),
             place_of(row),
             _used(row),
-            ", ".join(f"{name}={text}" for name, text in sorted(row["Labels"].items())) or "-",
+            ", ".join(f"{name}={text}" for name, text in sorted(row["Labels"].items()) if name != NODE_ID_LABEL) or "-",
             row["Version"],
             f"{row['HeardSecondsAgo']:.1f} s ago",
         )

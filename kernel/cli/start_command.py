@@ -16,7 +16,7 @@ from kernel.cli.drain_command import DRAINED
 from kernel.cli.ending import end_session
 from kernel.cli.start_options import PORT, start_options
 from kernel.cli.tokens import token_option
-from kernel.cli.values import Label, Resources, Size
+from kernel.cli.values import Labels, LabelsFile, Resources, Size
 from kernel.commands import Failure, Refusal
 from kernel.node.launch import await_agent, launched
 from kernel.node.sessions import Session, reason_of_end
@@ -58,7 +58,8 @@ _WANTED = ("it was asked to stop", DRAINED)
 @click.option("--object-store-directory", metavar="DIR", help="Where the object store lies (default: shared memory).")
 @click.option("--spill-directory", metavar="DIR", help="Where objects go that don't fit (default: the session's).")
 @click.option("--spill-target", metavar="NAME", help="Spill target plugin.")
-@click.option("--labels", type=Label(), multiple=True, help="A label of this node; may be repeated.")
+@click.option("--labels", type=Labels(), multiple=True, help="Labels of this node; may be repeated.")
+@click.option("--labels-file", type=LabelsFile(), help="More labels: JSON, or a line NAME: VALUE for each.")
 @click.option(
     "--temp-dir", metavar="DIR", help="Where the session's directory is made (default: KERNEL_TMPDIR or /tmp)."
 )

@@ -168,7 +168,7 @@ def _init_options(given: Mapping[str, Any], metadata_store: str | None) -> InitO
         object_store_memory=given["object_store_memory"],
         object_store_directory=given["object_store_directory"],
         spill_directory=given["spill_directory"],
-        labels=dict(given["labels"]),
+        labels={name: value for some in (given["labels_file"] or {}, *given["labels"]) for name, value in some.items()},
         local_mode=False,
         namespace=None,
         runtime_env=None,

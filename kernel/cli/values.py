@@ -1,13 +1,16 @@
-"""Values of options: sizes such as 500MB, resources as JSON, labels."""
+"""Values of options: sizes such as 500MB, resources as JSON, labels by themselves or in a file."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import click
+
+from kernel_spec.labels import check_labels
 
 _MULTIPLES = {"": 1} | {
     prefix + unit: base ** (power + 1)
@@ -68,16 +71,46 @@ class Resources(click.ParamType):
         return dict(resources)
 
 
-class Label(click.ParamType):
-    """`name=value`."""
+class Labels(click.ParamType):
+    """`name=value`, or several with commas between."""
 
-    name = "NAME=VALUE"
+    name = "NAME=VALUE,..."
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return name and value."""
-        if isinstance(value, tuple):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
+        """Return name to value."""
+        if isinstance(value, dict):
             return value
-        name, equals, text = value.partition("=")
-        if not name or not equals:
+        pairs = [pair.partition("=") for pair in value.split(",")]
+        if not all(name and equals for name, equals, _ in pairs):
             self.fail(f"{value!r} is no label; write NAME=VALUE, for example zone=a", param, ctx)
-        return name, text
+        return {name.strip(): text.strip() for name, _, text in pairs}
+
+
+class LabelsFile(click.ParamType):
+    """A file with a JSON object of labels, or with a line `name: value` for each."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
+        """Return name to value."""
+        if isinstance(value, dict):
+            return value
+        try:
+            return labels_in(Path(value).read_text())
+        except (OSError, ValueError) as error:
+            self.fail(f"no labels can be read from {value}: {error}", param, ctx)
+
+
+def labels_in(text: str) -> dict[str, str]:
+    """Return the labels that a JSON object or lines `name: value` name. Raises ValueError for what is neither."""
+    if text.lstrip().startswith("{"):
+        labels = json.loads(text)
+    else:
+        lines = [line.split(" #")[0].strip() for line in text.splitlines()]
+        pairs = [line.partition(":") for line in lines if line and not line.startswith("#") and line != "---"]
+        wrong = [f"{name}{colon}{value}" for name, colon, value in pairs if not colon]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no label; write NAME: VALUE, for example zone: a")
+        labels = {name.strip().strip("\"'"): value.strip().strip("\"'") for name, _, value in pairs}
+    check_labels(labels)
+    return labels

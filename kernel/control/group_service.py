@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel.control import groups as control
@@ -11,8 +11,9 @@ from kernel.control.later import Later
 from kernel.control.nodes import Caller, Node
 from kernel.runtime.answers import Pickled
 from kernel_spec import observers
-from kernel_spec.errors import PlacementGroupRemovedError
+from kernel_spec.errors import OptionError, PlacementGroupRemovedError
 from kernel_spec.ids import GroupId, JobId, ProcessId
+from kernel_spec.placement import conditions
 from kernel_spec.resources import Amounts, quantities
 from kernel_spec.scheduling import Bundle, GroupHeld, GroupRequest, GroupRequested
 
@@ -51,10 +52,16 @@ class GroupService:
         namespace: str,
         detached: bool,
         hints: bytes,
+        labels: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Ask for a group. Raises NameTakenError."""
+        """Ask for a group. Raises NameTakenError, and OptionError for conditions on labels that are none."""
+        try:
+            for wanted in labels:
+                conditions(wanted)
+        except ValueError as error:
+            raise OptionError(f"bundle_label_selector: {error}") from None
         known = pickle.loads(hints)
-        request = GroupRequest(_group(id), caller.job, tuple(bundles), strategy, name, known, caller.node.id)
+        request = GroupRequest(_group(id), caller.job, tuple(bundles), strategy, name, known, caller.node.id, labels)
         self.carry_out(self.table.create(control.GroupRecord(request, namespace, self._owner(caller, detached))))
 
     def _owner(self, caller: Caller, detached: bool) -> JobId | ProcessId:

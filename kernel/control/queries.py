@@ -15,6 +15,7 @@ from kernel.control.replies import outcome_of
 from kernel.control.value_limit import check_size
 from kernel.runtime import operations as op
 from kernel.runtime.answers import Pickled
+from kernel.runtime.task_rows import NO_PROCESS, all_tasks
 from kernel.transport.connection import Message
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import LeaseId, NodeId, ObjectId, ProcessId, task_of
@@ -246,6 +247,32 @@ class Answers:
             return Pickled.of([event for data in told for event in pickle.loads(data)])
 
         return self._ask_processes("trace", put_together)
+
+    def tasks(self, caller: Caller) -> Later:
+        """Return a row per task and call: those that wait or run, and the last that have ended."""
+        later = Later()
+
+        def with_ended(answers: dict[ProcessId, Any]) -> None:
+            ended = [(NO_PROCESS, event) for data in self._past_calls for event in pickle.loads(data)]
+            for id, data in answers.items():
+                ended += [(self._place(id), event) for event in (pickle.loads(data) if data else ())]
+
+            def with_open(answers: dict[ProcessId, Any]) -> None:
+                waiting = [(self._place(id), pickle.loads(data)) for id, data in answers.items() if data]
+                workers = {id.hex(): self._place(id) for id in self._head.callers}
+                later.set(Pickled.of(all_tasks(ended, waiting, workers)))
+
+            self._ask_processes("open_tasks", with_open)
+
+        self._ask_processes("trace", with_ended)
+        return later
+
+    def _place(self, id: ProcessId) -> Mapping[str, Any]:
+        process = self._head.callers.get(id)
+        if process is None:
+            return NO_PROCESS
+        where = {"worker_id": id.hex(), "worker_pid": process.pid, "node_id": process.node.id.hex()}
+        return {**where, "job_id": process.job.hex()}
 
     def stacks(self, caller: Caller) -> Later:
         """Return the Python stacks of every process that answers, by node and pid (see `kernel.runtime.stacks`)."""

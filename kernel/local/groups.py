@@ -34,6 +34,8 @@ class LocalGroup:
     name: str
     namespace: str
     detached: bool
+    right_node: bool = True
+    """Whether the one node has the labels that all bundles want."""
     state: str = PENDING
     cause: str = ""
     held: list[Allocation] = field(default_factory=list)
@@ -93,7 +95,7 @@ class LocalGroups:
     def place_waiting(self) -> None:
         """Place what fits now, first come, first served."""
         for group in self.groups.values():
-            if group.state == PENDING:
+            if group.state == PENDING and group.right_node:
                 packed = pack(dict(enumerate(group.bundles)), group.strategy, {self._node: self._pool})
                 if not isinstance(packed, Misfit):
                     group.held = [bundle.allocation for bundle in packed]
@@ -185,6 +187,8 @@ class LocalGroups:
         group = self.groups.get(id)
         if group is None or group.state != PENDING:
             return ""
+        if not group.right_node:
+            return f"the one node has not the labels that the bundles of {group.label} want"
         packed = pack(dict(enumerate(group.bundles)), group.strategy, {self._node: self._pool.emptied()})
         return f"{group.label} does not fit on the one node: {packed.text}" if isinstance(packed, Misfit) else ""
 

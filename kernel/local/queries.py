@@ -7,7 +7,7 @@ import pickle
 import socket
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel.local.actor import DEAD
@@ -15,8 +15,10 @@ from kernel.local.environment import environment_here
 from kernel.local.groups import LocalGroup
 from kernel.local.resources import ADDRESS
 from kernel.runtime.definitions import group_of
+from kernel.runtime.task_rows import all_tasks, open_tasks
 from kernel_spec.errors import OptionError, ProtocolError
 from kernel_spec.ids import ActorId
+from kernel_spec.placement import all_hold, conditions
 from kernel_spec.resources import Amounts, from_units, quantities
 from kernel_spec.version import __version__
 
@@ -149,6 +151,15 @@ class LocalAnswers:
         """Return Chrome trace events."""
         return self._runtime.trace.events()
 
+    def tasks(self) -> list[dict[str, Any]]:
+        """Return a row per task and call."""
+        runtime = self._runtime
+        here = {"worker_id": runtime.process.hex(), "worker_pid": os.getpid(), "node_id": runtime.node.hex()}
+        place = {**here, "job_id": runtime.job.hex()}
+        with runtime.lock:
+            waiting = open_tasks(list(runtime.ownership.objects.values()), runtime.tasks.running)
+        return all_tasks([(place, event) for event in runtime.trace.events()], [(place, waiting)], {})
+
     def workers(self) -> list[dict[str, Any]]:
         """There are none but this process."""
         return []
@@ -193,11 +204,21 @@ class LocalAnswers:
         return self._runtime.explanations.of_actor(self._runtime.actors.actors.get(ActorId(actor)))
 
     def create_placement_group(
-        self, id: str, bundles: list[Amounts], strategy: str, name: str, namespace: str, detached: bool, hints: bytes
+        self,
+        id: str,
+        bundles: list[Amounts],
+        strategy: str,
+        name: str,
+        namespace: str,
+        detached: bool,
+        hints: bytes,
+        labels: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Ask for a group. Raises NameTakenError."""
+        right = all(all_hold(conditions(wanted), self._runtime.labels) for wanted in labels)
+        group = LocalGroup(id, bundles, strategy, name, namespace, detached, right)
         with self._runtime.lock:
-            self._runtime.resources.groups.create(LocalGroup(id, bundles, strategy, name, namespace, detached))
+            self._runtime.resources.groups.create(group)
 
     def remove_placement_group(self, id: str) -> None:
         """End a group, and what is in it."""

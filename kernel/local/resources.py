@@ -125,8 +125,7 @@ class LocalResources:
         if placement.node not in (None, self._node) and not placement.soft:
             return f"it may run only on node {placement.node.hex()}, and there is only {self._node.hex()}"
         if not placement.suits(self._labels):
-            wanted = ", ".join(map(str, placement.hard))
-            return f"its conditions on labels are {wanted}, and the one node has {dict(self._labels)}"
+            return f"its conditions on labels are {placement.wanted_labels}, and the one node has {dict(self._labels)}"
         return ""
 
     def busy(self, wish: Wish) -> str:

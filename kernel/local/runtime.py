@@ -56,6 +56,7 @@ from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import ActorDiedError, InfeasibleError, PendingCallsLimitError, SessionEndedError
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
+from kernel_spec.labels import labels_of_node
 
 JANITOR_SECONDS = 0.25
 """How often references and streams that were dropped are looked after when nothing else happens."""
@@ -74,10 +75,10 @@ class LocalRuntime:
         labels: Mapping[str, str] | None = None,
         process: bytes | None = None,
     ) -> None:
-        self.labels = dict(labels or {})
         self.process = ProcessId(process or os.urandom(8))
         self.job = JobId(self.process)
         self.node = NodeId(os.urandom(8))
+        self.labels = labels_of_node(self.node.hex(), labels or {}, node_resources)
         self.session_directory = tempfile.mkdtemp(prefix="kernel-local-")
         self.serializer = serializer
         self.session_namespace = namespace or self.process.hex()

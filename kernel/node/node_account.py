@@ -15,6 +15,7 @@ from kernel.node.process_table import ProcessTable
 from kernel.node.worker_service import WorkerService
 from kernel.runtime.identity import Peer
 from kernel.transport.connection import Message
+from kernel_spec.labels import labels_of_node
 from kernel_spec.version import __version__
 
 
@@ -64,7 +65,7 @@ class NodeAccount:
         """Return the node's part of a `kernel.control.nodes.Node`."""
         return {
             "total": self.total,
-            "labels": dict(self._config.labels),
+            "labels": labels_of_node(self._config.node.hex(), self._config.labels, self.total),
             "devices": tuple(self._devices) or ("GPU",),
             "host": host_name(),
             "address": self._place,

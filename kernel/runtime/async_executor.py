@@ -22,7 +22,7 @@ from kernel.runtime.executor_base import LEAVING_SECONDS, Call, ExecutorBase, Lo
 from kernel.runtime.group_loop import NeighbourLoop, cancel_all, end_calls_of, start_group_loop
 from kernel.runtime.message_loop import run_with_messages
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.tracing import FAILED
+from kernel.runtime.tracing import FAILED, failure_of
 from kernel.transport.connection import Connection, Message
 
 DEFAULT_CONCURRENCY = 1000
@@ -173,6 +173,7 @@ class AsyncExecutor(ExecutorBase):
         except SystemExit as error:
             self.on_system_exit(call, error, name)
         except BaseException as error:
+            failed = failure_of(error)
             runner.settle(arrival)
             if isinstance(error, asyncio.CancelledError):
                 if self.exit_reason is None:  # else its caller hears that the actor is dead

@@ -37,6 +37,7 @@ from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.submission import TaskSubmitter
 from kernel.runtime.task import Task
+from kernel.runtime.task_rows import open_tasks
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import worker_info
@@ -115,12 +116,18 @@ class CoreRuntime:
         self.trace = Trace()
         self.io.methods["stacks"] = thread_stacks
         self.io.methods["trace"] = lambda: pickle.dumps(self.trace.events())
+        self.io.methods["open_tasks"] = lambda: pickle.dumps(self.open_tasks())
         self.io.methods["new_calls"] = self.trace.new_calls
         self.io.methods["cancel"] = self._cancel_here
         self.io.methods["ping"] = lambda: None
         self.io.methods["tell_failures"] = self._tell_failures
         self._export_lock = threading.Lock()
         self._forever: list[ObjectRef] = []
+
+    def open_tasks(self) -> list[dict[str, Any]]:
+        """Return a row per task and call that was submitted here and has not ended."""
+        with self.io.lock:
+            return open_tasks(list(self.ownership.objects.values()))
 
     def start(self, details: Mapping[str, Any]) -> None:
         """Join the session."""

@@ -25,7 +25,7 @@ from kernel.runtime.critical_sections import calls_user_code, critical, is_from_
 from kernel.runtime.execution_context import NO_EXECUTION, Execution, ExitActor, current_execution
 from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
 from kernel.runtime.pace import Pace
-from kernel.runtime.tracing import FAILED
+from kernel.runtime.tracing import FAILED, failure_of
 from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection, Message
 
@@ -288,6 +288,7 @@ class Executor(ExecutorBase):
             failed = None
         except BaseException as error:
             name = name or self._name_of(message)
+            failed = failure_of(error)
             self._failed(call, name, arrival, error)
         finally:
             if self._cancelled:

@@ -14,6 +14,17 @@ KEPT = 20_000
 
 FAILED: Final[Mapping[str, Any]] = {"failed": True}
 """The `extra` of a call that raised or was cancelled."""
+ERROR_LETTERS = 300
+"""How much of an error's text is remembered."""
+
+
+def failure_of(error: BaseException) -> Mapping[str, Any]:
+    """Return the `extra` of a call that raised `error`."""
+    try:
+        text = str(error)
+    except Exception:  # it is the user's
+        text = "(its text can't be had)"
+    return {**FAILED, "error": f"{type(error).__name__}: {text}"[:ERROR_LETTERS]}
 
 
 class Trace:
@@ -39,7 +50,7 @@ class Trace:
         if new:
             self._told = new[0]
         return [
-            (task.hex(), name, begun, ended, extra is FAILED)
+            (task.hex(), name, begun, ended, extra is not None and "failed" in extra)
             for name, begun, ended, task, _, extra in reversed(new)
             if task
         ]

@@ -8,7 +8,7 @@ from dataclasses import field
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import GroupId, LeaseId, NodeId
 from kernel_spec.packing import Misfit, pack
-from kernel_spec.placement import Placement, placement_of
+from kernel_spec.placement import Placement, conditions, placement_of
 from kernel_spec.resources import CPU, UNIT, Allocation, Amounts, ResourcePool, quantities
 from kernel_spec.scheduling import (
     STRICT_PACK,
@@ -86,7 +86,16 @@ class Account:
                 if self.requests[lease].group is None:
                     pool.take(self.granted[lease].allocation)
         beside = [bundle.node for bundle in self.bundles[id].values()]
-        return not isinstance(pack(self.missing_bundles(id), self.groups[id].strategy, pools, beside), Misfit)
+        request = self.groups[id]
+
+        def right(number: int, node: NodeId) -> bool:
+            return self._wrong_for_bundle(request, number, node) is None
+
+        return not isinstance(pack(self.missing_bundles(id), request.strategy, pools, beside, right), Misfit)
+
+    def _wrong_for_bundle(self, request: GroupRequest, number: int, node: NodeId) -> str | None:
+        labels = request.labels[number] if number < len(request.labels) else {}
+        return self._wrong_node(Placement(hard=conditions(labels)), node)
 
     # -- instructions ----------------------------------------------------------------------------------------------
 
@@ -160,8 +169,9 @@ class Account:
             return f"nobody can know where it may go: {placement.problem}"
         if placement.node is not None and not placement.soft and placement.node != node:
             return f"it may only go to node {placement.node.hex()}"
-        wrong = [str(condition) for condition in placement.hard if not condition.holds(self.labels[node])]
-        return f"it wants a node with {' and '.join(wrong)}, not {self.labels[node]}" if wrong else None
+        if not placement.suits(self.labels[node]):
+            return f"it wants a node with {placement.wanted_labels}, not {self.labels[node]}"
+        return None
 
     def _check_in_bundle(self, grant: Grant, request: LeaseRequest, what: str) -> None:
         assert request.group is not None
@@ -190,6 +200,8 @@ class Account:
         assert sorted(numbers) == sorted(missing), f"{what}: bundles {sorted(missing)} have no place, all or none"
         for bundle in placed.bundles:
             self._check_node(bundle.node, what)
+            wrong = self._wrong_for_bundle(request, bundle.index, bundle.node)
+            assert wrong is None, f"{what}: {wrong}"
             _check_amounts(bundle.allocation, missing[bundle.index], what)
             self.bundles[placed.id][bundle.index] = bundle
             self._check_room(bundle.node, bundle.allocation, what)

@@ -96,6 +96,9 @@ def _strategy(world: SchedulerHarness, dice: random.Random, features: Collection
         return {"type": "node_affinity", "node": node, "soft": dice.random() < 0.5}
     if LABELS in features and dice.random() < 0.2:
         wanted = dice.choice(["a", ["a", "b"], {"not_in": ["a"]}, {"exists": True}, {"exists": False}])
+        if dice.random() < 0.3:
+            choices = [{"zone": wanted}, dice.choice([{}, {"zone": "b"}])]
+            return {"type": "node_labels", "choices": choices, "spread": dice.random() < 0.5}
         return {"type": "node_labels", dice.choice(["hard", "soft"]): {"zone": wanted}}
     return dice.choice(["DEFAULT", "DEFAULT", "SPREAD"])
 
@@ -146,7 +149,9 @@ def _remove_node(world: SchedulerHarness, dice: random.Random, features: Collect
 def _group(world: SchedulerHarness, dice: random.Random, features: Collection[str]) -> None:
     if len(world.groups) < MOST_GROUPS:
         bundles = dice.choices(BUNDLES, k=dice.choice([1, 2, 2, 3]))
-        world.group(bundles, dice.choice(GROUP_STRATEGIES))
+        zones = [{}, {}, {"zone": "a"}, {"zone": {"not_in": ["a"]}}]
+        labels = [dice.choice(zones) for _ in bundles] if LABELS in features and dice.random() < 0.3 else ()
+        world.group(bundles, dice.choice(GROUP_STRATEGIES), labels=labels)
 
 
 def _remove_group(world: SchedulerHarness, dice: random.Random, features: Collection[str]) -> None:

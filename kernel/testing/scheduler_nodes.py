@@ -8,7 +8,7 @@ from typing import Any
 from kernel.testing.scheduler_suite import SchedulerSuite
 from kernel_spec.ids import LeaseId, NodeId
 from kernel_spec.resources import UNIT, Allocation
-from kernel_spec.scheduling import Grant, LeaseHeld
+from kernel_spec.scheduling import GROUP_STRATEGIES, STRICT_PACK, Grant, LeaseHeld
 
 
 def labels(kind: str, **conditions: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class NodeConformance(SchedulerSuite):
         hard = {"type": "node_affinity", "node": second.hex(), "soft": False}
         ids = world.request_many(3, {"CPU": 1}, strategy=hard)
         assert [world.granted[id].node for id in ids[:2]] == [second, second]
-        assert ids[2] in world.waiting, f"node {first.hex()} is free, but the request may not go there"
+        assert ids[2] not in world.granted, f"node {first.hex()} is free, but the request may not go there"
         gone = {"type": "node_affinity", "node": "00" * 8}
         assert world.explain(world.request({"CPU": 1}, strategy={**gone, "soft": False})).code == "infeasible"
         soft = world.request({"CPU": 1}, strategy={**gone, "soft": True})
@@ -125,6 +125,54 @@ class NodeConformance(SchedulerSuite):
         assert reason.code == "infeasible" and "zone" in reason.text, f"which label is wrong? {reason}"
         world.add_node({"CPU": 9}, node=nodes["a"], labels={"zone": "c"})
         assert world.granted[nowhere].node == nodes["a"], "the node has the label now"
+
+    def test_of_choices_among_labels_the_first_that_has_room_is_taken(self) -> None:
+        if not self.node_labels:
+            return
+        world = self.harness()
+        nodes = {zone: world.add_node({"CPU": 1}, labels={"zone": zone}) for zone in "cba"}
+        for spread in (False, True):
+            choices = {"type": "node_labels", "choices": [{"zone": "a"}, {"zone": "b"}], "spread": spread}
+            ids = world.request_many(3, {"CPU": 1}, strategy=choices)
+            assert [world.granted[id].node for id in ids[:2]] == [nodes["a"], nodes["b"]]
+            assert ids[2] not in world.granted, "no choice has the third node"
+            world.release(ids[1])
+            assert world.granted[ids[2]].node == nodes["b"], "a later choice is one, too"
+            for id in (ids[0], ids[2]):
+                world.release(id)
+        nowhere = world.request({"CPU": 1}, strategy={"type": "node_labels", "choices": [{"zone": "x"}, {"zone": "y"}]})
+        assert world.explain(nowhere).code == "infeasible"
+
+    def test_bundles_lie_on_nodes_with_the_labels_that_they_want(self) -> None:
+        if not (self.node_labels and self.placement_groups):
+            return
+        for strategy in GROUP_STRATEGIES:
+            world = self.harness()
+            nodes = {zone: world.add_node({"CPU": 2}, labels={"zone": zone}) for zone in "abc"}
+            both = "b" if strategy == STRICT_PACK else "c"
+            labels = ({"zone": ["b", "c"]}, {"zone": both})
+            group = world.group([{"CPU": 1}, {"CPU": 1}], strategy, labels=labels)
+            placed = {index: bundle.node for index, bundle in world.bundles[group].items()}
+            assert placed[1] == nodes[both], f"{strategy}: bundle 1 wants a node with {labels[1]}"
+            assert placed[0] in (nodes["b"], nodes["c"]), f"{strategy}: bundle 0 wants a node with {labels[0]}"
+            never = world.group([{"CPU": 1}], strategy, labels=({"zone": "z"},))
+            assert not world.bundles[never]
+            reason = world.explain(never)
+            assert reason.code == "infeasible" and "labels" in reason.text, f"which label is wrong? {reason}"
+            late = world.add_node({"CPU": 1}, labels={"zone": "z"})
+            assert world.bundles[never][0].node == late, "a node with the label came"
+
+    def test_an_affinity_with_conditions_on_labels_keeps_both(self) -> None:
+        if not (self.node_labels and self.node_affinity):
+            return
+        world = self.harness()
+        a, b = (world.add_node({"CPU": 4}, labels={"zone": zone}) for zone in "ab")
+        at_a = {"type": "node_affinity", "node": a.hex()}
+        right = world.request({"CPU": 1}, strategy={**at_a, "labels": {"zone": "a"}})
+        soft = world.request({"CPU": 1}, strategy={**at_a, "labels": {"zone": "b"}, "soft": True})
+        never = world.request({"CPU": 1}, strategy={**at_a, "labels": {"zone": "b"}})
+        assert (world.granted[right].node, world.granted[soft].node) == (a, b)
+        assert never not in world.granted and world.explain(never).code == "infeasible"
 
     def test_soft_conditions_on_labels_are_wishes(self) -> None:
         if not self.node_labels:

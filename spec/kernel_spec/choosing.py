@@ -6,10 +6,11 @@ promises, and are for schedulers that see few nodes. Others find the first of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kernel_spec.holdings import BundlePlace, Group, NodePlace, Place
+from kernel_spec.ids import NodeId
 from kernel_spec.ledger import Ledger
 from kernel_spec.packing import Misfit, pack
 from kernel_spec.placement import PACK_BELOW, Placement, all_hold, has_devices, placement_of
@@ -53,12 +54,21 @@ def place_group(ledger: Ledger, group: Group) -> PlaceGroup | Misfit:
     beside = [place.node for place in group.bundles.values()]
 
     def attempt(choice: Sequence[NodePlace]) -> tuple[Bundle, ...] | Misfit:
-        return pack(group.waiting(), group.request.strategy, {node.node: node.pool for node in choice}, beside)
+        pools = {node.node: node.pool for node in choice}
+        return pack(group.waiting(), group.request.strategy, pools, beside, right_nodes(ledger, group))
 
     packed = attempt(plain)
     if isinstance(packed, Misfit) and len(plain) < len(nodes):
         packed = attempt(nodes)
     return packed if isinstance(packed, Misfit) else ledger.place_group(group, packed)
+
+
+def right_nodes(ledger: Ledger, group: Group) -> Callable[[int, NodeId], bool] | None:
+    """Return what says whether a bundle of a group, by number, may go to a node; None when all may go anywhere."""
+    if not any(group.request.labels):
+        return None
+    wanted = {number: group.labels_of(number) for number in group.waiting()}
+    return lambda number, node: all_hold(wanted[number], ledger.nodes[node].labels)
 
 
 def nodes_for_group(ledger: Ledger, group: GroupRequest) -> Sequence[NodePlace]:
@@ -82,27 +92,28 @@ def allows(ledger: Ledger, placement: Placement, wanted: Amounts, node: NodePlac
     if placement.node is not None:
         target = affine_node(ledger, placement, wanted)
         if target is not None or not placement.soft:
-            return node is target
+            return node is target and placement.suits(node.labels)
     return placement.suits(node.labels)
 
 
 def affine_node(ledger: Ledger, placement: Placement, wanted: Amounts) -> NodePlace | None:
     """Return the node of an affinity; None when it is not there, or not to be had and the affinity is soft."""
     node = ledger.nodes.get(placement.node) if placement.node is not None else None
-    if node is not None and placement.soft and (node.draining or not node.pool.fits_ever(wanted)):
-        return None
+    if node is not None and placement.soft:
+        useless = node.draining or not node.pool.fits_ever(wanted) or not placement.suits(node.labels)
+        return None if useless else node
     return node
 
 
 def rank(request: LeaseRequest, placement: Placement, node: NodePlace) -> tuple[Any, ...]:
     """Return what to sort allowed nodes by, the best one first."""
-    full = node.load()
+    full, choice = node.load(), placement.choice(node.labels)
     if placement.spread:
-        return full, node.number
+        return choice, full, node.number
     wished = all_hold(placement.wishes, node.labels)
     near = request.locality.get(node.node, 0)
     at_home = node.node == request.origin and full < PACK_BELOW
-    return not wished, -near, not at_home, wasteful(node, request.wanted), max(full, PACK_BELOW), node.number
+    return choice, not wished, -near, not at_home, wasteful(node, request.wanted), max(full, PACK_BELOW), node.number
 
 
 def wasteful(node: NodePlace, wanted: Mapping[str, int] | set[str]) -> bool:

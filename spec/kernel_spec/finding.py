@@ -32,11 +32,23 @@ def places_with_room(ledger: IndexedLedger, request: LeaseRequest, placement: Pl
     bound = bound_places(ledger, request, placement)
     if bound is not None:
         return bound
+    if placement.choices or placement.wishes:
+        return _in_order(ledger, request, placement)
     if placement.spread:
-        return ledger.free.search(request.wanted, (), 0.0, False)
-    if placement.wishes:
-        return _wished_first(ledger, request, placement)
+        return ledger.free.search(request.wanted, placement.hard, 0.0, False)
     return _hybrid(ledger, request, placement.hard)
+
+
+def places_ever(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Iterable[Place]:
+    """Return the open places where a request may go and could fit once leases have ended, the least full first."""
+    bound = bound_places(ledger, request, placement)
+    if bound is not None:
+        return bound
+    alternatives = placement.alternatives()
+    if len(alternatives) == 1:
+        return ledger.could.search(request.wanted, alternatives[0], 0.0, False)
+    found = (ledger.could.search(request.wanted, conditions, 0.0, False) for conditions in alternatives)
+    return {id(node): node for nodes in found for node in nodes}.values()
 
 
 def bound_places(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Sequence[Place] | None:
@@ -50,12 +62,18 @@ def bound_places(ledger: IndexedLedger, request: LeaseRequest, placement: Placem
     target = affine_node(ledger, placement, request.wanted)
     if target is None:
         return None if placement.soft else ()
-    return () if target.draining else (target,)
+    return () if target.draining or not placement.suits(target.labels) else (target,)
 
 
-def _wished_first(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Iterator[Place]:
-    yield from _hybrid(ledger, request, (*placement.hard, *placement.wishes))
-    yield from _hybrid(ledger, request, placement.hard)
+def _in_order(ledger: IndexedLedger, request: LeaseRequest, placement: Placement) -> Iterator[Place]:
+    """Yield places by choice, in each those first on which the wishes hold; a place may come twice."""
+    for conditions in placement.alternatives():
+        if placement.spread:
+            yield from ledger.free.search(request.wanted, conditions, 0.0, False)
+            continue
+        if placement.wishes:
+            yield from _hybrid(ledger, request, (*conditions, *placement.wishes))
+        yield from _hybrid(ledger, request, conditions)
 
 
 def _hybrid(ledger: IndexedLedger, request: LeaseRequest, conditions: Sequence[Condition]) -> Iterator[Place]:
@@ -93,6 +111,15 @@ def distinct(bundles: Mapping[int, Amounts]) -> list[Amounts]:
     return list({frozenset(wanted.items()): wanted for wanted in bundles.values()}.values())
 
 
+def kinds_of_bundles(group: Group) -> list[tuple[Amounts, tuple[Condition, ...]]]:
+    """Return each kind of bundle that waits once, with what must hold of the labels of its node."""
+    waiting = group.waiting()
+    if not any(group.request.labels):
+        return [(wanted, ()) for wanted in distinct(waiting)]
+    kinds = {(frozenset(wanted.items()), group.labels_of(number)): wanted for number, wanted in waiting.items()}
+    return [(wanted, labels) for (_, labels), wanted in kinds.items()]
+
+
 def _candidates(
     ledger: IndexedLedger, group: Group, names: set[str], usable: Callable[[NodePlace], bool], plain: bool
 ) -> dict[NodeId, ResourcePool]:
@@ -104,8 +131,8 @@ def _candidates(
     waiting, strategy = group.waiting(), group.request.strategy
     found: dict[NodeId, ResourcePool] = {}
 
-    def add(wanted: Amounts, count: int) -> None:
-        able = (node for node in ledger.free.search(wanted, (), 0.0, plain) if usable(node))
+    def add(wanted: Amounts, count: int, labels: tuple[Condition, ...] = ()) -> None:
+        able = (node for node in ledger.free.search(wanted, labels, 0.0, plain) if usable(node))
         found.update((node.node, node.pool) for node in islice(able, count))
 
     for id in (group.request.origin, *(place.node for place in group.bundles.values())):
@@ -114,12 +141,13 @@ def _candidates(
             found[id] = node.pool
     bundles = list(waiting.values())
     if strategy == STRICT_PACK:
-        add(total_of(bundles), NODES_COMPARED)
+        labels = {condition: None for _, conditions in kinds_of_bundles(group) for condition in conditions}
+        add(total_of(bundles), NODES_COMPARED, tuple(labels))
         return found
     size = len(bundles) if strategy not in (SPREAD, STRICT_SPREAD) else 1
     while size > 1:
         add(total_of(bundles[:size]), -(-len(bundles) // size))
         size //= 2
-    for wanted in distinct(waiting):
-        add(wanted, len(bundles))
+    for wanted, conditions in kinds_of_bundles(group):
+        add(wanted, len(bundles), conditions)
     return found

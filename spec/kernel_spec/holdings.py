@@ -7,7 +7,7 @@ from dataclasses import field
 
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import GroupId, LeaseId, NodeId
-from kernel_spec.placement import load
+from kernel_spec.placement import Condition, conditions, load
 from kernel_spec.resources import CPU, UNIT, Amounts, ResourcePool
 from kernel_spec.scheduling import Bundle, Grant, GroupRequest, LeaseRequest
 
@@ -96,6 +96,11 @@ class Group:
     def waiting(self) -> dict[int, Amounts]:
         """Return the bundles that have no place (any more), by number."""
         return {index: wanted for index, wanted in enumerate(self.request.bundles) if index not in self.bundles}
+
+    def labels_of(self, number: int) -> tuple[Condition, ...]:
+        """Return what must hold of the labels of a bundle's node."""
+        labels = self.request.labels
+        return conditions(labels[number]) if number < len(labels) else ()
 
 
 def check_place(place: Place) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kernel_spec.holdings import NodePlace
 from kernel_spec.ids import NodeId
+from kernel_spec.labels import NODE_ID_LABEL
 from kernel_spec.ledger import Ledger
 from kernel_spec.node_tree import Needs, NodeTree
 from kernel_spec.placement import Condition, all_hold, has_devices
@@ -129,6 +130,8 @@ def _with_labels(node: NodePlace, amounts: Mapping[str, int]) -> Amounts:
     """Return amounts to which a node's labels are added, as if each were a resource."""
     there = dict(amounts)
     for label, value in node.labels.items():
+        if label == NODE_ID_LABEL:  # each node has its own: an index of them would be as long as the list of nodes
+            continue
         there[f"\0{label}"] = there[f"\0{label}={value}"] = 1
     if not has_devices(node.pool):
         there[_PLAIN] = 1
@@ -139,6 +142,8 @@ def _label_needs(conditions: Sequence[Condition]) -> list[Needs]:
     """Return what of labels must be there, in every way in which it can; some conditions are left to be checked."""
     ways: list[Needs] = [()]
     for condition in conditions:
+        if condition.label == NODE_ID_LABEL:
+            continue
         label = f"\0{condition.label}"
         if condition.among is not None and len(ways) * len(condition.among) <= MOST_ALTERNATIVES:
             values = sorted(condition.among)

@@ -8,7 +8,7 @@ there the answer is the best of a quick try, and for small groups of a longer on
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import NodeId
@@ -34,14 +34,15 @@ def pack(
     strategy: str,
     pools: Mapping[NodeId, ResourcePool],
     beside: Collection[NodeId] = (),
+    only: Callable[[int, NodeId], bool] | None = None,
 ) -> tuple[Bundle, ...] | Misfit:
     """Take all `bundles` (by number) from `pools` and return where they are, or take nothing and return why not.
 
     The nodes come in the order in which they are liked. `beside` are those that hold other bundles of the same group.
-    A strategy that is not known means PACK.
+    `only` says whether a bundle, by number, may go to a node (None: all may). A strategy that is not known means PACK.
     """
     tries = _Tries(pools)
-    kinds = _kinds(bundles, pools)
+    kinds = _kinds(bundles, pools, only)
     if strategy == STRICT_PACK:
         done = _on_one(tries, kinds, beside)
     elif strategy == STRICT_SPREAD:
@@ -57,10 +58,14 @@ def pack(
 
 @dataclass(slots=True)
 class _Kind:
-    """Bundles that want the same, by number."""
+    """Bundles that want the same, by number, and on which nodes (None: on any)."""
 
     wanted: Amounts
     numbers: list[int]
+    nodes: frozenset[NodeId] | None = None
+
+    def allows(self, node: NodeId) -> bool:
+        return self.nodes is None or node in self.nodes
 
 
 class _Tries:
@@ -85,7 +90,7 @@ class _Tries:
         """Put as many bundles that have no place yet on `node` as it takes, and return their numbers."""
         done = []
         for kind in kinds:
-            for number in kind.numbers:
+            for number in kind.numbers if kind.allows(node) else ():
                 if number in self.taken:
                     continue
                 if not self.put(number, kind.wanted, node):
@@ -94,12 +99,17 @@ class _Tries:
         return done
 
 
-def _kinds(bundles: Mapping[int, Amounts], pools: Mapping[NodeId, ResourcePool]) -> list[_Kind]:
+def _kinds(
+    bundles: Mapping[int, Amounts],
+    pools: Mapping[NodeId, ResourcePool],
+    only: Callable[[int, NodeId], bool] | None,
+) -> list[_Kind]:
     """Return the bundles by what they want, the kind that is hardest to place first."""
-    kinds: dict[frozenset[tuple[str, int]], _Kind] = {}
+    kinds: dict[tuple[frozenset[tuple[str, int]], frozenset[NodeId] | None], _Kind] = {}
     for number in sorted(bundles):
         wanted = bundles[number]
-        kinds.setdefault(frozenset(wanted.items()), _Kind(wanted, [])).numbers.append(number)
+        nodes = frozenset(node for node in pools if only(number, node)) if only is not None else None
+        kinds.setdefault((frozenset(wanted.items()), nodes), _Kind(wanted, [], nodes)).numbers.append(number)
     if len(kinds) == 1:
         return list(kinds.values())
     most: Amounts = {}
@@ -110,6 +120,8 @@ def _kinds(bundles: Mapping[int, Amounts], pools: Mapping[NodeId, ResourcePool])
     def size(kind: _Kind) -> tuple[int, float, float]:
         shares = [units / (most.get(name) or 1) for name, units in kind.wanted.items()]
         rare = sum(not pool.total.get(name) for name in kind.wanted for pool in pools.values())
+        if kind.nodes is not None:
+            rare += len(pools) - len(kind.nodes)
         return rare, max(shares, default=0.0), sum(shares)
 
     return sorted(kinds.values(), key=size, reverse=True)
@@ -131,7 +143,9 @@ def _each_alone(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId
     if sum(len(kind.numbers) for kind in kinds) > len(free):
         return False
     holder: dict[NodeId, tuple[int, _Kind]] = {}
-    fitting = [[node for node in free if not tries.pools[node].missing(kind.wanted)] for kind in kinds]
+    fitting = [
+        [node for node in free if kind.allows(node) and not tries.pools[node].missing(kind.wanted)] for kind in kinds
+    ]
     able = {id(kind): nodes for kind, nodes in zip(kinds, fitting, strict=True)}
     for kind, nodes in zip(kinds, fitting, strict=True):
         unused = iter(nodes)
@@ -176,7 +190,7 @@ def _evenly(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -
     for kind in kinds:
         full = []
         for number in kind.numbers:
-            while counts and not tries.put(number, kind.wanted, counts[0][2]):
+            while counts and not (kind.allows(counts[0][2]) and tries.put(number, kind.wanted, counts[0][2])):
                 full.append(heapq.heappop(counts))
             if not counts:
                 tries.undo(list(tries.taken))
@@ -215,7 +229,7 @@ def _on_few(tries: _Tries, kinds: Sequence[_Kind], beside: Collection[NodeId]) -
 
 def _in_any_way(tries: _Tries, kinds: Sequence[_Kind]) -> bool:
     """Try small groups in every way, up to a number of steps."""
-    order = [(number, kind.wanted) for kind in kinds for number in kind.numbers]
+    order = [(number, kind) for kind in kinds for number in kind.numbers]
     if len(order) > SMALL_GROUP:
         return False
     steps = iter(range(MOST_STEPS))
@@ -223,11 +237,11 @@ def _in_any_way(tries: _Tries, kinds: Sequence[_Kind]) -> bool:
     def place(at: int) -> bool:
         if at == len(order):
             return True
-        number, wanted = order[at]
+        number, kind = order[at]
         for node in tries.pools:
             if next(steps, None) is None:
                 return False
-            if tries.put(number, wanted, node):
+            if kind.allows(node) and tries.put(number, kind.wanted, node):
                 if place(at + 1):
                     return True
                 tries.undo([number])
@@ -239,6 +253,9 @@ def _in_any_way(tries: _Tries, kinds: Sequence[_Kind]) -> bool:
 def _why_not(
     kinds: Sequence[_Kind], strategy: str, pools: Mapping[NodeId, ResourcePool], beside: Collection[NodeId]
 ) -> Misfit:
+    for kind in kinds:
+        if kind.nodes is not None and not kind.nodes:
+            return Misfit(kind.numbers[0], f"no node has the labels that bundle {kind.numbers[0]} wants")
     for number, wanted, able in _able(kinds, pools):
         if not able:
             return Misfit(number, f"no node has room for bundle {number} ({describe(wanted)})")
@@ -260,7 +277,8 @@ def _why_not(
 
 def _able(kinds: Sequence[_Kind], pools: Mapping[NodeId, ResourcePool]) -> Iterator[tuple[int, Amounts, list[NodeId]]]:
     for kind in kinds:
-        yield kind.numbers[0], kind.wanted, [node for node in pools if not pools[node].missing(kind.wanted)]
+        able = [node for node in pools if kind.allows(node) and not pools[node].missing(kind.wanted)]
+        yield kind.numbers[0], kind.wanted, able
 
 
 def total_of(bundles: Iterable[Amounts]) -> Amounts:

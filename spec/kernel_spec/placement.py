@@ -6,10 +6,12 @@ Users say `scheduling_strategy=`, and schedulers read it here, so that the same 
   that is less than half full; else the first node that is less than half full; else the least full one. What wants no
   device (GPU) goes to nodes without devices before it goes to others.
 - `"SPREAD"`: the least full node.
-- `{"type": "node_affinity", "node": hex, "soft": bool}`: that node. Soft: another when it is gone, about to leave, or
-  could never hold the request.
-- `{"type": "node_labels", "hard": {...}, "soft": {...}}`: nodes on which all hard conditions hold, and before all
-  others those on which the soft ones hold too; among them as by default.
+- `{"type": "node_affinity", "node": hex, "soft": bool, "labels": {...}}`: that node, if the conditions on labels hold
+  there. Soft: another when it is gone, about to leave, or could never hold the request.
+- `{"type": "node_labels", "hard": {...}, "soft": {...}, "choices": [{...}, ...], "spread": bool}`: nodes on which all
+  hard conditions hold, and those of at least one of the choices, if there are any. Before all others come those of the
+  first choice that has room, and those on which the soft conditions hold too; among them as by default, or with
+  `spread` the least full one.
 
 A condition is a label's name with what its value must be: `"a"`, `["a", "b"]`, `{"in": ["a", "b"]}`, `{"not_in":
 ["a"]}` (also without that label) or `{"exists": True}`; several in one mapping must all hold. `{"type":
@@ -19,7 +21,7 @@ schedulers can have words of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernel_spec.dataclass import dataclass
@@ -69,7 +71,8 @@ class Condition:
 class Placement:
     """A strategy, understood. `node` and `soft` are an affinity, `hard` and `wishes` conditions on labels.
 
-    `problem` says why a strategy can't be understood; then no node will do.
+    With `choices` all conditions of one of them must hold too, the first ones rather than the later. `problem` says why
+    a strategy can't be understood; then no node will do.
     """
 
     spread: bool = False
@@ -78,10 +81,27 @@ class Placement:
     hard: tuple[Condition, ...] = ()
     wishes: tuple[Condition, ...] = ()
     problem: str = ""
+    choices: tuple[tuple[Condition, ...], ...] = ()
 
     def suits(self, labels: Mapping[str, str]) -> bool:
         """Return whether the hard conditions hold on a node with `labels`."""
-        return not self.problem and all_hold(self.hard, labels)
+        return not self.problem and all_hold(self.hard, labels) and self.choice(labels) is not None
+
+    def choice(self, labels: Mapping[str, str]) -> int | None:
+        """Return the number of the first choice that holds on a node with `labels`; None when none does."""
+        if not self.choices:
+            return 0
+        return next((number for number, choice in enumerate(self.choices) if all_hold(choice, labels)), None)
+
+    def alternatives(self) -> Sequence[tuple[Condition, ...]]:
+        """Return the conditions that must hold, once for each choice, in order."""
+        return [(*self.hard, *choice) for choice in self.choices] if self.choices else [self.hard]
+
+    @property
+    def wanted_labels(self) -> str:
+        """The conditions that must hold, for people; nothing where there are none."""
+        texts = [" and ".join(map(str, conditions)) for conditions in self.alternatives()]
+        return ", or ".join(text or "any labels" for text in texts) if any(texts) else ""
 
 
 DEFAULT = Placement()
@@ -102,11 +122,17 @@ def check_strategy(strategy: Mapping[str, Any]) -> Placement:
     """Return what a strategy object means. Raises ValueError, which says what is wrong with it."""
     kind = strategy.get("type")
     if kind == NODE_AFFINITY:
-        _refuse_others(strategy, ("node", "soft"))
-        return Placement(node=_node(strategy.get("node")), soft=bool(strategy.get("soft", False)))
+        _refuse_others(strategy, ("node", "soft", "labels"))
+        node, soft = _node(strategy.get("node")), bool(strategy.get("soft", False))
+        return Placement(node=node, soft=soft, hard=conditions(strategy.get("labels")))
     if kind == NODE_LABELS:
-        _refuse_others(strategy, ("hard", "soft"))
-        return Placement(hard=conditions(strategy.get("hard")), wishes=conditions(strategy.get("soft")))
+        _refuse_others(strategy, ("hard", "soft", "choices", "spread"))
+        return Placement(
+            spread=bool(strategy.get("spread", False)),
+            hard=conditions(strategy.get("hard")),
+            wishes=conditions(strategy.get("soft")),
+            choices=_choices(strategy.get("choices") or ()),
+        )
     if kind == PLACEMENT_GROUP:
         bundle_of(strategy)
     return DEFAULT
@@ -119,6 +145,12 @@ def conditions(given: Mapping[str, Any] | None) -> tuple[Condition, ...]:
     if not isinstance(given, Mapping) or not all(isinstance(label, str) for label in given):
         raise ValueError(f"conditions on labels must be a mapping of label to value, not {given!r}")
     return tuple(_condition(label, given[label]) for label in sorted(given))
+
+
+def _choices(given: Any) -> tuple[tuple[Condition, ...], ...]:
+    if not isinstance(given, (list, tuple)):
+        raise ValueError(f"choices among labels must be a list of mappings of label to value, not {given!r}")
+    return tuple(conditions(choice) for choice in given)
 
 
 def bundle_of(strategy: str | Mapping[str, Any]) -> tuple[GroupId, int] | None:

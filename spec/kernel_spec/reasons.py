@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernel_spec.choosing import allows, bundles_for, nodes_for_group, open_nodes
+from kernel_spec.choosing import allows, bundles_for, nodes_for_group, open_nodes, right_nodes
 from kernel_spec.holdings import BundlePlace, Group, NodePlace, Place
 from kernel_spec.ids import GroupId, LeaseId
 from kernel_spec.ledger import Ledger
@@ -65,11 +65,12 @@ def why_group_waits(ledger: Ledger, group: Group) -> Reason:
     if not nodes:
         return Reason("infeasible", f"{what} ({request.strategy}), and there is no node that takes anything new")
     empty = {node.node: node.pool.emptied() for node in nodes}
-    never = pack(waiting, request.strategy, empty, beside)
+    right = right_nodes(ledger, group)
+    never = pack(waiting, request.strategy, empty, beside, right)
     if isinstance(never, Misfit):
         text = f"even with nothing else running {never.text}"
         return Reason("infeasible", f"{what} ({request.strategy}): {text}. {GOES_ON}")
-    now = pack(waiting, request.strategy, {node.node: node.pool.copy() for node in nodes}, beside)
+    now = pack(waiting, request.strategy, {node.node: node.pool.copy() for node in nodes}, beside, right)
     if not isinstance(now, Misfit):
         return Reason("busy", f"{what} ({request.strategy}): there is room, and it is about to be placed")
     short = waiting[now.bundle] if now.bundle >= 0 else max(waiting.values(), key=lambda wanted: sum(wanted.values()))
@@ -133,22 +134,23 @@ def _infeasible(ledger: Ledger, wanted: Amounts, placement: Placement) -> str:
     where = "no node ever has"
     if placement.node is not None and not placement.soft:
         where = f"node {allowed[0].node.hex()}, the only one allowed, never has"
-    elif placement.hard:
-        where = f"no node with {_conditions(placement)} ever has"
+    elif placement.wanted_labels:
+        where = f"no node with {placement.wanted_labels} ever has"
     return f"{where} {describe(wanted)}: {'; '.join(lacking)}. {GOES_ON}"
 
 
 def _nowhere(ledger: Ledger, wanted: Amounts, placement: Placement) -> str:
     if placement.node is not None and not placement.soft:
+        node = ledger.nodes.get(placement.node)
+        if node is not None and not placement.suits(node.labels):
+            return (
+                f"it wants node {placement.node.hex()} with {placement.wanted_labels}, and that has {dict(node.labels)}"
+            )
         state = "takes nothing new and is about to leave" if placement.node in ledger.nodes else "is not there"
         return f"it wants node {placement.node.hex()}, which {state}, and its node affinity is not soft"
-    if placement.hard and len(open_nodes(ledger)):
-        return f"it wants a node with {_conditions(placement)}, and there is none"
+    if placement.wanted_labels and len(open_nodes(ledger)):
+        return f"it wants a node with {placement.wanted_labels}, and there is none"
     return f"it wants {describe(wanted)}, and every node is about to leave and takes nothing new"
-
-
-def _conditions(placement: Placement) -> str:
-    return " and ".join(str(condition) for condition in placement.hard)
 
 
 def _lacks(name: str, units: int, nodes: Sequence[NodePlace]) -> str:

@@ -77,7 +77,10 @@ GROUP_STRATEGIES = (PACK, SPREAD, STRICT_PACK, STRICT_SPREAD)
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """One placement group: bundles of resources (exact units), by number, and how they should lie."""
+    """One placement group: bundles of resources (exact units), by number, and how they should lie.
+
+    `labels` are conditions on the labels of each bundle's node, by number (`kernel_spec.placement`); empty: any node.
+    """
 
     id: GroupId
     job: JobId
@@ -86,6 +89,7 @@ class GroupRequest:
     name: str = ""
     hints: Mapping[str, Any] = field(default_factory=dict)
     origin: NodeId = NOWHERE
+    labels: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)

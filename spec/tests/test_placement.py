@@ -71,7 +71,10 @@ def test_strategies_are_understood() -> None:
     [
         ({"type": "node_affinity"}, "a node is given by its id, 16 hexadecimal digits, not None"),
         ({"type": "node_affinity", "node": "abc"}, "a node is given by its id, 16 hexadecimal digits, not 'abc'"),
-        ({"type": "node_affinity", "node": NODE, "hard": 1}, "a node_affinity strategy has 'node', 'soft', not hard"),
+        (
+            {"type": "node_affinity", "node": NODE, "hard": 1},
+            "a node_affinity strategy has 'node', 'soft', 'labels', not hard",
+        ),
         (
             {"type": "node_labels", "hard": "zone"},
             "conditions on labels must be a mapping of label to value, not 'zone'",

@@ -98,6 +98,8 @@ class TestResources:
         holder = Holder.options(num_cpus=1, resources={"custom": 2}, memory=100 << 20).remote()
         held = kernel.get(holder.assigned.remote())
         assert held == {"CPU": 1.0, "custom": 2.0, "memory": float(100 << 20)}
+        thrifty = Holder.options(memory=100 << 20).remote()
+        assert kernel.get(thrifty.assigned.remote(), timeout=120) == {"memory": float(100 << 20)}, "no CPU beside"
         assert (free("CPU"), free("custom")) == (1.0, 1.0)
         kernel.kill(holder)
         eventually(lambda: (free("CPU"), free("custom")) == (2.0, 3.0))

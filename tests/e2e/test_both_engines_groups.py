@@ -145,6 +145,40 @@ def test_names_are_taken_once(make: Any) -> None:
     assert kernel.get_current_placement_group() is None
 
 
+def test_bundles_may_want_labels(make: Any) -> None:
+    here = kernel.get_runtime_context().get_node_id()
+    assert kernel.nodes()[0]["Labels"]["kernel/node-id"] == here
+    at_home = make([{"CPU": 1}, {"CPU": 1}], bundle_label_selector=[{"kernel/node-id": here}, {}])
+    assert at_home.wait(SECONDS) and kernel.get(group_here.options(scheduling_strategy=Inside(at_home)).remote())
+    nowhere = make([{"CPU": 1}, {"CPU": 1}], bundle_label_selector=[{}, {"kernel/node-id": f"!{here}"}])
+    assert not nowhere.wait(0.2)
+    assert "labels that" in kernel.explain(nowhere)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "said"),
+    [
+        ([], "a label selector for each of the 1 bundles"),
+        ([{}, {}], "a label selector for each of the 1 bundles"),
+        ("x", "bundle_label_selector must be a list"),
+        ([1], "a label selector is a mapping of label to condition"),
+        ([{"zone": "in("}], "bundle_label_selector: the condition on label 'zone' must be"),
+    ],
+)
+def test_label_selectors_of_bundles_that_can_not_be_are_refused(selectors: Any, said: str) -> None:
+    with pytest.raises(exceptions.OptionError, match=said):
+        kernel.placement_group([{"CPU": 1}], bundle_label_selector=selectors)
+
+
+def test_a_label_selector_is_met_or_says_why() -> None:
+    where = kernel.remote(lambda: kernel.get_runtime_context().get_node_id())
+    here = kernel.get_runtime_context().get_node_id()
+    assert kernel.get(where.options(label_selector={"kernel/node-id": here}).remote(), timeout=SECONDS) == here
+    wrong = {"label_selector": {"zone": "z"}}
+    fallback = [wrong, {"label_selector": {"zone": "!z"}}]
+    assert kernel.get(where.options(**wrong, fallback_strategy=fallback).remote(), timeout=SECONDS) == here
+
+
 @pytest.mark.usefixtures("patient_explanations")
 def test_strategies_that_the_one_node_does_not_meet() -> None:
     here = kernel.get_runtime_context().get_node_id()

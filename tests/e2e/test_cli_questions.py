@@ -233,6 +233,57 @@ def test_a_tool_is_no_program_and_disturbs_nobody(demo: Demo) -> None:
 # -- memory --------------------------------------------------------------------------------------------------------
 
 
+def test_lists_can_be_filtered(demo: Demo) -> None:
+    (actor,) = demo.json("list", "actors", "-f", "state=alive", "-f", "name=archive")
+    assert (actor["class_name"], actor["pid"], actor["is_detached"]) == ("Keeper", demo.said["keeper_pid"], False)
+    states = {"double": set(), "train": set(), "Keeper.sleep_soundly": set(), "Keeper.keep": set()}  # type: ignore[var-annotated]
+    for row in demo.json("list", "tasks"):
+        states[row["name"]].add(row["state"])
+    assert states == {
+        "double": {"FINISHED", "PENDING_ARGS_AVAIL"},
+        "train": {"PENDING_NODE_ASSIGNMENT"},
+        "Keeper.sleep_soundly": {"RUNNING"},
+        "Keeper.keep": {"FINISHED"},
+    }
+    (later,) = demo.json("list", "tasks", "--filter", "name=double", "--filter", "state!=FINISHED")
+    assert demo.json("get", "tasks", later["task_id"]) == later
+    assert later["required_resources"] == {"CPU": 1.0} and demo.said["later"].startswith(later["task_id"])
+    (head,) = demo.json("list", "nodes", "-f", "is_head_node=true")
+    assert head["labels"] == {"kernel/node-id": head["node_id"]}
+    assert {row["worker_type"] for row in demo.json("list", "workers")} == {"DRIVER", "WORKER"}
+    (job,) = demo.json("list", "jobs")
+    assert (job["status"], job["entrypoint"], job["pid"]) == ("RUNNING", demo.program, demo.said["pid"])
+    (gang,) = demo.json("list", "placement_groups", "-f", "state=PENDING")
+    assert gang["name"] == "gang" and [bundle["node_id"] for bundle in gang["bundles"]] == [None, None]
+    assert demo.json("summary", "tasks")["double"]["state_counts"] == {"FINISHED": 1, "PENDING_ARGS_AVAIL": 1}
+    sizes = [row["object_size"] for row in demo.json("list", "objects", "-f", f"object_id={demo.said['array']}")]
+    assert sizes and min(size for size in sizes if size is not None) >= ARRAY_BYTES
+
+
+def test_lists_are_tables_and_details_stand_below_each_other(demo: Demo) -> None:
+    head, *rows = demo.shown("list", "tasks", "-f", "name=train").splitlines()
+    assert head.split()[:4] == ["TASK_ID", "ATTEMPT_NUMBER", "NAME", "STATE"] and len(rows) == 3
+    assert all("train" in row and "PENDING_NODE_ASSIGNMENT" in row for row in rows)
+    assert len(demo.shown("list", "tasks", "-f", "name=train", "--limit", "2").splitlines()) == 3
+    detailed = demo.shown("list", "tasks", "-f", "name=train", "--detail", "--limit", "1").splitlines()
+    assert 'required_resources  {"CPU": 1.0, "GPU": 2.0}' in detailed
+    assert demo.shown("list", "actors", "-f", "state=DEAD") == "no actors with state=DEAD\n"
+    assert "Keeper" in demo.shown("summary", "actors") and "ALIVE: 1" in demo.shown("summary", "actors")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["list", "tasks", "-f", "stat=x"], "kernel: tasks can't be filtered by 'stat'; did you mean 'state'?"),
+        (["list", "tasks", "-f", "state<x"], "kernel: 'state<x' is no filter; write COLUMN=VALUE or COLUMN!=VALUE"),
+        (["list", "tasks", "-f", "worker_pid=x"], "kernel: worker_pid is a number, not 'x'"),
+        (["get", "actors", "ffff"], "kernel: there is none of the actors with the id 'ffff'; see: kernel list actors"),
+    ],
+)
+def test_lists_refuse_what_there_is_not(demo: Demo, arguments: list[str], line: str) -> None:
+    assert demo.refused(*arguments) == line
+
+
 def test_memory_is_exact_to_the_byte(demo: Demo) -> None:
     memory = demo.memory()
     assert memory["store"]["used"] == sum(row["size"] for row in memory["stored"]) >= ARRAY_BYTES

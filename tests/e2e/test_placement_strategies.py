@@ -88,6 +88,22 @@ def test_labels_choose_the_node(nodes: list[ClusterNode], run: Any) -> None:
     kernel.cancel(ref)
 
 
+def test_label_selectors_choose_the_node(nodes: list[ClusterNode]) -> None:
+    def run(**options: Any) -> Any:
+        return kernel.get(where.options(**options).remote(), timeout=SECONDS)
+
+    assert run(label_selector={"zone": "in(b, x)"}) == nodes[1].id
+    assert run(label_selector={"zone": "!in(a, b)"}) == nodes[2].id
+    assert run(label_selector={"kernel/node-id": nodes[2].id}) == nodes[2].id
+    assert run(label_selector={"kernel/node-id": "!" + nodes[0].id, "disk": "!ssd"}) == nodes[2].id
+    assert run(label_selector={"zone": "c"}, scheduling_strategy="SPREAD") == nodes[2].id
+    assert run(label_selector={"zone": "b"}, scheduling_strategy=Affinity(nodes[1].id, False)) == nodes[1].id
+    fallback = [{"label_selector": {"disk": "tape"}}, {"label_selector": {"zone": "c"}}]
+    assert run(label_selector={"zone": "z"}, fallback_strategy=fallback) == nodes[2].id
+    actor = Somebody.options(label_selector={"zone": "z"}, fallback_strategy=fallback).remote()
+    assert kernel.get(actor.where.remote(), timeout=SECONDS) == nodes[2].id
+
+
 def test_spread_uses_every_node(nodes: list[ClusterNode], eventually: Any) -> None:
     eventually(lambda: kernel.available_resources()["CPU"] == 6)
     spread = [Somebody.options(num_cpus=1, scheduling_strategy="SPREAD").remote() for _ in range(3)]

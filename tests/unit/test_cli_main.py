@@ -159,6 +159,8 @@ def test_plugins_add_commands_and_replace_none(
         (["start", "--head", "--resources", '{"disk": "two"}'], "is no JSON object of quantities"),
         (["start", "--head", "--resources", '{"CPU": 1}'], "must be given by init's own argument"),
         (["start", "--head", "--labels", "fast"], "'fast' is no label; write NAME=VALUE"),
+        (["start", "--head", "--labels", "zone=a b"], "label 'zone' can't have the value 'a b'"),
+        (["start", "--head", "--labels-file", "/nowhere"], "no labels can be read from /nowhere: "),
         (["start", "--head", "--object-store-memory", "5B"], "object_store_memory must be at least 1 MB"),
         (["memory", "--sort", "age"], "'age' is not one of 'size', 'id', 'site'"),
         (["explain"], "Missing argument 'REF|ACTOR|GROUP'"),

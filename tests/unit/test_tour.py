@@ -27,3 +27,21 @@ def test_the_tour_reads_the_library_first_and_its_tests_while_there_is_room(
     read = {str(Path(path).relative_to(root)) for chunk in chunks for path in chunk}
     assert read == {"zipfile.py", "json/d.py", "json/test/b.py", "test/test_a.py"}
     assert tour["library_files"]() == (root, chunks)
+
+
+@pytest.mark.parametrize(
+    ("speed_up", "cpus", "load", "said"),
+    [
+        (1.75, 2, 5.0, ""),
+        (1.4, 2, 3.0, "other programs want the 2 CPUs, too (load average 3.0 before this began)"),
+        (1.4, 2, 0.1, "one actor merges what all tasks find"),
+        (9.0, 64, 0.1, "there are 24 chunks, too few for 64 CPUs"),
+    ],
+)
+def test_the_tour_says_what_limits_it(
+    monkeypatch: pytest.MonkeyPatch, speed_up: float, cpus: float, load: float, said: str
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    limit = runpy.run_path(str(TOUR))["what_limits"](speed_up, cpus, load)
+    assert limit.startswith(said) and bool(limit) == bool(said)

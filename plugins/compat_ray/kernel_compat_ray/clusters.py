@@ -9,6 +9,7 @@ from typing import Any
 import kernel
 from kernel_compat_ray.deprecation import warn_ignored
 from kernel_compat_ray.ids import NodeID
+from kernel_compat_ray.labels import to_kernel
 
 _KNOWN = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "memory")
 
@@ -76,6 +77,8 @@ class Cluster:
         given = {name: value for name, value in options.items() if name in _KNOWN and value is not None}
         if isinstance(given.get("resources"), str):
             given["resources"] = json.loads(given["resources"])
+        if "labels" in given:
+            given["labels"] = to_kernel(given["labels"])
         for name in options.keys() - set(_KNOWN):
             if options[name]:
                 warn_ignored(f"Cluster.add_node({name}=...)", "nodes of a test cluster have no such setting")

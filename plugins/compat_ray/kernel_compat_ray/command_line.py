@@ -10,6 +10,7 @@ from kernel_compat_ray.command_words import (
     COMMANDS,
     FLAGS,
     FORCED,
+    LISTINGS_REFUSED,
     OTHERS_IGNORED,
     START_IGNORED,
     START_OPTIONS,
@@ -18,14 +19,7 @@ from kernel_compat_ray.command_words import (
 from kernel_compat_ray.errors import NotSupportedError
 from kernel_spec.dataclass import dataclass
 
-_TARGETS = {
-    "actors": "status",
-    "nodes": "status",
-    "tasks": "timeline",
-    "objects": "memory",
-    "placement-groups": "status",
-}
-"""What `ray list ...` lists, and which command of kernel shows that."""
+_LISTINGS = ("list", "get", "summary")
 
 
 @dataclass(slots=True)
@@ -47,8 +41,8 @@ def translate_command(command: str, rest: Sequence[str]) -> Translation:
         return _start(rest)
     if command == "submit":
         return _submit(rest)
-    if command in ("list", "summary") and rest:
-        return _others(_TARGETS.get(rest[0], target), rest[1:])
+    if command in _LISTINGS:
+        return _listing(command, rest)
     return _others(target, rest)
 
 
@@ -74,16 +68,15 @@ def _start(rest: Sequence[str]) -> Translation:
         if name in START_IGNORED:
             found.remarks.append(f"{option} has no effect: {START_IGNORED[name]}")
         elif name == "--labels":
-            found.arguments += _labels(values[0])
+            found.arguments += ["--labels", _labels(values[0])]
         else:
             found.arguments += [START_OPTIONS[name], *values]
     return found
 
 
-def _labels(text: str) -> list[str]:
-    """Return one `--labels KEY=VALUE` for each label of "a=b,c=d" or of a JSON object."""
-    pairs = json.loads(text).items() if text.startswith("{") else [pair.split("=", 1) for pair in text.split(",")]
-    return [part for key, value in pairs for part in ("--labels", f"{key}={value}")]
+def _labels(text: str) -> str:
+    """Return "a=b,c=d" for that, or for a JSON object."""
+    return ",".join(f"{key}={value}" for key, value in json.loads(text).items()) if text.startswith("{") else text
 
 
 def _submit(rest: Sequence[str]) -> Translation:
@@ -97,6 +90,24 @@ def _submit(rest: Sequence[str]) -> Translation:
         raise NotSupportedError("`ray submit` needs a script")
     script, *arguments = words
     found.arguments += [script, *(arguments[1:] if arguments[:1] == ["--"] else arguments)]
+    return found
+
+
+def _listing(command: str, rest: Sequence[str]) -> Translation:
+    """Return `kernel list`, `get` or `summary`: JSON for `--format json`, and for YAML, of which JSON is a part."""
+    found = Translation([command])
+    waiting = list(rest)
+    while waiting:
+        option, equals, value = waiting.pop(0).partition("=")
+        if option in LISTINGS_REFUSED:
+            raise NotSupportedError(f"`ray {command} {option}` is not supported: {LISTINGS_REFUSED[option]}")
+        if option not in ("--format", "--timeout"):
+            found.arguments.append(option + equals + value)
+            continue
+        if not equals:
+            value = waiting.pop(0) if waiting else ""
+        if option == "--format" and value in ("json", "yaml"):
+            found.arguments.append("--json")
     return found
 
 

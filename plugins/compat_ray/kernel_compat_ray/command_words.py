@@ -17,9 +17,9 @@ COMMANDS: dict[str, str] = {
     "status": "status",
     "stop": "stop",
     "timeline": "timeline",
-    "list": "status",
-    "summary": "status",
-    "get": "explain",
+    "list": "list",
+    "summary": "summary",
+    "get": "get",
     "attach": "-log in with ssh; machines are added by `kernel start --address HOST:PORT`",
     "dashboard": "-there is none; `kernel status` and `kernel events` show a session",
     "disable-usage-stats": "-nothing is reported anywhere",
@@ -50,6 +50,7 @@ START_OPTIONS: dict[str, str] = {
     "--block": "--block",
     "--head": "--head",
     "--labels": "--labels",
+    "--labels-file": "--labels-file",
     "--memory": "--memory",
     "--node-ip-address": "--node-ip-address",
     "--num-cpus": "--num-cpus",
@@ -130,6 +131,12 @@ FLAGS = frozenset(
 
 OTHERS_IGNORED = frozenset({"--log-color", "--log-style", "--redis_password", "--verbose", "-v", "-y", "--yes"})
 """Options of the other commands that have nothing to change here."""
+
+LISTINGS_REFUSED = {
+    "cluster-events": "`kernel events` shows what happens, as it happens",
+    "runtime-envs": "an environment is made by the node of each worker that wants it, and is in no list",
+}
+"""What `ray list` lists that kernel does not."""
 
 FORCED = {"-f": "--force"}
 """Short options of the other commands."""

@@ -8,6 +8,7 @@ from typing import Any
 import kernel
 from kernel_compat_ray.errors import NotSupportedError
 from kernel_compat_ray.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
+from kernel_compat_ray.labels import to_ray
 from kernel_compat_ray.session import init
 from kernel_compat_ray.state import get_node_ip_address
 
@@ -73,7 +74,7 @@ class RuntimeContext:
     def get_node_labels(self) -> dict[str, str]:
         """Return the labels of the node where this runs."""
         rows = [row for row in kernel.nodes() if row["NodeID"] == self.get_node_id()]
-        return dict(rows[0]["Labels"]) if rows else {}
+        return to_ray(rows[0]["Labels"]) if rows else {}
 
     def get_resource_ids(self) -> dict[str, list[str]]:
         """Return resource to the devices this code may use."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import kernel
 from kernel_compat_ray.deprecation import warn_ignored
-from kernel_compat_ray.errors import NotSupportedError
+from kernel_compat_ray.labels import to_kernel
 
 _IGNORED = {
     "_max_cpu_fraction_per_node": "what a group may take of a node is not limited",
@@ -15,20 +15,24 @@ _IGNORED = {
 
 
 def placement_group(
-    bundles: list[dict[str, float]], strategy: str = "PACK", name: str = "", lifetime: str | None = None, **others: Any
+    bundles: list[dict[str, float]],
+    strategy: str = "PACK",
+    name: str = "",
+    lifetime: str | None = None,
+    *,
+    bundle_label_selector: list[dict[str, str]] | None = None,
+    **others: Any,
 ) -> kernel.PlacementGroup:
     """Reserve bundles of resources together; return the group at once."""
     for argument, value in others.items():
-        if argument == "bundle_label_selector" and value and any(value):
-            raise NotSupportedError(
-                "placement_group(bundle_label_selector=...) is not supported: give the nodes custom resources, and ask "
-                "for those in the bundles"
-            )
         if argument in _IGNORED and value not in (None, 1.0):
             warn_ignored(f"placement_group({argument}=...)", _IGNORED[argument])
-        elif argument not in _IGNORED and argument != "bundle_label_selector":
+        elif argument not in _IGNORED:
             raise TypeError(f"placement_group() got an unexpected argument {argument!r}")
-    return kernel.placement_group(bundles, strategy, name, lifetime)
+    labels = [to_kernel(one) for one in bundle_label_selector] if isinstance(bundle_label_selector, list) else None
+    return kernel.placement_group(
+        bundles, strategy, name, lifetime, bundle_label_selector=labels or bundle_label_selector
+    )
 
 
 def placement_group_table(placement_group: kernel.PlacementGroup | None = None) -> dict[str, Any]:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import kernel
+from kernel_compat_ray.labels import to_ray
+from kernel_spec.errors import OptionError
 
 _ALL = 1_000_000
 """A limit of rows that none has."""
 _STATES = {"STARTING": "PENDING_CREATION", "WAITING": "DEPENDENCIES_UNREADY"}
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": lambda left, right: str(left).lower() == str(right).lower(),
-    "!=": lambda left, right: str(left).lower() != str(right).lower(),
+_COLUMNS = {"actors": {"ray_namespace": "namespace"}, "objects": {"task_status": "state"}}
+"""Ray's names of columns that kernel has under others."""
+_ABSENT = {
+    "actors": ("repr_name", "placement_group_id", "required_resources", "call_site", "label_selector"),
+    "tasks": ("creation_time_ms", "events", "placement_group_id", "call_site", "label_selector", "runtime_env_info"),
+    "nodes": ("start_time_ms", "end_time_ms"),
+    "workers": ("exit_type", "exit_detail", "start_time_ms", "end_time_ms"),
+    "jobs": ("submission_id", "message", "error_type", "metadata", "runtime_env"),
+    "objects": ("attempt_number", "ip"),
+    "placement-groups": ("stats",),
 }
+"""Columns of Ray's of which nothing is known here: None."""
 
 
 class Row(dict[str, Any]):
@@ -26,85 +35,65 @@ class Row(dict[str, Any]):
         except KeyError:
             raise AttributeError(name) from None
 
-
-def list_actors(
-    address: str | None = None, filters: Sequence[Any] | None = None, limit: int = 100, **others: Any
-) -> list[Row]:
-    """Return a row per actor."""
-    rows = (
-        {
-            **row,
-            "state": _STATES.get(row["state"], row["state"]),
-            "ray_namespace": row["namespace"],
-            "num_restarts": row["restarts"],
-            "is_detached": row["detached"],
-            "death_cause": row["cause"],
-        }
-        for row in kernel.actors()
-    )
-    return _chosen(rows, filters, limit)
+    def asdict(self) -> dict[str, Any]:
+        """Return it as a plain mapping."""
+        return dict(self)
 
 
-def list_nodes(
-    address: str | None = None, filters: Sequence[Any] | None = None, limit: int = 100, **others: Any
-) -> list[Row]:
-    """Return a row per node."""
-    rows = (
-        {
-            "node_id": row["NodeID"],
-            "node_ip": row["NodeManagerAddress"],
-            "node_name": row["NodeManagerHostname"],
-            "state": "ALIVE" if row["Alive"] else "DEAD",
-            "state_message": row["Cause"],
-            "is_head_node": index == 0,
-            "resources_total": row["Resources"],
-            "labels": row["Labels"],
-        }
-        for index, row in enumerate(kernel.nodes())
-    )
-    return _chosen(rows, filters, limit)
+def _lister(kind: str, what: str) -> Callable[..., list[Row]]:
+    def list_them(
+        address: str | None = None,
+        filters: Sequence[Any] | None = None,
+        limit: int = 100,
+        timeout: int = 30,
+        detail: bool = False,
+        raise_on_missing_output: bool = True,
+        _explain: bool = False,
+    ) -> list[Row]:
+        _check_timeout(timeout)
+        return _listed(kind, filters, limit)
+
+    list_them.__name__ = list_them.__qualname__ = f"list_{kind.replace('-', '_')}"
+    list_them.__doc__ = f"""Return a row per {what}, at most `limit`, for which all `filters` hold.
+
+    A filter is (column, "=" or "!=", value). Raises OptionError (`RayStateApiException`) for one that can't be.
+    """
+    return list_them
 
 
-def list_placement_groups(
-    address: str | None = None, filters: Sequence[Any] | None = None, limit: int = 100, **others: Any
-) -> list[Row]:
-    """Return a row per placement group."""
-    return _chosen(kernel.placement_group_table().values(), filters, limit)
+def _getter(kind: str, name: str, what: str) -> Callable[..., Row | None]:
+    def get_it(id: Any, address: str | None = None, timeout: int = 30, _explain: bool = False) -> Row | None:
+        _check_timeout(timeout)
+        if isinstance(id, kernel.ObjectRef):
+            id = id.hex()[:32]
+        row = kernel.get_state(kind, id)
+        return None if row is None else _in_words_of_ray(kind, row)
+
+    get_it.__name__ = get_it.__qualname__ = f"get_{name}"
+    get_it.__doc__ = f"Return the row of one {what}, None when there is none of that id."
+    return get_it
 
 
-def list_tasks(
-    address: str | None = None, filters: Sequence[Any] | None = None, limit: int = 100, **others: Any
-) -> list[Row]:
-    """Return a row per call that has ended, within about a second of its end."""
-    rows = (
-        {
-            "task_id": event["args"]["task_id"],
-            "name": event["name"],
-            "state": "FAILED" if event["args"].get("failed") else "FINISHED",
-            "worker_pid": event["pid"],
-            "start_time_ms": event["ts"] / 1000,
-            "end_time_ms": (event["ts"] + event["dur"]) / 1000,
-            "type": "ACTOR_TASK" if "." in event["name"] else "NORMAL_TASK",
-        }
-        for event in kernel.timeline() or ()
-        if event.get("cat") == "task"
-    )
-    return _chosen(rows, filters, limit)
+list_actors = _lister("actors", "actor")
+list_jobs = _lister("jobs", "program")
+list_nodes = _lister("nodes", "node")
+list_objects = _lister("objects", "reference to an object in each process")
+list_placement_groups = _lister("placement-groups", "placement group")
+list_tasks = _lister("tasks", "task or call: those that wait or run, and the last that have ended")
+list_workers = _lister("workers", "worker and driver")
+
+get_actor = _getter("actors", "actor", "actor")
+get_job = _getter("jobs", "job", "program")
+get_node = _getter("nodes", "node", "node")
+get_placement_group = _getter("placement-groups", "placement_group", "placement group")
+get_task = _getter("tasks", "task", "task, also of its ObjectRef")
+get_worker = _getter("workers", "worker", "worker")
 
 
-def get_actor(id: str, address: str | None = None, **others: Any) -> Row | None:
-    """Return the row of one actor, or None."""
-    return _one(list_actors(), "actor_id", id)
-
-
-def get_node(id: str, address: str | None = None, **others: Any) -> Row | None:
-    """Return the row of one node, or None."""
-    return _one(list_nodes(), "node_id", id)
-
-
-def get_placement_group(id: str, address: str | None = None, **others: Any) -> Row | None:
-    """Return the row of one placement group, or None."""
-    return _one(list_placement_groups(), "placement_group_id", id)
+def get_objects(id: str, address: str | None = None, timeout: int = 30, _explain: bool = False) -> list[Row] | None:
+    """Return a row per process that refers to an object, None when none does."""
+    _check_timeout(timeout)
+    return _listed("objects", [("object_id", "=", id)], _ALL) or None
 
 
 def actors(actor_id: str | None = None) -> dict[str, Any]:
@@ -115,32 +104,73 @@ def actors(actor_id: str | None = None) -> dict[str, Any]:
     return rows if actor_id is None else rows[actor_id]
 
 
-def summarize_tasks(address: str | None = None, **others: Any) -> dict[str, Any]:
-    """Return how many calls have ended, by name and state."""
-    return _summary(list_tasks(limit=_ALL), "name", "func_or_class_name")
+def summarize_tasks(address: str | None = None, timeout: int = 30, _explain: bool = False) -> dict[str, Any]:
+    """Return how many tasks and calls there are, by name and state."""
+    found = kernel.summarize_state("tasks")
+    rows = kernel.list_state("tasks", limit=_ALL)
+    kinds = {"tasks": "NORMAL_TASK", "actor_tasks": "ACTOR_TASK", "actor_scheduled": "ACTOR_CREATION_TASK"}
+    totals = {f"total_{name}": sum(row["type"] == kind for row in rows) for name, kind in kinds.items()}
+    return {"cluster": {"summary": found, "summary_by": "func_name", **totals}}
 
 
-def summarize_actors(address: str | None = None, **others: Any) -> dict[str, Any]:
+def summarize_actors(address: str | None = None, timeout: int = 30, _explain: bool = False) -> dict[str, Any]:
     """Return how many actors there are, by class and state."""
-    return _summary(list_actors(limit=_ALL), "class_name", "class_name")
+    found = kernel.summarize_state("actors")
+    for row in found.values():
+        counts: dict[str, int] = {}
+        for state, count in row["state_counts"].items():
+            counts[_STATES.get(state, state)] = counts.get(_STATES.get(state, state), 0) + count
+        row["state_counts"] = counts
+    total = sum(sum(row["state_counts"].values()) for row in found.values())
+    return {"cluster": {"summary": found, "summary_by": "class", "total_actors": total}}
 
 
-def _summary(rows: Sequence[Row], key: str, label: str) -> dict[str, Any]:
+def summarize_objects(address: str | None = None, timeout: int = 30, _explain: bool = False) -> dict[str, Any]:
+    """Return how many objects there are, and how large they are, by the line that made them."""
+    rows = kernel.list_state("objects", limit=_ALL)
     summary: dict[str, Any] = {}
-    for name in sorted({row[key] for row in rows}):
-        states = Counter(row["state"] for row in rows if row[key] == name)
-        summary[name] = {label: name, "state_counts": dict(states)}
-    return {"cluster": {"summary": summary}}
+    for name in sorted({row["call_site"] for row in rows}):
+        of_site = [row for row in rows if row["call_site"] == name]
+        summary[name] = {**_sizes(of_site), "total_num_workers": len({row["pid"] for row in of_site})}
+        for column, label in (("state", "task_state_counts"), ("reference_type", "ref_type_counts")):
+            values = [row[column] for row in of_site]
+            summary[name][label] = {value: values.count(value) for value in sorted(set(values))}
+    return {"cluster": {"summary": summary, "summary_by": "callsite", "callsite_enabled": True, **_sizes(rows)}}
 
 
-def _one(rows: Sequence[Row], key: str, value: str) -> Row | None:
-    return next((row for row in rows if row[key] == value), None)
+def _sizes(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"total_objects": len(rows), "total_size_mb": sum(row["object_size"] or 0 for row in rows) / (1 << 20)}
 
 
-def _chosen(rows: Iterable[Mapping[str, Any]], filters: Sequence[Any] | None, limit: int) -> list[Row]:
-    found = [Row(row) for row in rows]
-    for name, comparison, value in filters or ():
-        if comparison not in _COMPARISONS:
-            raise ValueError(f"a filter is (key, '=' or '!=', value), not with {comparison!r}")
-        found = [row for row in found if _COMPARISONS[comparison](row.get(name), value)]
-    return found[:limit]
+def _listed(kind: str, filters: Any, limit: int) -> list[Row]:
+    """Return rows in Ray's words; the filters may name columns and states as Ray does."""
+    plain, states = filters, []
+    if isinstance(filters, (list, tuple)) and all(isinstance(one, (list, tuple)) and len(one) == 3 for one in filters):
+        names = _COLUMNS.get(kind, {})
+        spelled = [(names.get(column, column), predicate, value) for column, predicate, value in filters]
+        of_state = [kind == "actors" and one[0] == "state" and one[1] in ("=", "!=") for one in spelled]
+        states = [one for one, later in zip(spelled, of_state, strict=True) if later]
+        plain = [one for one, later in zip(spelled, of_state, strict=True) if not later]
+    first = kernel.list_state(kind, plain, _ALL if states else limit, detail=True)
+    rows = [_in_words_of_ray(kind, row) for row in first]
+    for _, predicate, value in states:
+        rows = [row for row in rows if (row["state"].lower() == str(value).lower()) == (predicate == "=")]
+    return rows[:limit] if states else rows
+
+
+def _in_words_of_ray(kind: str, row: dict[str, Any]) -> Row:
+    found = {**dict.fromkeys(_ABSENT[kind]), **row}
+    if kind == "actors":
+        found["state"] = _STATES.get(row["state"], row["state"])
+    if kind == "nodes":
+        found["labels"] = to_ray(row["labels"])
+    if kind == "jobs":
+        found["driver_info"] = {"id": row["job_id"], "pid": str(row["pid"])}
+    for theirs, ours in _COLUMNS.get(kind, {}).items():
+        found[theirs] = found[ours]
+    return Row(found)
+
+
+def _check_timeout(timeout: Any) -> None:
+    if isinstance(timeout, bool) or not isinstance(timeout, int):
+        raise OptionError(f"timeout must be a whole number of seconds, not {timeout!r}")

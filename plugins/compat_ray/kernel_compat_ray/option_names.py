@@ -27,7 +27,6 @@ OPTIONS_IGNORED: dict[str, str] = {
 OPTIONS_REFUSED: dict[str, str] = {
     "_owner": "who calls put owns the object; have the actor put it",
     "checkpoint_interval": "save the state outside of the actor and load it in __init__, which max_restarts runs again",
-    "fallback_strategy": "give the second choice as NodeLabelSchedulingStrategy(soft={...})",
     "num_custom_resource": 'name it: resources={"custom": 1}',
     "tensor_transport": "tensors travel through the object store; use ray.util.collective between devices",
 }

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import kernel
 from kernel_compat_ray.deprecation import warn_ignored, warn_renamed
 from kernel_compat_ray.errors import NotSupportedError
+from kernel_compat_ray.labels import to_kernel
 from kernel_compat_ray.option_names import OPTIONS_IGNORED, OPTIONS_REFUSED, OPTIONS_RENAMED, OPTIONS_TRANSLATED
 
 _GROUP_OPTIONS = ("placement_group", "placement_group_bundle_index", "placement_group_capture_child_tasks")
 _TAKE_BACK = "!*"  # a line after those of every .gitignore
-_LISTED = re.compile(r"(!?)in\((.*)\)")
 
 
 def translate(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,31 +44,17 @@ def _lifetime(given: dict[str, Any]) -> None:
 
 
 def _strategy(given: dict[str, Any]) -> None:
-    """Turn a placement group, or conditions on labels, given as options of their own into a strategy."""
+    """Turn a placement group, given as an option of its own, into a strategy, and names of labels into kernel's."""
     group, index, capture = (
         given.pop(name, default) for name, default in zip(_GROUP_OPTIONS, (None, -1, None), strict=True)
     )
     if group not in (None, "default"):
         warn_renamed("placement_group=", "scheduling_strategy=PlacementGroupSchedulingStrategy(...)")
         given["scheduling_strategy"] = kernel.PlacementGroupSchedulingStrategy(group, index, bool(capture))
-    selector = given.pop("label_selector", None)
-    if selector:
-        if given.get("scheduling_strategy") not in (None, "DEFAULT"):
-            raise NotSupportedError(
-                "label_selector together with another scheduling_strategy is not supported: give the conditions as "
-                "NodeLabelSchedulingStrategy(hard={...}) alone"
-            )
-        conditions = {label: condition_of(text) for label, text in selector.items()}
-        given["scheduling_strategy"] = kernel.NodeLabelSchedulingStrategy(hard=conditions)
-
-
-def condition_of(text: str) -> Any:
-    """Return a condition on a label, such as "!a" or "in(a, b)", as kernel has it."""
-    listed = _LISTED.fullmatch(text.strip())
-    if listed is not None:
-        values = [value.strip() for value in listed[2].split(",")]
-        return {"not_in" if listed[1] else "in": values}
-    return {"not_in": [text[1:]]} if text.startswith("!") else text
+    if "label_selector" in given:
+        given["label_selector"] = to_kernel(given["label_selector"])
+    if isinstance(given.get("fallback_strategy"), list):
+        given["fallback_strategy"] = [to_kernel(choice, inside=True) for choice in given["fallback_strategy"]]
 
 
 def _environment(given: dict[str, Any]) -> None:

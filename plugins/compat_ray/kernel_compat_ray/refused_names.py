@@ -47,18 +47,10 @@ REFUSED: dict[str, str] = {
     "ray.util.ray_debugpy": "run with ray.init(local_mode=True) and use the ordinary breakpoint()",
     "ray.util.rpdb": "run with ray.init(local_mode=True) and use the ordinary breakpoint()",
     "ray.util.state.StateApiClient": "use list_actors and the other functions of ray.util.state",
-    "ray.util.state.get_job": "use `kernel status`",
     "ray.util.state.get_log": "use `kernel logs`",
-    "ray.util.state.get_objects": "use `kernel memory`",
-    "ray.util.state.get_task": "use list_tasks, or kernel.explain(ref) for one that waits",
-    "ray.util.state.get_worker": "use `kernel status`",
     "ray.util.state.list_cluster_events": "use `kernel events`",
-    "ray.util.state.list_jobs": "use `kernel status`",
     "ray.util.state.list_logs": "use `kernel logs`",
-    "ray.util.state.list_objects": "use `kernel memory`",
     "ray.util.state.list_runtime_envs": "use `kernel status`",
-    "ray.util.state.list_workers": "use `kernel status`",
-    "ray.util.state.summarize_objects": "use `kernel memory`",
 }
 """Names that can be imported, and raise NotSupportedError when they are used."""
 

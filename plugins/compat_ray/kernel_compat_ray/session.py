@@ -13,6 +13,7 @@ from kernel.exceptions import AlreadyInitializedError, SessionEndedError
 from kernel_compat_ray.deprecation import warn_ignored, warn_renamed
 from kernel_compat_ray.environment import NOT_READ, kernel_address
 from kernel_compat_ray.errors import NoClusterError, NotSupportedError, SecondInitError, UnknownArgumentError
+from kernel_compat_ray.labels import to_kernel
 from kernel_compat_ray.names import HOST, VERSION
 from kernel_compat_ray.option_names import (
     INIT_IGNORED,
@@ -151,6 +152,8 @@ def init_options(address: str | None, arguments: Mapping[str, Any], environment:
         else:
             given[name] = value
     _job(given)
+    if "labels" in given:
+        given["labels"] = to_kernel(given["labels"])
     if given.pop("driver_mode", None) in _LOCAL_MODES:
         given["local_mode"] = True
     _add_address(given, address, environment)

@@ -7,6 +7,7 @@ from typing import Any
 
 import kernel
 from kernel_compat_ray.deprecation import warn_ignored
+from kernel_compat_ray.labels import to_ray
 
 
 def nodes() -> list[dict[str, Any]]:
@@ -15,6 +16,7 @@ def nodes() -> list[dict[str, Any]]:
     return [
         {
             **row,
+            "Labels": to_ray(row["Labels"]),
             "NodeName": row["NodeManagerAddress"],
             "MetricsExportPort": 0,
             "ClientID": row["NodeID"],

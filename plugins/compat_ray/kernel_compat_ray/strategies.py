@@ -7,21 +7,23 @@ from typing import Any
 
 import kernel
 from kernel_compat_ray.deprecation import warn_ignored
+from kernel_compat_ray.labels import to_kernel
 from kernel_spec.dataclass import dataclass
+from kernel_spec.errors import OptionError
 
 
 class In:
     """The label has one of these values."""
 
     def __init__(self, *values: str) -> None:
-        self.condition: Any = {"in": list(values)}
+        self.condition: Any = {"in": _listed("In", values)}
 
 
 class NotIn:
     """The label has none of these values."""
 
     def __init__(self, *values: str) -> None:
-        self.condition: Any = {"not_in": list(values)}
+        self.condition: Any = {"not_in": _listed("NotIn", values)}
 
 
 class Exists:
@@ -41,7 +43,7 @@ class NodeLabelSchedulingStrategy(kernel.NodeLabelSchedulingStrategy):
     """Run on nodes on whose labels the conditions hold: `hard={"zone": In("a", "b")}`."""
 
     def __init__(self, hard: Mapping[str, Any] | None = None, *, soft: Mapping[str, Any] | None = None) -> None:
-        super().__init__(_plain(hard), _plain(soft))
+        super().__init__(_plain("hard", hard), _plain("soft", soft))
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,20 @@ class NodeAffinitySchedulingStrategy(kernel.NodeAffinitySchedulingStrategy):
         super().__init__(node_id, soft)
 
 
-def _plain(conditions: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _listed(name: str, values: tuple[str, ...]) -> list[str]:
+    if not values or not all(isinstance(value, str) for value in values):
+        raise OptionError(f'{name} takes one or more strings, such as {name}("a", "b"), not {values!r}')
+    return list(values)
+
+
+def _plain(name: str, conditions: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if not conditions:
         return None
-    return {label: getattr(condition, "condition", condition) for label, condition in conditions.items()}
+    if not isinstance(conditions, Mapping):
+        raise OptionError(f'{name} must map labels to conditions, such as {{"zone": In("a")}}, not {conditions!r}')
+    for label, condition in conditions.items():
+        if not isinstance(condition, (In, NotIn, Exists, DoesNotExist)):
+            raise OptionError(
+                f"{name}[{label!r}] must be In(...), NotIn(...), Exists() or DoesNotExist(), not {condition!r}"
+            )
+    return to_kernel({label: condition.condition for label, condition in conditions.items()})

@@ -6,10 +6,10 @@ import warnings
 
 import pytest
 from kernel_compat_ray.errors import NotSupportedError
-from kernel_compat_ray.options import condition_of, translate
+from kernel_compat_ray.options import translate
 from kernel_compat_ray.session import JobConfig, init_options
+from kernel_compat_ray.strategies import In, NodeLabelSchedulingStrategy, NotIn
 
-import kernel
 from kernel.exceptions import OptionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -47,24 +47,26 @@ def test_an_option_that_can_not_be_honoured_says_what_to_use(name):
         translate({name: 5})
 
 
+def test_labels_have_the_names_of_kernel():
+    given = {"label_selector": {"ray.io/node-id": "!a"}, "fallback_strategy": [{"label_selector": {"disk": "ssd"}}]}
+    assert translate(given) == {**given, "label_selector": {"kernel/node-id": "!a"}}
+    assert init_options(None, {"labels": {"ray.io/accelerator-type": "A100"}}, {}) == {
+        "labels": {"kernel/accelerator-type": "A100"}
+    }
+
+
 @pytest.mark.parametrize(
-    ("text", "condition"),
+    "make",
     [
-        ("a", "a"),
-        ("!a", {"not_in": ["a"]}),
-        ("in(a, b)", {"in": ["a", "b"]}),
-        ("!in(a,b)", {"not_in": ["a", "b"]}),
+        lambda: NodeLabelSchedulingStrategy(hard={"zone": "a"}),
+        lambda: NodeLabelSchedulingStrategy("zone"),
+        lambda: NodeLabelSchedulingStrategy({"zone": In()}),
+        lambda: NodeLabelSchedulingStrategy({"zone": NotIn(1)}),
     ],
 )
-def test_conditions_on_labels(text, condition):
-    assert condition_of(text) == condition
-
-
-def test_a_label_selector_becomes_a_strategy():
-    strategy = translate({"label_selector": {"disk": "ssd"}})["scheduling_strategy"]
-    assert strategy == kernel.NodeLabelSchedulingStrategy(hard={"disk": "ssd"})
-    with pytest.raises(NotSupportedError, match="label_selector together with another scheduling_strategy"):
-        translate({"label_selector": {"disk": "ssd"}, "scheduling_strategy": "SPREAD"})
+def test_conditions_that_are_none_are_refused(make):
+    with pytest.raises(OptionError, match=r"In\("):
+        make()
 
 
 @pytest.mark.parametrize(

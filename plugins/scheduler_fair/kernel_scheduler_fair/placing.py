@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from kernel_scheduler_fair.books import Books
 from kernel_scheduler_fair.lines import Line, Lines
 from kernel_scheduler_fair.plans import Plans
-from kernel_spec.choosing import allows, rank, waste
+from kernel_spec.choosing import allows, rank, right_nodes, waste
 from kernel_spec.finding import choices_for_group, places_with_room
 from kernel_spec.holdings import BundlePlace, NodePlace, Place
 from kernel_spec.packing import Misfit, pack
@@ -78,7 +78,7 @@ class Placing:
         for pools in choices_for_group(
             self._books, group, lambda node: not self._plans.keeps_out(line, node.node, now)
         ):
-            packed = pack(group.waiting(), group.request.strategy, pools, beside)
+            packed = pack(group.waiting(), group.request.strategy, pools, beside, right_nodes(self._books, group))
             if not isinstance(packed, Misfit):
                 self._lines.leave(group.request.id)
                 step = self._books.place_group(group, packed)

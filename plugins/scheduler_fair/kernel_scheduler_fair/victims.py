@@ -12,7 +12,7 @@ from kernel_scheduler_fair.books import Books
 from kernel_scheduler_fair.holders import Holders, Kind, kind_key
 from kernel_scheduler_fair.lines import Line
 from kernel_scheduler_fair.order import Order
-from kernel_spec.choosing import allows, bundles_for
+from kernel_spec.choosing import allows, bundles_for, right_nodes
 from kernel_spec.holdings import Group, Lease, NodePlace, Place
 from kernel_spec.ids import LeaseId, NodeId, ProcessId
 from kernel_spec.packing import Misfit, pack, total_of
@@ -96,7 +96,7 @@ class Search:
                     _give_back(pool, lease)
                 pools[node.node] = pool
         beside = [place.node for place in group.bundles.values()]
-        packed = pack(group.waiting(), group.request.strategy, pools, beside)
+        packed = pack(group.waiting(), group.request.strategy, pools, beside, right_nodes(self._books, group))
         if isinstance(packed, Misfit):
             return None
         claims: Claims = {}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import islice
 
 from kernel_scheduler_fifo.lines import Line, Waiting
 from kernel_scheduler_fifo.nodes import Nodes
 from kernel_scheduler_fifo.reservations import Reservations
 from kernel_spec.choosing import allows
-from kernel_spec.finding import bound_places, places_with_room
+from kernel_spec.finding import places_ever, places_with_room
 from kernel_spec.holdings import BundlePlace, NodePlace, Place
 from kernel_spec.resources import Allocation
 from kernel_spec.scheduling import LeaseRequest
@@ -49,12 +48,8 @@ class Finder:
         assert isinstance(request, LeaseRequest)
         places = (
             place
-            for place in self._that_could(line, request)
+            for place in places_ever(self._nodes, request, line.placement)
             if self._reservations.at(place) is None and place.could_free(line.wanted)
         )
         some = list(islice(places, PLACES_COMPARED))
         return min(some, key=lambda place: sum(place.pool.missing(line.wanted).values()), default=None)
-
-    def _that_could(self, line: Line, request: LeaseRequest) -> Iterable[Place]:
-        bound = bound_places(self._nodes, request, line.placement)
-        return self._nodes.could.search(line.wanted, line.placement.hard, 0.0, False) if bound is None else bound

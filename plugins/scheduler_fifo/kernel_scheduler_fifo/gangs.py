@@ -8,7 +8,8 @@ from itertools import islice
 from kernel_scheduler_fifo.lines import Line, Waiting
 from kernel_scheduler_fifo.nodes import Nodes
 from kernel_scheduler_fifo.reservations import Reservations
-from kernel_spec.finding import NODES_COMPARED, choices_for_group, distinct
+from kernel_spec.choosing import right_nodes
+from kernel_spec.finding import NODES_COMPARED, choices_for_group, distinct, kinds_of_bundles
 from kernel_spec.holdings import Group, NodePlace, Place
 from kernel_spec.ids import GroupId, NodeId
 from kernel_spec.packing import Misfit, pack, total_of
@@ -46,7 +47,7 @@ class Gangs:
         waiting = group.waiting()
         beside = [place.node for place in group.bundles.values()]
         for pools in self._choices(group, entry.number):
-            packed = pack(waiting, group.request.strategy, pools, beside)
+            packed = pack(waiting, group.request.strategy, pools, beside, right_nodes(self._nodes, group))
             if not isinstance(packed, Misfit):
                 self._misfits.pop(group.request.id, None)
                 return self._nodes.place_group(group, packed)
@@ -66,15 +67,15 @@ class Gangs:
         waiting = group.waiting()
         most = max(NODES_COMPARED, 2 * len(waiting))
         found: dict[NodePlace, None] = {}
-        for wanted in [total_of(waiting.values()), *distinct(waiting)]:
-            able = self._nodes.could.search(wanted, (), 0.0, False)
+        for wanted, labels in [(total_of(waiting.values()), ()), *kinds_of_bundles(group)]:
+            able = self._nodes.could.search(wanted, labels, 0.0, False)
             unkept = (node for node in able if self._reservations.at(node) is None)
             found.update(dict.fromkeys(islice(unkept, most)))
         total = total_of(waiting.values())
         nodes = sorted(found, key=lambda node: sum(node.pool.missing(total).values()))
         pools = {node.node: _once_leases_end(node) for node in nodes}
         beside = [place.node for place in group.bundles.values()]
-        packed = pack(waiting, group.request.strategy, pools, beside)
+        packed = pack(waiting, group.request.strategy, pools, beside, right_nodes(self._nodes, group))
         if isinstance(packed, Misfit):
             return None
         wants: dict[Place, list[Amounts]] = {}

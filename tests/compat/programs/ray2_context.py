@@ -14,7 +14,9 @@ def task():
     return context.get_task_name(), context.get_task_id() is not None, context.get_job_id()
 
 
-assert ray.put(1).job_id().hex() == context.get_job_id() and context.get_node_labels() == {}
+assert ray.put(1).job_id().hex() == context.get_job_id() and context.get_node_labels() == {
+    "ray.io/node-id": context.get_node_id()
+}
 name, has_id, job = ray.get(task.remote())
 print(name, has_id, job == context.get_job_id())
 

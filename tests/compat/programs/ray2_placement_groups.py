@@ -29,6 +29,8 @@ print(ray.get(where.options(scheduling_strategy=strategy).remote()), ray.get(whe
 inside = Inside.options(placement_group=group, placement_group_bundle_index=1).remote()
 print(ray.get(inside.where.remote()) == group.id)
 print(placement_group_table(group)["state"], ray.util.get_placement_group("pair") == group)
+marked = placement_group([{"CPU": 0.1}], bundle_label_selector=[{"ray.io/node-id": ray.nodes()[0]["NodeID"]}])
+print(marked.wait(120), marked.is_empty)
 remove_placement_group(group)
 try:
     ray.get(inside.where.remote())
@@ -40,4 +42,5 @@ except ray.exceptions.RayError as error:
 # True False
 # True
 # CREATED True
+# True False
 # True

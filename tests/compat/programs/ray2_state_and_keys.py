@@ -57,7 +57,7 @@ print(annotated(), log_once("key"), log_once("key"), inspect_serializability(cou
 # prints:
 # [0, 1, 2]
 # [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-# {'work': {'func_or_class_name': 'work', 'state_counts': {'FINISHED': 13}}} []
+# {'work': {'func_or_class_name': 'work', 'type': 'NORMAL_TASK', 'state_counts': {'FINISHED': 13}}} []
 # ['ALIVE'] [] {}
 # False True b'two'
 # False [b'a/1'] 1 None

@@ -34,6 +34,11 @@ print(
 print(at(NodeLabelSchedulingStrategy({"disk": NotIn("ssd")})))
 print(ray.get(where.options(label_selector={"disk": "ssd"}).remote()) == fast.id)
 print(ray.get(where.options(label_selector={"disk": "!ssd"}).remote()) != fast.id)
+wanted = {"label_selector": {"disk": "in(tape)"}, "fallback_strategy": [{"label_selector": {"disk": "in(ssd, nvme)"}}]}
+print(ray.get(where.options(**wanted).remote()) == fast.id)
+print(ray.get(where.options(label_selector={"ray.io/node-id": fast.id}).remote()) == fast.id)
+print(ray.get(where.options(label_selector={"disk": "ssd"}, scheduling_strategy="SPREAD").remote()) == fast.id)
+print([node["Labels"]["ray.io/node-id"] == node["NodeID"] for node in ray.nodes()])
 print(ray.get(where.options(resources={"special": 1}).remote()) == fast.id)
 print(len(set(ray.get([where.options(scheduling_strategy="SPREAD").remote() for _ in range(8)]))) >= 1)
 cluster.remove_node(fast)
@@ -47,5 +52,9 @@ cluster.shutdown()
 # False
 # True
 # True
+# True
+# True
+# True
+# [True, True]
 # True
 # True
