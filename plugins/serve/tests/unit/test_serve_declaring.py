@@ -140,7 +140,7 @@ def test_who_waits_is_told_for_what(monkeypatch: pytest.MonkeyPatch, caplog: pyt
 
     def ask(method: str, name: str, statuses: list[str], timeout: float) -> dict[str, str]:
         asked.append(timeout)
-        return dict(zip(("status", "message"), next(answers), strict=True))
+        return {**dict(zip(("status", "message"), next(answers), strict=True)), "versions": {}}
 
     monkeypatch.setattr(api, "ask", ask)
     api.wait_until_running("shop")
@@ -151,7 +151,9 @@ def test_who_waits_is_told_for_what(monkeypatch: pytest.MonkeyPatch, caplog: pyt
 
 
 def test_time_to_wait_is_limited(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(api, "ask", lambda *arguments: {"status": "DEPLOYING", "message": "Model: it starts"})
+    monkeypatch.setattr(
+        api, "ask", lambda *arguments: {"status": "DEPLOYING", "message": "Model: it starts", "versions": {}}
+    )
     with pytest.raises(DeployFailedError, match="application shop is DEPLOYING after 0.5 s: Model: it starts"):
         api.wait_until_running("shop", 0.5)
     assert not caplog.records, "the error says it"
