@@ -1,8 +1,9 @@
 """The CPUs that workers lend while they wait, and when each may go on. A pure state machine, fed by the lease desk.
 
-A scheduler counts the CPU of a worker again as soon as that has what it waited for, though another may be using it. So
-that the two do not run side by side, a worker whose CPU is in use is told so while it waits, and then asks before it
-goes on; most never need to. It waits for tasks only, which end: not for actors and bundles, which keep what they have.
+A scheduler counts the CPU of a worker again as soon as that has what it waited for, though another may be using it.
+So that the two do not run side by side, a worker whose CPU is in use is told so while it waits; from then on it asks
+before it goes on, until that was granted once. Most never need to. It waits for tasks only, which end: not for actors
+and bundles, which keep what they have.
 """
 
 from __future__ import annotations
@@ -56,6 +57,20 @@ class _Place:
     largest: int = 0
     waiting: dict[LeaseId, int] = field(default_factory=dict)
     asked_back: set[LeaseId] = field(default_factory=set)
+    told: set[LeaseId] = field(default_factory=set)
+    """Leases whose workers know that they are to ask, until one was told to go on."""
+
+    def lend(self, id: LeaseId, units: int) -> None:
+        """The worker of a lease waits: others may use its CPU."""
+        if id not in self.told:
+            self.lent[id] = units
+            self.largest = max(self.largest, units)
+
+    def forget(self, id: LeaseId) -> None:
+        """A lease is over."""
+        self.leave(id)
+        self.asked_back.discard(id)
+        self.told.discard(id)
 
     def run(self, id: LeaseId, units: int) -> None:
         self.running[id] = units
@@ -77,6 +92,7 @@ class _Place:
                 self.asked_back.update(self.running)
                 break
             del self.waiting[id]
+            self.told.discard(id)
             self.run(id, units)
             steps.append(GoOn(id))
         if self.lent and self.used + self.largest > self.capacity:
@@ -86,6 +102,7 @@ class _Place:
     def _tell_who_lent(self) -> list[Instruction]:
         free = self.capacity - self.used
         told = [id for id, units in self.lent.items() if units > free]
+        self.told.update(told)
         for id in told:
             del self.lent[id]
         self.largest = max(self.lent.values(), default=0)
@@ -171,8 +188,7 @@ class LentCpus:
             lease.place.capacity += lease.units
         else:
             lease.place.leave(id)
-            lease.place.lent[id] = lease.units
-            lease.place.largest = max(lease.place.largest, lease.units)
+            lease.place.lend(id, lease.units)
         return lease.place.decide()
 
     def _release(self, id: LeaseId) -> list[Instruction]:
@@ -182,8 +198,7 @@ class LentCpus:
         if lease.for_actor:
             lease.place.capacity += 0 if lease.blocked else lease.units
         else:
-            lease.place.leave(id)
-            lease.place.asked_back.discard(id)
+            lease.place.forget(id)
         return lease.place.decide()
 
     def _held(self, event: contract.LeaseHeld) -> list[Instruction]:

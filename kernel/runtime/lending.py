@@ -61,6 +61,7 @@ class CpuLending:
     def leased(self) -> None:
         """Another lease begins."""
         self._patience = CPU_SECONDS
+        self._is_taken = False
 
     # -- threads that wait -----------------------------------------------------------------------------------------
 
@@ -83,7 +84,6 @@ class CpuLending:
                 if not self._is_actor():
                     executor.refuses_tasks = True
                     executor.give_back()
-                self._is_taken = False
                 self._process.tell_agent((op.BLOCKED,))
         return True
 
@@ -124,6 +124,7 @@ class CpuLending:
         self._is_taken = True
 
     def _on_go_on(self, connection: Connection, message: Message) -> None:
+        self._is_taken = False
         if self._permission is not None:
             self._permission.complete()
 

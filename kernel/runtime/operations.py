@@ -104,7 +104,7 @@ LOG_LINES = 57
 UNFINISHED = "~"
 """What follows the name of a stream if the text is that of a line which is written over; the latest one counts."""
 CPU_TAKEN = 58
-"""head -> worker that waits inside get: others use its CPU, so it is to ask before it goes on."""
+"""head -> worker that waits inside get: others use its CPU, so it is to ask before it goes on, until it may."""
 GO_ON = 59
 """head -> worker that has asked: the CPU is its own again."""
 

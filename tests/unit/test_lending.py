@@ -151,10 +151,16 @@ def test_while_one_thread_takes_the_cpu_back_another_does_not_lend_it() -> None:
     assert lent == [False]
 
 
-def test_what_is_heard_of_an_earlier_wait_does_not_count() -> None:
+def test_it_asks_until_it_was_told_once_to_go_on_or_has_another_lease() -> None:
     worker = Worker()
+    worker.process.pump.during = lambda waiter: worker.hear(op.GO_ON)
     worker.hear(op.CPU_TAKEN)
-    worker.hear(op.GO_ON)
+    for asks in (True, False):
+        worker.lending.before_block()
+        worker.lending.after_block()
+        assert worker.process.told[-1] == (op.UNBLOCKED, asks)
+    worker.hear(op.CPU_TAKEN)
+    worker.lending.leased()
     worker.lending.before_block()
     worker.lending.after_block()
-    assert worker.process.pump.waits == []
+    assert worker.process.told[-1] == (op.UNBLOCKED, False)

@@ -81,6 +81,19 @@ def test_several_go_on_one_after_another_in_the_order_in_which_they_asked() -> N
     assert told(world.block(b"c"))[GoOn] == [b"a"], "one that waits again makes room, too"
 
 
+def test_who_lends_again_and_again_is_told_once_until_it_was_told_to_go_on() -> None:
+    world = World()
+    world.grant(b"parent", 4)
+    world.block(b"parent")
+    assert told(world.grant(b"other", 1))[CpuTaken] == [b"parent"]
+    for _ in range(3):
+        assert world.unblock(b"parent") == world.block(b"parent") == []
+    world.release(b"other")
+    assert told(world.ask(b"parent"))[GoOn] == [b"parent"]
+    world.block(b"parent")
+    assert told(world.grant(b"another", 1))[CpuTaken] == [b"parent"]
+
+
 def test_a_lease_is_asked_back_once() -> None:
     world = World()
     for id in (b"a", b"b"):
