@@ -100,7 +100,7 @@ class _FailedStarts:
     def __str__(self) -> str:
         """Say what failed, for the error of those who get no worker."""
         if self.broken >= FAILED_STARTS:
-            return f"{self.broken} workers in a row did not come up"
+            return f"{FAILED_STARTS} workers in a row did not come up"
         return f"every worker of the last {self.killed_seconds:.0f} s was killed before it was up"
 
 

@@ -6,7 +6,6 @@ import faulthandler
 import gc
 import os
 import pickle
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from kernel.runtime.executor import Executor
 from kernel.runtime.executor_base import Call
 from kernel.runtime.finish import finish
 from kernel.runtime.worker_info import worker_info
+from kernel.threads import begin_thread
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import InternalError, OptionError, WorkerDiedError
 from kernel_spec.ids import ProcessId
@@ -303,7 +303,7 @@ class Worker:
                 self.executor.run_soon(self._drop_instance)
             self.runtime.io.reactor.call_later(0.01, lambda: self._on_exit(connection, message))
             return
-        threading.Thread(target=self._exit_now, daemon=True).start()
+        self._exit_soon()
 
     def _drop_instance(self) -> None:
         """Let go of what the actor holds, which nobody can call any more though others need objects that it owns.
@@ -313,6 +313,10 @@ class Worker:
         self._instance = None
         gc.collect()
         self.runtime.io.flush_soon()
+
+    def _exit_soon(self) -> None:
+        if begin_thread(self._exit_now, "exit") is None:  # there is room for no thread: then the loop does it
+            self._exit_now()
 
     def _exit_now(self) -> None:
         """Run exit handlers though the main thread may be in the middle of a call."""
@@ -328,7 +332,7 @@ class Worker:
         """End, if nobody needs this process; return whether it does."""
         goes = not self._is_needed() and not self.executor.is_running
         if goes:
-            threading.Thread(target=self._exit_now, daemon=True).start()
+            self._exit_soon()
         return goes
 
     def _leave_trace(self) -> None:
