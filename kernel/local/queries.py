@@ -145,9 +145,9 @@ class LocalAnswers:
             "problems": {},
         }
 
-    def timeline(self) -> list[dict[str, Any]]:
-        """Return Chrome trace events."""
-        return self._runtime.trace.events()
+    def timeline(self) -> list[bytes]:
+        """Return the Chrome trace events as processes tell them, see `kernel.runtime.tracing.events_of`."""
+        return [pickle.dumps(self._runtime.trace.events())]
 
     def workers(self) -> list[dict[str, Any]]:
         """There are none but this process."""
