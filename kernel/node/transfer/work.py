@@ -45,11 +45,12 @@ class Threads:
             if self._idle >= len(self._work) or len(self._threads) >= self._count:
                 self._changed.notify()
                 return
-            thread = begin_thread(self._run, f"{self._name}-{len(self._threads)}")
-            if thread is not None:
-                self._threads.append(thread)
-            if self._threads:
-                return
+        thread = begin_thread(self._run, f"{self._name}-{len(self._threads)}")
+        if thread is not None:
+            self._threads.append(thread)
+        if self._threads:
+            return
+        with self._changed:
             _, _, work, then = heapq.heappop(self._work)
         outcome = work()  # there is room for no thread: it is done here and now
         if then is not None:
