@@ -21,6 +21,7 @@ import threading
 import time
 from typing import Any
 
+from benchmarks.memory_looks import memory_of
 from benchmarks.serve_faults import Client
 from benchmarks.serve_scenes import Site, echo, site
 from kernel import serve
@@ -31,12 +32,8 @@ LEAST_MB = 1.5
 
 def memory(pid: int) -> tuple[float, float]:
     """Return the resident and the proportional set of a process, in MB; zeros if it is gone."""
-    try:
-        with open(f"/proc/{pid}/smaps_rollup") as file:
-            found = {line.split(":")[0]: line.split() for line in file if ":" in line}
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0, 0.0
-    return int(found["Rss"][1]) / 1024, int(found["Pss"][1]) / 1024
+    found = memory_of(pid)
+    return (found.resident, found.proportional) if found is not None else (0.0, 0.0)
 
 
 def processes(place: Site) -> dict[str, int]:

@@ -13,6 +13,7 @@ from kernel.api.placement_groups import PlacementGroup
 from kernel.api.session import ensure_session
 from kernel.runtime.current import find_runtime, get_runtime
 from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.tracing import events_of
 
 
 def nodes() -> list[dict[str, Any]]:
@@ -47,7 +48,7 @@ def available_resources() -> dict[str, float]:
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     """Return what ran when as Chrome trace events, or write them to `filename` for chrome://tracing."""
-    events = list(ensure_session().query("timeline"))
+    events = events_of(ensure_session().query("timeline"))
     if filename is None:
         return events
     with open(filename, "w") as file:

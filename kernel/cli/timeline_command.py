@@ -11,6 +11,7 @@ import click
 from kernel.cli import display
 from kernel.cli.client import SessionClient, address_option, find_head
 from kernel.commands import Failure
+from kernel.runtime.tracing import events_of
 
 
 @click.command("timeline")
@@ -30,7 +31,7 @@ def timeline(file: str | None, address: str | None) -> None:
     session = find_head(address)
     with SessionClient(session) as client:
         found = client.ask("status")
-        events = client.ask("timeline")
+        events = events_of(client.ask("timeline"))
     text = json.dumps([*_names(found), *sorted(events, key=lambda event: event["ts"])])
     if file == "-":
         click.echo(text)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import field
 from typing import Any
 
 from kernel_spec.dataclass import dataclass
@@ -38,7 +36,7 @@ class ActorRecord:
     creation: bytes = b""
     state: str = PENDING
     worker: ProcessId = NOBODY
-    workers: deque[ProcessId] = field(default_factory=lambda: deque(maxlen=KEPT_WORKERS))
+    workers: tuple[ProcessId, ...] = ()
     lease: LeaseId | None = None
     attempt: int = 0
     restarts_left: int = 0
@@ -47,6 +45,10 @@ class ActorRecord:
     ending: str = ""
     rests: bool = False
     crashed: bool = False
+
+    def note_worker(self, worker: ProcessId) -> None:
+        """Remember a process of the actor, and forget the first of too many. A tuple: many actors have one each."""
+        self.workers = (*self.workers, worker)[-KEPT_WORKERS:]
 
     @property
     def label(self) -> str:

@@ -109,7 +109,7 @@ class ActorTable:
             return [DropLease(lease)]
         record.state = STARTING
         record.worker = worker
-        record.workers.append(worker)
+        record.note_worker(worker)
         self._by_worker[worker] = record.id
         self._note(record, f"starts on {worker.hex()[:8]}")
         return [Construct(record.id)]

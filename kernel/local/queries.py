@@ -147,9 +147,9 @@ class LocalAnswers:
             "problems": {},
         }
 
-    def timeline(self) -> list[dict[str, Any]]:
-        """Return Chrome trace events."""
-        return self._runtime.trace.events()
+    def timeline(self) -> list[bytes]:
+        """Return the Chrome trace events as processes tell them, see `kernel.runtime.tracing.events_of`."""
+        return [pickle.dumps(self._runtime.trace.events())]
 
     def tasks(self) -> list[dict[str, Any]]:
         """Return a row per task and call."""

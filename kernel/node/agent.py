@@ -36,6 +36,7 @@ from kernel.node.worker_service import WorkerService
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
 from kernel.runtime.identity import Peer
+from kernel.runtime.shrinking import give_memory_back
 from kernel.transport.addresses import format_host_and_port, is_tcp, parse_host_and_port, place_of
 from kernel.transport.background import Background
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from kernel.transport.gateway import Gateway
 
 TICK_SECONDS = 0.1
+MEMORY_SECONDS = 60.0
+"""How often memory is given back that large messages have left: it would stay with an agent that lives for weeks."""
 IDLE_WORKER_SECONDS = 15.0
 STARTER_ENDED = "the program that started it ended"
 _FOR_THE_HEAD = (
@@ -207,12 +210,17 @@ class Agent:
     def run(self) -> None:
         """Serve until the session ends."""
         self.reactor.call_later(TICK_SECONDS, self._tick)
+        self.reactor.call_later(MEMORY_SECONDS, self._give_memory_back)
         self.directory.begin()
         self.memory.start()
         self.head.start()
         while self.ending is None:
             self.turn(60.0)
         shut_down(self)
+
+    def _give_memory_back(self) -> None:
+        give_memory_back()
+        self.reactor.call_later(MEMORY_SECONDS, self._give_memory_back)
 
     def turn(self, seconds: float) -> None:
         """Do what is to be done, and wait up to `seconds` for it. What raises is logged, and the session goes on."""

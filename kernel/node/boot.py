@@ -24,8 +24,9 @@ from kernel.node.sessions import describe
 from kernel.node.standard_logs import keep_standard_logs
 from kernel.node.template_link import TemplateLink
 from kernel.node.template_process import fork_template
+from kernel.threads import why_no_process
 from kernel.transport.reactor import Reactor
-from kernel_spec.errors import KernelError, PluginError
+from kernel_spec.errors import KernelError, PluginError, SessionEndedError
 from kernel_spec.ids import NodeId
 
 if TYPE_CHECKING:
@@ -41,7 +42,11 @@ def main() -> int:
     for lock in sys.argv[2:]:
         session_lock.inherit(config.directory, int(lock))
     become_subreaper()
-    first = None if config.relay else fork_template(config.preload)
+    try:
+        first = None if config.relay else fork_template(config.preload)
+    except OSError as error:
+        report(ready, SessionEndedError(f"the node agent can't start the template process: {why_no_process(error)}"))
+        return 1
     if config.relay:
         fork_guard(config.directory)
     configure_later(lambda: configure_logging(config), debug=config.log_level.lower() == "debug")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kernel.logs import Logger
 from kernel.node.children import let_go, start_child
 from kernel.node.config import AgentConfig
+from kernel.threads import why_no_process
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import HeadReplacedError, KernelError, MetadataError, SessionEndedError
 
@@ -111,7 +112,7 @@ class HeadChild:
         try:
             return start_child("kernel.node.head_main", self._config, "head.err")
         except OSError as error:
-            raise SessionEndedError(f"the head can't be started: {error.strerror}") from error
+            raise SessionEndedError(f"the head can't be started: {why_no_process(error)}") from error
 
     def _await(self, reader: int) -> None:
         ready, _, _ = select.select([reader], [], [], START_SECONDS)

@@ -17,8 +17,9 @@ from kernel.node.config import AgentConfig
 from kernel.node.last_words import end_of_agent_errors
 from kernel.node.sessions import Session, make_session, remove
 from kernel.node.standard_descriptors import occupy_standard_descriptors
+from kernel.threads import why_no_process
 from kernel.transport.authentication import TOKEN_VARIABLE, make_token
-from kernel_spec.errors import SessionEndedError
+from kernel_spec.errors import SessionEndedError, UsageError
 
 START_SECONDS = 30.0
 
@@ -31,6 +32,7 @@ def launched(
 
     `configure(directory, token, ephemeral)` returns what the agent is told. Without a `token` a new one is made.
     """
+    _check_devices()
     occupy_standard_descriptors()
     token = token or make_token()
     directory = make_session(token, stays, given)
@@ -47,6 +49,14 @@ def launched(
         raise
 
 
+def _check_devices() -> None:
+    if not os.path.exists(os.devnull):
+        raise UsageError(
+            f"there is no {os.devnull} here, without which no process can be started; mount /dev (for a chroot: "
+            "`mount --rbind /dev ROOT/dev`)"
+        )
+
+
 def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
     """Start an agent process and return at once; `await_agent` tells when it serves.
 
@@ -60,7 +70,9 @@ def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
         inherited = [lock] if lock is not None else []
         process, reader = start_child("kernel.node.boot", config, "agent.err", environment, inherited)
     except OSError as error:
-        raise SessionEndedError(f"the node agent can't be started with {sys.executable}: {error.strerror}") from error
+        raise SessionEndedError(
+            f"the node agent can't be started with {sys.executable}: {why_no_process(error)}"
+        ) from error
     finally:
         session_lock.let_go(config.directory)
     if stays:

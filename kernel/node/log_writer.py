@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from kernel.node.rotating_file import RotatingFile
+from kernel.threads import begin_thread
 
 WAITING_CHARACTERS = 16 << 20
 """How much may wait for the disk. What comes while so much waits is left out, and counted."""
@@ -46,8 +47,9 @@ class LogWriter:
             self._texts.append(text)
             self._characters += len(text)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="log", daemon=True)
-                self._thread.start()
+                self._thread = begin_thread(self._serve, "log")
+            if self._thread is None:  # there is room for no thread: the writer has to wait
+                self._append(self._take())
             self._changed.notify()
 
     def flush(self) -> None:
@@ -65,9 +67,12 @@ class LogWriter:
 
     def _serve(self) -> None:
         while texts := self._take():
-            for text in _joined(texts):
-                self._file.write(text)
+            self._append(texts)
         self._file.close()
+
+    def _append(self, texts: list[str]) -> None:
+        for text in _joined(texts):
+            self._file.write(text)
 
     def _take(self) -> list[str]:
         """Return what is to be written next, as soon as there is any; nothing after the end."""

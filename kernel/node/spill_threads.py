@@ -6,6 +6,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+from kernel.threads import begin_thread
+
 MOST_HANGING = 16
 """How many calls may be left behind at a time; then nobody takes their place, and what is to be done waits."""
 
@@ -51,7 +53,11 @@ class SpillThreads:
             busy = len(self._open) - self._hanging
             if self._threads < min(self._count, busy):
                 self._add_thread()
+            alone = not self._threads and not self.is_blocked
         self._jobs.put(job)
+        if alone:  # there is room for no thread: it is done here and now
+            self._jobs.put(None)
+            self._serve()
         return job
 
     def abandon(self, job: SpillJob) -> bool:
@@ -82,8 +88,8 @@ class SpillThreads:
         return job.begun is not None and not job.abandoned
 
     def _add_thread(self) -> None:
-        self._threads += 1
-        threading.Thread(target=self._serve, name="spill", daemon=True).start()
+        if begin_thread(self._serve, "spill") is not None:
+            self._threads += 1
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:

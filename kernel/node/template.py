@@ -25,6 +25,7 @@ from kernel.node import thread_limits
 from kernel.node.processes import become_subreaper, collect_garbage, end_descendants, end_orphans, set_title
 from kernel.node.sessions import clean_up
 from kernel.node.template_messages import receive_message
+from kernel.threads import why_no_process
 
 ANSWER_BYTES = 4096
 """How large an answer may be."""
@@ -88,7 +89,7 @@ class Template:
         try:
             pid = os.fork()
         except OSError as error:
-            self._tell(("failed", worker["id"], f"the process could not be forked: {error.strerror}"))
+            self._tell(("failed", worker["id"], f"the process could not be forked: {why_no_process(error)}"))
             pid = -1
         if pid == 0:
             self._become_worker(worker, descriptors)

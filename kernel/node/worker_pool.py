@@ -21,6 +21,8 @@ ENDING = "ending"
 
 FAILED_STARTS = 3
 """So many workers of one key in a row may not come up; then leases for which no other one starts are given up."""
+KILLED_STARTS_SECONDS = 60.0
+"""For so long workers that somebody kills before they are up are replaced, however many they are."""
 
 Key = tuple[bytes, str]
 """Job id and environment."""
@@ -78,6 +80,39 @@ class WorkerRecord:
         return self.devices is None or self.devices == devices
 
 
+@dataclass(slots=True)
+class _FailedStarts:
+    """The workers of one key that did not come up, since the last one that did.
+
+    `broken` is how many ended by themselves. Of those that were killed it counts how long ago the first was: who kills
+    says nothing about whether the next one would come up.
+    """
+
+    broken: int = 0
+    first_killed_at: float | None = None
+    killed_seconds: float = 0.0
+
+    def add(self, killed_at: float | None) -> None:
+        """Count one more."""
+        if killed_at is None:
+            self.broken += 1
+            return
+        if self.first_killed_at is None:
+            self.first_killed_at = killed_at
+        self.killed_seconds = killed_at - self.first_killed_at
+
+    @property
+    def enough(self) -> bool:
+        """Whether to give up."""
+        return self.broken >= FAILED_STARTS or self.killed_seconds >= KILLED_STARTS_SECONDS
+
+    def __str__(self) -> str:
+        """Say what failed, for the error of those who get no worker."""
+        if self.broken >= FAILED_STARTS:
+            return f"{FAILED_STARTS} workers in a row did not come up"
+        return f"every worker of the last {self.killed_seconds:.0f} s was killed before it was up"
+
+
 @dataclass(frozen=True, slots=True)
 class StartWorker:
     """Fork a worker for this key."""
@@ -96,10 +131,11 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """These leases get no worker: one after another did not come up, the last as its record says."""
+    """These leases get no worker: one after another did not come up (`reason`), the last as its record says."""
 
     leases: tuple[LeaseId, ...]
     worker: WorkerRecord
+    reason: str
 
 
 Instruction = StartWorker | Assign | GiveUp
@@ -116,7 +152,7 @@ class WorkerPool:
         self._devices: dict[LeaseId, str] = {}
         """Those of the leases that wait."""
         self._starting: dict[Key, int] = {}
-        self._failed_starts: dict[Key, int] = {}
+        self._failed_starts: dict[Key, _FailedStarts] = {}
 
     def prestart(self, key: Key) -> list[Instruction]:
         """Have one worker of this key ready before it is asked for."""
@@ -178,20 +214,21 @@ class WorkerPool:
             worker.cause = worker.cause or cause
         return worker
 
-    def died(self, id: ProcessId) -> tuple[WorkerRecord | None, list[Instruction]]:
-        """A worker is gone; start another if leases wait for one."""
+    def died(self, id: ProcessId, killed_at: float | None = None) -> tuple[WorkerRecord | None, list[Instruction]]:
+        """A worker is gone, by a kill at that time or by itself; start another if leases wait for one."""
         worker = self.workers.pop(id, None)
         if worker is None:
             return None, []
         if worker.state == STARTING and (worker.pid or worker.cause):  # else its template died before it forked
-            self._failed_starts[worker.key] = self._failed_starts.get(worker.key, 0) + 1
+            self._failed_starts.setdefault(worker.key, _FailedStarts()).add(killed_at)
         self._leave_state(worker)
         key, instructions = worker.key, list[Instruction]()
-        if self._failed_starts.get(key, 0) < FAILED_STARTS:
+        failed = self._failed_starts.get(key)
+        if failed is None or not failed.enough:
             missing = len(self._waiting.get(key, ())) - self._starting.get(key, 0)
             instructions += [self._start(key) for _ in range(missing)]
         elif given_up := self._take_unserved(key):
-            instructions.append(GiveUp(tuple(given_up), worker))
+            instructions.append(GiveUp(tuple(given_up), worker, str(failed)))
         self._forget_unused(key)
         return worker, instructions
 

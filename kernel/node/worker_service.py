@@ -105,7 +105,7 @@ class WorkerService:
         if self._agent.ending is not None:  # its directory was removed, say, without which no worker comes up
             self._fail_leases(step.leases, SessionEndedError(f"the session ended: {self._agent.ending}"))
             return
-        text = f"{FAILED_STARTS} workers in a row did not come up; the last: {step.worker.cause}"
+        text = f"{step.reason}; the last: {step.worker.cause}"
         self._agent.log.error(text)
         self._fail_leases(step.leases, WorkerDiedError(text))
 
@@ -296,8 +296,15 @@ class WorkerService:
             text += "; the last it wrote to stderr:\n  " + "\n  ".join(tail)
         return text
 
+    def _killed_at(self, id: ProcessId) -> float | None:
+        """Return the time now if a worker is known to have been killed."""
+        worker = self.pool.workers.get(id)
+        status = self._exit_statuses.get(worker.pid) if worker is not None else None
+        killed = status is not None and os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+        return self._agent.reactor.clock() if killed else None
+
     def _gone(self, id: ProcessId, cause: str) -> None:
-        worker, instructions = self.pool.died(id)
+        worker, instructions = self.pool.died(id, self._killed_at(id))
         if worker is None:
             return
         worker.cause = cause

@@ -27,6 +27,7 @@ from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
 from kernel.runtime.pace import Pace
 from kernel.runtime.tracing import FAILED, failure_of
 from kernel.runtime.waiting import Waiter
+from kernel.threads import NO_ROOM, begin_thread
 from kernel.transport.connection import Connection, Message
 
 _FLUSH_SECONDS = 0.001
@@ -113,9 +114,12 @@ class Executor(ExecutorBase):
     def _start_helper(self, group: CallGroup) -> None:
         group.helpers += 1
         name = f"kernel-call-{group.name or group.helpers}"
-        thread = threading.Thread(target=self._help, args=(group,), name=name, daemon=True)
-        group.threads.append(thread)
-        thread.start()
+        thread = begin_thread(lambda: self._help(group), name)
+        if thread is not None:
+            group.threads.append(thread)
+            return
+        group.helpers -= 1  # what is queued waits until another thread has time, or the next look at the group
+        self._io.log.error(f"no thread can be started for a call: {NO_ROOM}")
 
     def _help(self, group: CallGroup) -> None:
         while self.exit_reason is None:

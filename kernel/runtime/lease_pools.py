@@ -72,7 +72,9 @@ class LeasePools:
         return [lease for pool in self for lease in pool.leases if lease.place == place and lease.is_free]
 
     def tidy(self) -> None:
-        """Forget pools of places where nothing is to be done any more."""
+        """Forget pools in which nothing is to be done any more: each placement group has some of its own."""
+        for kind in [kind for kind, pool in self.plain.items() if pool.is_empty]:
+            del self.plain[kind]
         for kind, pools in list(self._near.items()):
             for home in [home for home, pool in pools.items() if pool.is_empty]:
                 del pools[home]

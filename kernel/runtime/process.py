@@ -20,6 +20,7 @@ from typing import Any
 from kernel.logs import Logger
 from kernel.runtime import operations as op
 from kernel.runtime.answers import Pickled
+from kernel.runtime.changed_user import ChangedUser
 from kernel.runtime.critical_sections import critical
 from kernel.runtime.cut_peers import CutPeers
 from kernel.runtime.forks import joined
@@ -27,6 +28,7 @@ from kernel.runtime.identity import Identity, Peer
 from kernel.runtime.interrupts import Interrupts
 from kernel.runtime.requests import Request, WithdrawnRequest
 from kernel.runtime.waiting import Pump
+from kernel.threads import NO_ROOM
 from kernel.transport.addresses import gateway_of
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
@@ -65,6 +67,7 @@ class Process:
         self.ended: str | None = None
         """Why nothing can be submitted or waited for any more."""
         self._why_agent_ends = ""
+        self._changed_user = ChangedUser()
         self.handlers: dict[int, Handler] = {op.HELLO: self._hello, op.REPLY: self._reply, op.REPLY_ERROR: self._reply}
         self.handlers[op.REPLY_PICKLED] = self._reply
         self.methods: dict[str, Callable[..., Any]] = {}
@@ -111,7 +114,10 @@ class Process:
         self._connections.add(self.agent)
         self.agent.info = Peer(ProcessId(b"agent"), "agent", 0, self.agent_address, via=self.agent)
         self.send_hello(self.agent, pid_details)
-        self.pump.start()
+        try:
+            self.pump.start()
+        except RuntimeError:
+            raise SessionEndedError(f"this process can't start the thread that it needs: {NO_ROOM}") from None
         answer: dict[str, Any] = self.call_agent("register")
         return answer
 
@@ -205,6 +211,8 @@ class Process:
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     self.log.error("a worker can't be reached; allow more with `ulimit -n`", error=error.strerror)
+                elif self._changed_user.explain(error):
+                    self.lose_agent(error)
                 raise
             connection.info = Peer(process, "peer", 0, address, via=connection)
             self._peers[process] = connection
@@ -384,11 +392,12 @@ class Process:
     def _agent_ends(self, connection: Connection, message: Message) -> None:
         self._why_agent_ends = message[1]
 
-    def lose_agent(self, reason: str) -> None:
-        """The agent is known to be gone, though nothing has come of its connection yet."""
+    def lose_agent(self, error: OSError | ProtocolError) -> None:
+        """The agent is gone, though nothing has come of its connection yet, or may not be reached any more."""
         with self.lock:
+            self._why_agent_ends = self._why_agent_ends or self._changed_user.explain(error)
             if self.agent is not None:
-                self.agent.close(reason)
+                self.agent.close(str(error))
 
     def session_ended(self) -> SessionEndedError:
         """Return the error that says why this session is over."""

@@ -185,7 +185,7 @@ class StoreAccess:
             return ObjectStoreError(
                 f"the object store can't be opened: {error.strerror}; close files, or raise the limit (`ulimit -n`)"
             )
-        self._process.lose_agent(str(error))
+        self._process.lose_agent(error)
         return self._process.session_ended()
 
     def _attach(self) -> StoreClient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
@@ -14,6 +15,7 @@ from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.executor_base import LEAVING_SECONDS, Call, ExecutorBase
 from kernel.runtime.finish import finish
 from kernel.runtime.worker_info import worker_info
+from kernel.threads import begin_thread
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import WorkerDiedError
 
@@ -93,7 +95,8 @@ class WorkerEnd:
         if worker_info.actor:
             timer = threading.Timer(LEAVING_SECONDS + _TIDYING_SECONDS, self._exit_now)
             timer.daemon = True
-            timer.start()
+            with contextlib.suppress(RuntimeError):  # there is room for no thread: then only the calls' own end counts
+                timer.start()
 
     def finish(self) -> int:
         """Say the last words, after the last call; return the exit code. In the main thread."""
@@ -131,7 +134,11 @@ class WorkerEnd:
         elif kindly and lives and not executor.is_running:
             self.begin(reason)
         else:
-            threading.Thread(target=self._exit_now, args=(kindly,), daemon=True).start()
+            self._exit_soon(kindly)
+
+    def _exit_soon(self, kindly: bool = True) -> None:
+        if begin_thread(lambda: self._exit_now(kindly), "exit") is None:  # there is room for no thread: the loop does it
+            self._exit_now(kindly)
 
     def _exit_now(self, kindly: bool = True) -> None:
         """End though the main thread may be in the middle of a call; `kindly` after running exit handlers."""
@@ -151,7 +158,7 @@ class WorkerEnd:
         """End, if nobody needs this process; return whether it does."""
         goes = not self._is_needed() and not self._worker.executor.is_running
         if goes:
-            threading.Thread(target=self._exit_now, daemon=True).start()
+            self._exit_soon()
         return goes
 
     def _is_needed(self) -> bool:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from kernel.threads import begin_thread
 from kernel.transport.reactor import Reactor
 
 T = TypeVar("T")
@@ -15,7 +16,8 @@ T = TypeVar("T")
 class Background:
     """Does jobs one after another in a thread, which starts with the first of them.
 
-    The thread is a daemon: a disk that hangs doesn't hold up the end of the process. `name` is the thread's.
+    The thread is a daemon: a disk that hangs doesn't hold up the end of the process. `name` is the thread's. Where no
+    thread can be started (`ulimit -u`), jobs are done at once by whoever asks: better late than never.
     """
 
     def __init__(self, reactor: Reactor, name: str) -> None:
@@ -38,10 +40,12 @@ class Background:
                 self._reactor.call_later(0.0, lambda: then(outcome))
                 self._reactor.wake()
 
-        self._jobs.put(job)
         if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
-            self._thread.start()
+            self._thread = begin_thread(self._serve, self._name)
+        if self._thread is None and not self._closed:
+            job()
+        else:
+            self._jobs.put(job)
 
     def close(self, seconds: float) -> None:
         """Begin no further job, and wait up to `seconds` for the one under way; the loop hears of nothing more."""

@@ -38,7 +38,7 @@ class Inlet:
         """Take no more sockets and remove the file."""
         self._reactor.unregister(self._socket.fileno())
         self._socket.close()
-        with suppress(FileNotFoundError):  # the session's directory may be gone already
+        with suppress(FileNotFoundError, PermissionError):  # the directory may be gone, or not ours any more
             os.unlink(self.path)
 
     def abandon(self) -> None:

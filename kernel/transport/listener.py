@@ -51,7 +51,7 @@ class Listener:
         self._acceptor.close()
         for connection in list(self._silent):
             connection.close("shutting down")
-        with suppress(FileNotFoundError):  # the session's directory may be gone already
+        with suppress(FileNotFoundError, PermissionError):  # the directory may be gone, or not ours any more
             os.unlink(self.path)
 
     def abandon(self) -> None:

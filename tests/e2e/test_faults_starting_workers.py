@@ -46,6 +46,23 @@ def test_a_worker_that_dies_with_its_template_is_replaced(kernel_session: Runnin
         assert kernel.get([actor.give.remote() for actor in actors], timeout=SECONDS) == [42] * 3
 
 
+def test_workers_that_are_killed_as_soon_as_they_are_forked_cost_no_call(kernel_session: RunningSession) -> None:  # noqa: F811
+    @kernel.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)
+    class Answer:
+        def give(self) -> int:
+            return 42
+
+    agent = kernel_session.agent
+    for _ in range(3):
+        known = set(workers_of(agent))
+        actor = Answer.remote()
+        for _ in range(5):
+            worker = new_worker(agent, known)
+            known.add(worker)
+            kill(worker)
+        assert kernel.get(actor.give.remote(), timeout=SECONDS) == 42
+
+
 @contextmanager
 def session_with(site: Path, **modules: str) -> Iterator[RunningSession]:
     """A session whose processes find these modules, with their text, before others."""

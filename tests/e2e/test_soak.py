@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import random
 from pathlib import Path
 
 import pytest
 
-from benchmarks import soak
+from benchmarks import soak, soak_actors
+from benchmarks.outcome import Outcome
 from benchmarks.side_session import SideSession
+from kernel.testing.session import running_session
 
 SECONDS = 120.0
 
@@ -35,3 +39,19 @@ def test_a_soak_that_breaks_off_says_why(monkeypatch: pytest.MonkeyPatch, capsys
     shown = capsys.readouterr().out
     assert "broke off: the agent has no template process at present" in shown
     assert shown.rstrip().endswith("left behind:       nothing")
+
+
+def test_every_wave_gives_what_it_must(tmp_path: Path) -> None:
+    outcome, dice = Outcome(), random.Random(1)
+    with running_session(num_cpus=4, log_to_driver=False, logging_level="CRITICAL") as session:
+        lasting, pids = soak_actors.lasting()
+        waves = dict.fromkeys(soak.waves_of(session.root, tmp_path, lasting))
+        for wave in waves:
+            wave(dice, outcome)
+        watch = soak.Watch(dict(pids))
+        watch.tick()
+        assert list(watch.looks[0].memory) == ["program", "node agent", *pids, "task worker 1"]
+        del waves, lasting, wave
+        gc.collect()
+    assert outcome.wrong == [] and not outcome.documented.keys() - {"cancelled: TaskCancelledError"}
+    assert len(outcome.right) > 25

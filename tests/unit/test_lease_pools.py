@@ -111,12 +111,16 @@ def test_idle_leases_at_a_place_are_found_in_every_pool(pools: LeasePools) -> No
     assert pools.idle_at(THERE) == expected
 
 
-def test_pools_of_places_are_forgotten_when_they_are_empty(pools: LeasePools) -> None:
+def test_pools_are_forgotten_when_they_are_empty(pools: LeasePools) -> None:
     plain, near = pools.of(task()), pools.of(task(stored(LARGE, THERE)))
     used = pools.of(task(stored(LARGE, YONDER)))
     lease(used, YONDER)
+    plain.push(task(), 1.0)
+    for number in range(3):
+        pools.of(task(strategy=f"in placement group {number}"))
     pools.tidy()
     assert list(pools) == [plain, used]
     used.leases.clear()
+    plain.pop()
     pools.tidy()
-    assert list(pools) == [plain] and pools.of(task(stored(LARGE, THERE))) is not near
+    assert list(pools) == [] and pools.of(task(stored(LARGE, THERE))) is not near

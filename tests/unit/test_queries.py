@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kernel.control.queries import Answers
+from kernel.runtime.tracing import events_of
 
 
 class AskingHead:
@@ -27,7 +28,8 @@ class AskingHead:
 def ask_timeline() -> tuple[AskingHead, list[Any]]:
     head = AskingHead()
     answers: list[Any] = []
-    Answers(head).timeline(None).when_done(lambda value: answers.append(pickle.loads(value)))  # type: ignore[arg-type]
+    later = Answers(head).timeline(None)  # type: ignore[arg-type]
+    later.when_done(lambda value: answers.append(events_of(pickle.loads(value))))
     return head, answers
 
 
@@ -46,3 +48,13 @@ def test_an_answer_that_comes_too_late_does_not_answer_again() -> None:
     head.timers[0]()
     head.asked[1](pickle.dumps(["second"]))
     assert answers == [["first"]]
+
+
+def test_what_processes_have_told_is_passed_on_as_it_came() -> None:
+    told = [pickle.dumps(["first"]), pickle.dumps(["second"])]
+    head = AskingHead()
+    answers: list[list[bytes]] = []
+    Answers(head).timeline(None).when_done(lambda value: answers.append(pickle.loads(value)))  # type: ignore[arg-type]
+    for then, data in zip(head.asked, told, strict=True):
+        then(data)
+    assert answers == [told]

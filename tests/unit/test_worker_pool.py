@@ -13,6 +13,7 @@ from kernel.node.worker_pool import (
     ENDING,
     FAILED_STARTS,
     IDLE,
+    KILLED_STARTS_SECONDS,
     LEASED,
     STARTING,
     Assign,
@@ -168,6 +169,47 @@ def test_a_fork_that_fails_counts_and_one_that_its_template_died_before_does_not
     gone, [step] = pool.died(worker)
     assert isinstance(step, GiveUp) and step.leases == (b"a",) and gone is step.worker
     assert isinstance(pool.want(LeaseId(b"b"), KEY)[0], StartWorker)
+
+
+def test_workers_that_are_killed_while_they_start_are_replaced_for_a_minute() -> None:
+    pool = make_pool()
+    worker = started(pool, b"a")
+    for seconds in (0.0, 0.1, 0.2, 0.3, KILLED_STARTS_SECONDS - 0.1):
+        pool.workers[worker].pid = 1
+        [step] = pool.died(worker, killed_at=100.0 + seconds)[1]
+        assert isinstance(step, StartWorker), seconds
+        worker = step.worker
+        pool.validate()
+    pool.workers[worker].pid = 1
+    [step] = pool.died(worker, killed_at=100.0 + KILLED_STARTS_SECONDS)[1]
+    assert isinstance(step, GiveUp) and step.leases == (b"a",)
+    assert step.reason == "every worker of the last 60 s was killed before it was up"
+
+
+def test_a_worker_that_comes_up_ends_the_count_of_those_that_were_killed() -> None:
+    pool = make_pool()
+    first, second = started(pool, b"a"), started(pool, b"b")
+    pool.workers[first].pid = pool.workers[second].pid = 1
+    [step] = pool.died(first, killed_at=0.0)[1]
+    pool.registered(second, None, 1.0)
+    assert isinstance(step, StartWorker)
+    pool.workers[step.worker].pid = 1
+    [again] = pool.died(step.worker, killed_at=KILLED_STARTS_SECONDS)[1]
+    assert isinstance(again, StartWorker)
+
+
+def test_a_kill_neither_counts_as_a_broken_start_nor_forgives_one() -> None:
+    pool = make_pool()
+    worker = started(pool, b"a")
+    for number in range(FAILED_STARTS - 1):
+        for killed_at in (None, float(number)):
+            pool.workers[worker].pid = 1
+            [step] = pool.died(worker, killed_at)[1]
+            assert isinstance(step, StartWorker)
+            worker = step.worker
+    pool.workers[worker].pid = 1
+    [step] = pool.died(worker)[1]
+    assert isinstance(step, GiveUp) and step.reason == "3 workers in a row did not come up"
 
 
 def test_a_key_is_forgotten_with_its_last_worker() -> None:

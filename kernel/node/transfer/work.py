@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from kernel.threads import begin_thread
 from kernel.transport.reactor import Reactor
 
 Outcome = TypeVar("Outcome")
@@ -44,9 +45,16 @@ class Threads:
             if self._idle >= len(self._work) or len(self._threads) >= self._count:
                 self._changed.notify()
                 return
-            thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
+        thread = begin_thread(self._run, f"{self._name}-{len(self._threads)}")
+        if thread is not None:
             self._threads.append(thread)
-        thread.start()
+        if self._threads:
+            return
+        with self._changed:
+            _, _, work, then = heapq.heappop(self._work)
+        outcome = work()  # there is room for no thread: it is done here and now
+        if then is not None:
+            self._hand_over(then, outcome)
 
     def close(self) -> None:
         """Forget what has not begun, and wait for what has. Nothing comes back to the loop any more."""

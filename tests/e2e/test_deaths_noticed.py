@@ -1,43 +1,25 @@
 """How a death is noticed: of a process by its end, of a machine that only falls silent by the time that was set.
 
-How soon that is, `benchmarks/test_fault_times.py` measures.
+How soon that is, `benchmarks/test_seconds_until_deaths_are_noticed.py` measures.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import kernel
+from benchmarks.victims import Victim, note_and_wait
 from kernel import exceptions
 from kernel.testing import Cluster
 from kernel.testing.faults import kill, paused, wait_until
 
 SECONDS = 120.0
 DEATH_SECONDS = 2.0
-
-
-@kernel.remote(num_cpus=0)
-class Victim:
-    def pid(self) -> int:
-        return os.getpid()
-
-    def wait(self) -> None:
-        time.sleep(600)
-
-
-@kernel.remote(num_cpus=0, max_retries=0)
-def note_and_wait(path: str) -> None:
-    with open(path + ".new", "w") as file:
-        file.write(str(os.getpid()))
-    os.rename(path + ".new", path)
-    time.sleep(600)
 
 
 @pytest.fixture(scope="module")
@@ -68,25 +50,9 @@ def test_the_death_of_a_worker_is_noticed_long_before_any_silence(patient: Clust
         kernel.get(call, timeout=SECONDS)
 
 
-@kernel.remote(num_cpus=0)
-class Holder:
-    """Has an object, hands it on, and reads one."""
-
-    def hand_to(self, other: Any) -> int:
-        self.ref = kernel.put([1])
-        kernel.get(other.keep.remote([self.ref]))
-        return os.getpid()
-
-    def keep(self, refs: list[kernel.ObjectRef]) -> None:
-        self.refs = refs
-
-    def read(self) -> Any:
-        return kernel.get(self.refs[0])
-
-
 def test_the_death_of_an_owner_that_had_called_us_is_noticed_long_before_any_silence(patient: Cluster) -> None:
-    keeper = Holder.options(resources={"b": 0.01}).remote()
-    owner = Holder.options(resources={"c": 0.01}).remote()
+    keeper = Victim.options(resources={"b": 0.01}).remote()
+    owner = Victim.options(resources={"c": 0.01}).remote()
     kill(kernel.get(owner.hand_to.remote(keeper), timeout=SECONDS))
     with pytest.raises(exceptions.OwnerDiedError):
         kernel.get(keeper.read.remote(), timeout=SECONDS)
