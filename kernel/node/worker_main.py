@@ -38,7 +38,7 @@ def prepare(session: dict[str, Any]) -> dict[str, Any]:
     manager = PluginManager.from_catalog(session["catalog"])
     return {
         "store": manager.choose("object_store"),
-        "serializers": [factory() for factory in manager.choose_many("serializer")],
+        "serializers": manager.make_many("serializer"),
         "accelerators": manager.all("accelerator"),
     }
 

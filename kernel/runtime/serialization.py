@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.runtime.array_heads import offers_buffer, pickle_inside, pickle_outside
 from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.in_progress import current_load, in_progress, note_reference
-from kernel_spec.errors import ContractError, KernelError, OptionError, SerializationError
+from kernel_spec.errors import ContractError, KernelError, OptionError, PluginError, SerializationError
 from kernel_spec.serialization import Buffer, Payload, Reducer, Serializer, SerializerBase
 
 if TYPE_CHECKING:
@@ -280,8 +280,13 @@ class ValueSerializer:
             except Exception as error:
                 if is_from_outside(error):
                     raise
-                text = f"the serializer plugin {plugin.name!r} failed in encode(): {type(error).__name__}: {error}"
-                raise SerializationError(text) from error
+                raise SerializationError(
+                    _told(f"the serializer plugin {plugin.name!r} failed in encode()", error)
+                ) from error
+            if type(changed) is not Payload:
+                raise SerializationError(
+                    f"encode() of the serializer plugin {plugin.name!r} must return a Payload, not {changed!r:.100}"
+                )
             if changed is not payload:
                 names.append(plugin.name)
                 payload = changed
@@ -338,8 +343,9 @@ class ValueSerializer:
             except Exception as error:
                 if is_from_outside(error):
                     raise
-                text = f"the serializer plugin {name!r} can't undo its encoding: {type(error).__name__}: {error}"
-                raise SerializationError(text) from error
+                raise SerializationError(
+                    _told(f"the serializer plugin {name!r} can't undo its encoding", error)
+                ) from error
         return inner, buffers
 
     # -- classes that the user takes care of --
@@ -387,7 +393,16 @@ def _deserialize(deserializer: Callable[[Any], Any], data: Any) -> Any:
 
 
 def _checked_reducers(plugin: Serializer) -> Mapping[str, Reducer]:
-    reducers = plugin.reducers()
+    try:
+        reducers = plugin.reducers()
+    except Exception as error:
+        from kernel.plugin_faults import told  # only where something is wrong
+
+        raise PluginError(told(f"reducers() of the serializer plugin {plugin.name!r}", error)) from error
+    if not isinstance(reducers, Mapping):
+        raise ContractError(
+            f"reducers() of the serializer plugin {plugin.name!r} must return a mapping, not {reducers!r}."
+        )
     for name, reducer in reducers.items():
         if not isinstance(name, str) or not callable(reducer):
             raise ContractError(
@@ -395,6 +410,12 @@ def _checked_reducers(plugin: Serializer) -> Mapping[str, Reducer]:
                 f"it has {name!r}: {reducer!r}."
             )
     return reducers
+
+
+def _told(what: str, error: Exception) -> str:
+    from kernel.plugin_faults import lines_of, summary  # only where something is wrong
+
+    return f"{what}: {summary(error)}{lines_of(error)}"
 
 
 def _encodes(plugin: Serializer) -> bool:

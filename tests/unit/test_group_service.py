@@ -37,7 +37,7 @@ from kernel_spec.scheduling import (
     SchedulerSnapshot,
 )
 
-CPU = amounts({"CPU": 1})
+CPU, BUNDLE = amounts({"CPU": 1}), amounts({"CPU": 2})
 JOB = JobId(b"job-1234")
 DRIVER, WORKER, OTHER = ProcessId(b"driver"), ProcessId(b"worker-1"), ProcessId(b"worker-2")
 GROUP = GroupId(b"group-01")
@@ -89,7 +89,9 @@ class Bench:
         manager: Any = SimpleNamespace(
             all=lambda kind: [SimpleNamespace(observe=self.events.extend)],
             choose=makers.__getitem__,
-            choose_many=lambda kind, names: [],
+            make=lambda kind, *arguments: makers[kind](*arguments),
+            make_many=lambda kind, names: [],
+            label=lambda thing: "the observer of the plugin 'test'",
             options_of=lambda plugin: {},
             problems={},
         )
@@ -98,7 +100,7 @@ class Bench:
         self.nodes = [self.node(FIRST, "first:1"), self.node(SECOND, "second:1")]
 
     def node(self, id: NodeId, address: str) -> Node:
-        return Node(id, self.said.append, {"CPU": 2.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
+        return Node(id, self.said.append, {"CPU": 4.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
 
     def join(self) -> None:
         for node in self.nodes:
@@ -139,7 +141,7 @@ class Bench:
         if placed:
             self.scheduler.answers[GroupRequested] = [PlaceGroup(id, (lies(0, FIRST), lies(1, SECOND)))]
         hints = pickle.dumps({"priority": 3})
-        self.call("create_placement_group", id.hex(), [CPU, CPU], "SPREAD", name, "space", detached, hints)
+        self.call("create_placement_group", id.hex(), [BUNDLE, BUNDLE], "SPREAD", name, "space", detached, hints)
 
     def lease(self, id: bytes, granted: bool = True, served: ProcessId | None = None, group: bool = True) -> None:
         """Ask for a lease as the driver, in the group, and have it granted on the first node and served."""
@@ -158,7 +160,7 @@ class Bench:
 
 
 def lies(index: int, node: NodeId) -> Bundle:
-    return Bundle(index, node, Allocation(CPU))
+    return Bundle(index, node, Allocation(BUNDLE))
 
 
 @pytest.fixture
@@ -173,7 +175,7 @@ def test_a_group_is_asked_for_placed_and_shown(bench: Bench) -> None:
     event = bench.scheduler.heard[-1]
     assert isinstance(event, GroupRequested)
     asked = event.request
-    assert (asked.id, asked.job, asked.bundles, asked.strategy) == (GROUP, JOB, (CPU, CPU), "SPREAD")
+    assert (asked.id, asked.job, asked.bundles, asked.strategy) == (GROUP, JOB, (BUNDLE, BUNDLE), "SPREAD")
     assert (asked.name, asked.hints, asked.origin) == ("gang", {"priority": 3}, FIRST)
     assert bench.row() == {
         "placement_group_id": GROUP.hex(),
@@ -181,7 +183,7 @@ def test_a_group_is_asked_for_placed_and_shown(bench: Bench) -> None:
         "namespace": "space",
         "strategy": "SPREAD",
         "state": "CREATED",
-        "bundles": {0: {"CPU": 1.0}, 1: {"CPU": 1.0}},
+        "bundles": {0: {"CPU": 2.0}, 1: {"CPU": 2.0}},
         "bundles_to_node_id": {0: FIRST.hex(), 1: SECOND.hex()},
         "is_detached": False,
         "job_id": JOB.hex(),
