@@ -25,6 +25,7 @@ from kernel.control.job_table import DETACHED, JobTable
 from kernel.control.journal import Journal
 from kernel.control.lease_requests import LeaseRequests
 from kernel.control.lease_service import LeaseService
+from kernel.control.metadata_guard import guarded
 from kernel.control.nodes import Caller, Node
 from kernel.control.observation import Observation
 from kernel.control.process_service import ProcessService
@@ -86,7 +87,8 @@ class Head:
             told(manager.label(observer), error, "it is asked no more")
         )
         manager.choose("node_provider")  # what asks for machines makes it; a name that there is not is refused here
-        self.metadata = manager.make("metadata_store", config.metadata_directory or config.directory)
+        metadata = manager.make("metadata_store", config.metadata_directory or config.directory)
+        self.metadata = guarded(metadata, manager.label(metadata))
         if isinstance(self.metadata, LastingMetadataStore):
             me = f"the head of {config.address}, process {os.getpid()} on {socket.gethostname()}"
             self.metadata.claim(me.encode())

@@ -61,10 +61,9 @@ def detect_devices(
     found: dict[str, Sequence[Device]] = {}
     for accelerator in accelerators:
         try:
-            devices = list(accelerator.detect(os.environ))
-            wrong = next((device for device in devices if not isinstance(device, Device)), None)
-            if wrong is not None:
-                raise ContractError(f"detect() returned {wrong!r:.100}, which is no Device")
+            devices = accelerator.detect(os.environ)
+            if not isinstance(devices, Sequence) or not all(isinstance(device, Device) for device in devices):
+                raise ContractError(f"it returned {devices!r:.200}, which is no sequence of Device")
         except Exception as error:
             what = f"{label(accelerator)}, for the resource {accelerator.resource!r}: its detect()"
             on_fault(told(what, error, "this node has no such devices"))

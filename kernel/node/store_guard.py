@@ -24,6 +24,7 @@ _INSTRUCTIONS = frozenset(
     )
 )
 _T = TypeVar("_T")
+_D = TypeVar("_D")
 
 
 def open_server(
@@ -57,7 +58,7 @@ class StoreGuard:
         self._server = server
         self._label = label
         self._on_broken = on_broken
-        self._broken = False
+        self._broken, self._why = False, ""
         self._usage = contract.StoreUsage(0, 0, 0, 0, 0, 0, 0)
 
     def handle(self, event: contract.StoreEvent) -> list[contract.StoreInstruction]:
@@ -86,12 +87,12 @@ class StoreGuard:
             raise PluginError(told(f"{self._label}: its view()", error)) from error
 
     def descriptors(self) -> list[int]:
-        """Return the file descriptors that a client needs."""
-        return self._ask("descriptors()", self._server.descriptors, [])
+        """Return the file descriptors that a client needs. Raises PluginError once the plugin has raised."""
+        return self._told_client("descriptors()", self._server.descriptors)
 
     def client_options(self) -> Mapping[str, Any]:
-        """Return what else a client needs to know."""
-        return self._ask("client_options()", self._server.client_options, {})
+        """Return what else a client needs to know. Raises PluginError once the plugin has raised."""
+        return self._told_client("client_options()", self._server.client_options)
 
     def usage(self) -> contract.StoreUsage:
         """Return exact counts, the last ones once the plugin has raised."""
@@ -113,7 +114,13 @@ class StoreGuard:
         except Exception as error:
             Logger("kernel.node").warning(told(f"{self._label}: its close()", error))
 
-    def _ask(self, what: str, method: Callable[[], _T], otherwise: _T) -> _T:
+    def _told_client(self, what: str, method: Callable[[], _T]) -> _T:
+        found = self._ask(what, method, None)
+        if found is None:
+            raise PluginError(self._why)
+        return found
+
+    def _ask(self, what: str, method: Callable[[], _T], otherwise: _D) -> _T | _D:
         if self._broken:
             return otherwise
         try:
@@ -123,5 +130,5 @@ class StoreGuard:
             return otherwise
 
     def _break(self, what: str, error: Exception) -> None:
-        self._broken = True
-        self._on_broken(told(f"{self._label}: its {what}", error))
+        self._broken, self._why = True, told(f"{self._label}: its {what}", error)
+        self._on_broken(self._why)

@@ -51,6 +51,8 @@ _NONE: Dumped = (_dumps(None, PROTOCOL), _NOTHING, _NOTHING)
 
 _UNKNOWN, _ATOM, _SEQUENCE, _MAPPING, _ARRAY, _REFERENCE, _OTHER = range(7)
 _kinds: dict[type, int] = {cls: _ATOM for cls in (*_ATOMS, complex)}
+_PLAIN_NAMES = frozenset({"builtins.complex"})
+"""Types that are taken for plain, and that somebody may reduce: pickle asks for them, unlike for those of _ATOMS."""
 _kinds |= {tuple: _SEQUENCE, list: _SEQUENCE, dict: _MAPPING}
 # Plain numbers, booleans, text and times; not objects, records or numpy's open-ended string types.
 _ARRAY_KINDS = frozenset("biufcSUmM")
@@ -158,7 +160,7 @@ class ValueSerializer:
         self._pickler_class: type[ValuePickler] | None = None
         # Type to reducer (None: what pickle does by itself), filled as types are met.
         self._known: dict[type, Reducer | None] = {}
-        self._look_inside = not any(name.startswith("numpy.") for name in self._reducers)
+        self._look_inside = self._may_look_inside()
         if self._encoders:
             self.dumps = self._dumps_encoded  # type: ignore[method-assign]
 
@@ -339,6 +341,8 @@ class ValueSerializer:
                 )
             try:
                 payload = plugin.decode(inner, buffers)
+                if type(payload) is not Payload:
+                    raise TypeError(f"decode() must return a Payload, not {payload!r:.100}")
                 inner, buffers = payload.head, payload.buffers
             except Exception as error:
                 if is_from_outside(error):
@@ -381,8 +385,12 @@ class ValueSerializer:
     def _forget(self) -> None:
         """Replace what was learnt about types; picklers at work keep the table that they began with."""
         self._known = {}
-        names = (*self._reducers, *(f"{cls.__module__}." for cls in self._registered))
-        self._look_inside = not any(name.startswith("numpy.") for name in names)
+        self._look_inside = self._may_look_inside()
+
+    def _may_look_inside(self) -> bool:
+        """Return whether nobody reduces a type that would be taken for plain when it is met."""
+        names = (*self._reducers, *(f"{cls.__module__}.{cls.__qualname__}" for cls in self._registered))
+        return not any(name.startswith("numpy.") or name in _PLAIN_NAMES for name in names)
 
 
 _NATIVE = frozenset({*_ATOMS, tuple, list, dict, set, frozenset, bytearray})
@@ -409,7 +417,27 @@ def _checked_reducers(plugin: Serializer) -> Mapping[str, Reducer]:
                 f"reducers() of the serializer plugin {plugin.name!r} must map full type names to functions, "
                 f"it has {name!r}: {reducer!r}."
             )
-    return reducers
+    return {name: _named_reducer(plugin.name, name, reducer) for name, reducer in reducers.items()}
+
+
+def _named_reducer(plugin: str, name: str, reducer: Reducer) -> Reducer:
+    """Return `reducer`, whose errors name the plugin and the type: the value is not to blame for them."""
+    what = f"the serializer plugin {plugin!r} failed in its reducer of {name}"
+
+    def reduce(value: Any) -> Any:
+        try:
+            reduced = reducer(value)
+        except KernelError:
+            raise
+        except Exception as error:
+            if is_from_outside(error):
+                raise
+            raise SerializationError(_told(what, error)) from error
+        if not isinstance(reduced, (tuple, str)):
+            raise SerializationError(f"{what}: it returned {reduced!r:.100}, not what __reduce_ex__ returns")
+        return reduced
+
+    return reduce
 
 
 def _told(what: str, error: Exception) -> str:

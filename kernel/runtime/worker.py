@@ -101,6 +101,8 @@ class Worker:
             self._functions[id] = (None, blob, description, connection.info.id)
 
     def _lookup(self, message: Message) -> tuple[Callable[..., Any], str]:
+        if worker_info.fault is not None:
+            raise worker_info.fault
         if message[0] == op.TASK:
             known = self._functions.get(message[2])
             if known is None:
@@ -253,6 +255,8 @@ class Worker:
         owner, address = creation["caller"]
         token = current_execution.set(Execution(actor, name, attempt, constructs=True))
         try:
+            if worker_info.fault is not None:
+                raise worker_info.fault
             cls = self.runner.load_definition(creation["blob"], owner)
             args, kwargs, arrival = self.runner.arguments_from(owner, address, creation["arguments"], creation["slots"])
             self._instance = cls(*args, **kwargs)

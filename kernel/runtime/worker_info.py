@@ -10,10 +10,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from kernel.runtime.definitions import captured
+from kernel_spec.errors import KernelError
 
 
 class WorkerInfo:
-    """One per worker. `isolate` is set by the node's worker start-up; it hides other devices from user code.
+    """One per worker. `isolate` is set by the node's worker start-up; it hides other devices from user code. While it
+    has failed, `fault` says so, and no user code is run: it would see devices that are not its own.
 
     `group` is the strategy of the lease if that lies in a placement group, `captures` the one of what is submitted here
     and says nothing of its own, if the group captures that.
@@ -24,6 +26,7 @@ class WorkerInfo:
         self.devices: dict[str, dict[int, int]] = {}
         self.group: Mapping[str, Any] | None = None
         self.captures: Mapping[str, Any] | None = None
+        self.fault: KernelError | None = None
         self.actor = b""
         self.actor_name = ""
         self.description: dict[str, Any] | None = None
@@ -37,9 +40,13 @@ class WorkerInfo:
         """Note a new lease; show user code only its devices."""
         self.resources = resources
         self.group, self.captures = group, captured(group)
-        if devices != self.devices:
+        if devices != self.devices or self.fault is not None:
             self.devices = devices
-            self.isolate(devices)
+            self.fault = None
+            try:
+                self.isolate(devices)
+            except KernelError as error:
+                self.fault = error
 
 
 worker_info = WorkerInfo()
