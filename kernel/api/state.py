@@ -11,6 +11,7 @@ from typing import Any
 from kernel.api.actor import ActorHandle
 from kernel.api.placement_groups import PlacementGroup
 from kernel.api.session import ensure_session
+from kernel.logs import Logger
 from kernel.runtime.current import find_runtime, get_runtime
 from kernel.runtime.object_ref import ObjectRef
 
@@ -46,8 +47,14 @@ def available_resources() -> dict[str, float]:
 
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
-    """Return what ran when as Chrome trace events, or write them to `filename` for chrome://tracing."""
-    events = list(ensure_session().query("timeline"))
+    """Return what ran when as Chrome trace events, or write them to `filename` for chrome://tracing.
+
+    What is missing, because a process did not answer in time, is said in a warning that names it and its node.
+    """
+    found = ensure_session().query("timeline")
+    events = list(found["events"])
+    for pid, node in found["silent"].values():
+        Logger("kernel").warning("a process did not answer in time: its calls are missing here", pid=pid, node=node)
     if filename is None:
         return events
     with open(filename, "w") as file:

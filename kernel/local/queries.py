@@ -136,7 +136,7 @@ class LocalAnswers:
             "available": self.available_resources(),
             "waiting": waiting[:20],
             "waiting_count": len(waiting),
-            "workers": self.workers(),
+            "workers": [],
             "actors": self.actors(),
             "placement_groups": self.placement_groups(),
             "jobs": self.jobs(),
@@ -145,13 +145,13 @@ class LocalAnswers:
             "problems": {},
         }
 
-    def timeline(self) -> list[dict[str, Any]]:
-        """Return Chrome trace events."""
-        return self._runtime.trace.events()
+    def timeline(self) -> dict[str, Any]:
+        """Return Chrome trace events; nobody else is asked."""
+        return {"events": self._runtime.trace.events(), "silent": {}}
 
-    def workers(self) -> list[dict[str, Any]]:
+    def workers(self) -> dict[str, Any]:
         """There are none but this process."""
-        return []
+        return {"workers": [], "silent_nodes": []}
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return the one job."""

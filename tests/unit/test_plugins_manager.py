@@ -190,7 +190,7 @@ def test_broken_plugin_is_reported_once_and_skipped(
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err.count("the installed plugin 'scheduler_bad' could not be loaded and is left out") == 1
-    assert "scheduler_bad.py\", line 1" in output.err, "the author sees where"
+    assert 'scheduler_bad.py", line 1' in output.err, "the author sees where"
     assert "scheduler_bad" in output.err and "no_such_module_anywhere" in output.err
 
 
