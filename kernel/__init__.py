@@ -44,6 +44,7 @@ if _TYPE_CHECKING:
         nodes,
         profile,
         set_resource,
+        set_title,
         timeline,
     )
     from kernel.api.strategies import (
@@ -83,6 +84,7 @@ _HOMES = {
         "nodes",
         "profile",
         "set_resource",
+        "set_title",
         "timeline",
     ),
     "strategies": (
@@ -141,6 +143,7 @@ __all__ = [
     "remote",
     "remove_placement_group",
     "set_resource",
+    "set_title",
     "shutdown",
     "timeline",
     "wait",

@@ -14,6 +14,7 @@ from kernel.api.session import ensure_session
 from kernel.logs import Logger
 from kernel.runtime.current import find_runtime, get_runtime
 from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.process_title import worker_title
 
 
 def nodes() -> list[dict[str, Any]]:
@@ -106,6 +107,15 @@ def drain_node(node_id: str, deadline: float | None = None) -> None:
     how far it is (`State`). Raises OptionError for a node that is not there, or that is beside the head.
     """
     get_runtime().query("drain_node", node_id, None if deadline is None else float(deadline))
+
+
+def set_title(text: str) -> None:
+    """Have `ps` show `text` as what this worker does, until it begins to run another function; a class shows it on.
+
+    By itself a worker shows the function that it runs, or its actor's class and name. Nothing happens in a program that
+    is no worker.
+    """
+    worker_title.say(text)
 
 
 @contextmanager

@@ -121,7 +121,7 @@ class _Wanted:
     def check_pid(self, pid: int) -> None:
         """Refuse a pid that no worker has."""
         with SessionClient(self._session) as client:
-            found = client.ask("workers")
+            found = client.ask("status")
         pids = sorted(worker["pid"] for worker in found["workers"] if worker["pid"])
         if pid not in pids:
             show_silent_nodes(found["silent_nodes"], "its workers are")

@@ -124,11 +124,10 @@ class Answers:
         return self._ask_nodes("report", put_together, False)
 
     def workers(self, caller: Caller) -> Later:
-        """Return a row per worker of `workers`, and the ids of `silent_nodes`, whose workers are not among them."""
+        """Return a row per worker, of the nodes that answer; `status` says which did not."""
 
         def put_together(reports: dict[NodeId, Any]) -> Pickled:
-            rows = [row for report in reports.values() if report for row in report["workers"]]
-            return Pickled.of({"workers": rows, "silent_nodes": self._without_answer(reports)})
+            return Pickled.of([row for report in reports.values() if report for row in report["workers"]])
 
         return self._ask_nodes("report", put_together, False)
 

@@ -136,7 +136,7 @@ class LocalAnswers:
             "available": self.available_resources(),
             "waiting": waiting[:20],
             "waiting_count": len(waiting),
-            "workers": [],
+            "workers": self.workers(),
             "actors": self.actors(),
             "placement_groups": self.placement_groups(),
             "jobs": self.jobs(),
@@ -149,9 +149,9 @@ class LocalAnswers:
         """Return Chrome trace events; nobody else is asked."""
         return {"events": self._runtime.trace.events(), "silent": {}}
 
-    def workers(self) -> dict[str, Any]:
+    def workers(self) -> list[dict[str, Any]]:
         """There are none but this process."""
-        return {"workers": [], "silent_nodes": []}
+        return []
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return the one job."""

@@ -109,7 +109,7 @@ def begin(title: str) -> tuple[int, AgentConfig, int]:
     config: AgentConfig = pickle.load(sys.stdin.buffer)
     starter = os.dup(sys.stdin.fileno())
     sys.stdin.close()
-    set_title(title)
+    set_title(title, config.directory)
     ignore_terminal_signals()
     raise_limit()
     return ready, config, starter

@@ -47,7 +47,7 @@ def prepare(session: dict[str, Any]) -> dict[str, Any]:
 
 def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
     """Serve as the worker described by `worker`; return the exit code."""
-    set_title("kernel: worker")
+    set_title("kernel: worker", "(starting)")
     offer_to_end()
     prepared = session["prepared"]
     for source in filter(None, map(sys.modules.get, ("random", "numpy.random"))):  # else it seeds itself when imported

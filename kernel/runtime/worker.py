@@ -19,6 +19,7 @@ from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.executor import Executor
 from kernel.runtime.executor_base import Call
 from kernel.runtime.finish import finish
+from kernel.runtime.process_title import worker_title
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
 from kernel_spec.errors import InternalError, OptionError, WorkerDiedError
@@ -225,6 +226,7 @@ class Worker:
         worker_info.restarts = attempt
         worker_info.namespace = self.runtime.namespace = creation["namespace"]
         self._class_name = self.runner.actor_name = creation["name"]
+        worker_title.actor(self._class_name, creation["description"]["name"], starting=True)
         if creation["is_async"]:
             from kernel.runtime.async_executor import AsyncExecutor  # half as much again as all else in a worker
 
@@ -269,6 +271,7 @@ class Worker:
             return False
         finally:
             current_execution.reset(token)
+        worker_title.actor(self._class_name, creation["description"]["name"], starting=False)
         with self.runtime.io.lock:
             self.runtime.io.tell_agent((op.ACTOR_READY, actor, None))
         self.runtime.io.flush()
@@ -377,6 +380,7 @@ def serve(runtime: CoreRuntime, details: dict[str, Any], on_session_lost: Callab
     """
     faulthandler.enable(all_threads=False)
     set_runtime(runtime)
+    worker_title.is_worker = True
     worker = Worker(runtime, on_session_lost)
     runtime.start(details)
     return worker.run()
