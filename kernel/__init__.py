@@ -45,6 +45,7 @@ if _TYPE_CHECKING:
         nodes,
         profile,
         set_resource,
+        set_title,
         timeline,
     )
     from kernel.api.strategies import (
@@ -86,6 +87,7 @@ _HOMES = {
         "nodes",
         "profile",
         "set_resource",
+        "set_title",
         "timeline",
     ),
     "strategies": (
@@ -148,6 +150,7 @@ __all__ = [
     "remote",
     "remove_placement_group",
     "set_resource",
+    "set_title",
     "shutdown",
     "summarize_state",
     "timeline",

@@ -205,7 +205,7 @@ def make_local_runtime(given: InitOptions) -> Runtime:
     serializers: list[Any] = []
     if selected.names:  # to look for plugins takes longer than all the rest
         manager = PluginManager.discover(chosen, config=config, options=given.plugin_options)
-        serializers = [factory() for factory in manager.choose_many("serializer")]
+        serializers = manager.make_many("serializer")
     runtime = LocalRuntime(
         ValueSerializer(serializers),
         given.namespace or "",

@@ -11,10 +11,12 @@ from typing import Any
 from kernel.api.init_options import InitOptions
 from kernel.api.log_printer import LogPrinter
 from kernel.api.runtime_env import prepare_environment
+from kernel.logs import Logger
 from kernel.node.descriptor_limit import raise_limit
 from kernel.node.sessions import Session, gateway_at, relay_at, tls_at
 from kernel.node.standard_descriptors import occupy_standard_descriptors
 from kernel.plugins import PluginManager
+from kernel.plugins.messages import skipped
 from kernel.plugins.working_directory import working_directory
 from kernel.runtime import operations as op
 from kernel.runtime.core import CoreRuntime
@@ -86,9 +88,11 @@ def _variables(elsewhere: bool) -> dict[str, str]:
 def _adopt_plugins(runtime: CoreRuntime) -> None:
     """Use the plugins that the session's agent found and chose."""
     manager = PluginManager.from_catalog(pickle.loads(runtime.details["catalog"]))
+    for name, error in manager.problems.items():
+        Logger("kernel").warning(skipped(name, error))
     runtime.adopt_node(runtime.details["node"])
     runtime.store.use(manager.choose("object_store"))
-    serializers = [factory() for factory in manager.choose_many("serializer")]
+    serializers = manager.make_many("serializer")
     if serializers:
         runtime.use_serializer(ValueSerializer(serializers))
 

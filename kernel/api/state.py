@@ -11,8 +11,10 @@ from typing import Any
 from kernel.api.actor import ActorHandle
 from kernel.api.placement_groups import PlacementGroup
 from kernel.api.session import ensure_session
+from kernel.logs import Logger
 from kernel.runtime.current import find_runtime, get_runtime
 from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.process_title import worker_title
 from kernel.runtime.tracing import events_of
 
 
@@ -47,8 +49,14 @@ def available_resources() -> dict[str, float]:
 
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
-    """Return what ran when as Chrome trace events, or write them to `filename` for chrome://tracing."""
-    events = events_of(ensure_session().query("timeline"))
+    """Return what ran when as Chrome trace events, or write them to `filename` for chrome://tracing.
+
+    What is missing, because a process did not answer in time, is said in a warning that names it and its node.
+    """
+    found = ensure_session().query("timeline")
+    events = events_of(found["told"])
+    for pid, node in found["silent"].values():
+        Logger("kernel").warning("a process did not answer in time: its calls are missing here", pid=pid, node=node)
     if filename is None:
         return events
     with open(filename, "w") as file:
@@ -100,6 +108,15 @@ def drain_node(node_id: str, deadline: float | None = None) -> None:
     how far it is (`State`). Raises OptionError for a node that is not there, or that is beside the head.
     """
     get_runtime().query("drain_node", node_id, None if deadline is None else float(deadline))
+
+
+def set_title(text: str) -> None:
+    """Have `ps` show `text` as what this worker does, until it begins to run another function; a class shows it on.
+
+    By itself a worker shows the function that it runs, or its actor's class and name. Nothing happens in a program that
+    is no worker.
+    """
+    worker_title.say(text)
 
 
 @contextmanager

@@ -61,14 +61,17 @@ def _of_named(
 
 
 def _of_id(client: SessionClient, text: str) -> list[tuple[str, str, str]]:
-    """Explain everything whose id begins with `text`."""
+    """Explain everything whose id begins with `text`; processes that did not answer are told of."""
     digits = text.lower()
     if not re.fullmatch(r"[0-9a-f]+", digits):
         return []
     if len(digits) < _SHORTEST:
         raise Refusal(f"{text!r} is too short for an id; give at least {_SHORTEST} characters")
     rows = client.ask("explain_any", bytes.fromhex(digits[: len(digits) // 2 * 2]))
-    return [row for row in rows if row[1].startswith(digits) or digits.startswith(row[1])]
+    for kind, _, sentence in rows:
+        if kind == "process":
+            click.echo(sentence, err=True)
+    return [row for row in rows if row[0] != "process" and (row[1].startswith(digits) or digits.startswith(row[1]))]
 
 
 def _unknown(text: str, rows: Sequence[Mapping[str, Any]], session: str) -> str:

@@ -15,6 +15,7 @@ import click
 from kernel.cli import display, log_files
 from kernel.cli.client import SessionClient, address_option, find_session
 from kernel.cli.log_files import Line
+from kernel.cli.status_command import show_silent_nodes
 from kernel.cli.values import id_of
 from kernel.commands import Refusal, nearest
 from kernel.node.sessions import Session
@@ -120,8 +121,10 @@ class _Wanted:
     def check_pid(self, pid: int) -> None:
         """Refuse a pid that no worker has."""
         with SessionClient(self._session) as client:
-            pids = sorted(worker["pid"] for worker in client.ask("workers") if worker["pid"])
+            found = client.ask("status")
+        pids = sorted(worker["pid"] for worker in found["workers"] if worker["pid"])
         if pid not in pids:
+            show_silent_nodes(found["silent_nodes"], "its workers are")
             known = ", ".join(map(str, pids)) or "none"
             raise Refusal(f"nothing was written by a process {pid}; workers of {self._session.name}: {known}")
 

@@ -63,8 +63,15 @@ class LazyGroup(CommandGroup):
     def _from_plugins(self) -> dict[str, click.Command]:
         if self._found is None:
             from kernel.plugins import PluginManager
+            from kernel.plugins.reporting import warn_not_a_command
 
-            self._found = {command.name or "": command for command in PluginManager.discover().all("cli_command")}
+            self._found = {}
+            manager = PluginManager.discover()
+            for command in manager.all("cli_command"):
+                if isinstance(command, click.Command) and command.name:
+                    self._found[command.name] = command
+                else:
+                    warn_not_a_command(manager.label(command), command)
         return self._found
 
 

@@ -84,7 +84,7 @@ TEMPLATES: Mapping[str, Template] = {
         "NodeProvider",
         "A node provider for kernel",
         reference=("kernel.local.provider", "ManualNodeProvider"),
-        flags={"configuration": {"kinds": {"small": {"CPU": 1}}}},
+        flags={"configuration": {"kinds": {"small": {"CPU": 1}}}, "running_seconds": None},
     ),
     "observer": Template("observer", "observer", "Observer", "An observer for kernel"),
     "cli_command": Template("command", "command", "", "A command for kernel", usage="kernel {name} --help"),

@@ -10,6 +10,7 @@ import click
 
 from kernel.cli import display, stacks
 from kernel.cli.client import SessionClient, address_option, find_head, json_option
+from kernel.cli.status_command import show_silent_nodes
 from kernel.commands import Refusal
 from kernel.node.sessions import Session
 
@@ -63,6 +64,7 @@ def stack(pid: int | None, full: bool, own: bool, address: str | None, as_json: 
         }
         for place, name in processes.items()
     ]
+    show_silent_nodes(found["silent_nodes"], "its workers are")
     if as_json:
         display.echo_json([_plain(row) for row in rows])
         return

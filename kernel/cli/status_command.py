@@ -109,6 +109,13 @@ def show_silent_nodes(nodes: Iterable[str], what: str) -> None:
         click.echo(f"node {node} did not answer within {PATIENCE_SECONDS:g} s; {what} missing here", err=True)
 
 
+def show_silent_processes(processes: Mapping[bytes, tuple[int, str]], what: str) -> None:
+    """Say of each process (pid and node) that did not answer in time `what` is missing in what was shown."""
+    for pid, node in processes.values():
+        text = f"process {pid} on node {node} did not answer within {PATIENCE_SECONDS:g} s; {what} missing here"
+        click.echo(text, err=True)
+
+
 def _show_memory_of_node(memory: Mapping[str, Any]) -> None:
     for name, used, total in memory["limits"]:
         text = f"{display.size(used)} of {display.size(total)}: {name}"

@@ -10,6 +10,7 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import SessionClient, address_option, find_head
+from kernel.cli.status_command import show_silent_nodes, show_silent_processes
 from kernel.commands import Failure
 from kernel.runtime.tracing import events_of
 
@@ -31,7 +32,10 @@ def timeline(file: str | None, address: str | None) -> None:
     session = find_head(address)
     with SessionClient(session) as client:
         found = client.ask("status")
-        events = events_of(client.ask("timeline"))
+        told = client.ask("timeline")
+    events = events_of(told["told"])
+    show_silent_nodes(found["silent_nodes"], "what its processes are called is")
+    show_silent_processes(told["silent"], "its calls are")
     text = json.dumps([*_names(found), *sorted(events, key=lambda event: event["ts"])])
     if file == "-":
         click.echo(text)

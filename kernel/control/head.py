@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from kernel.control.job_table import DETACHED, JobTable
 from kernel.control.journal import Journal
 from kernel.control.lease_requests import LeaseRequests
 from kernel.control.lease_service import LeaseService
+from kernel.control.metadata_guard import guarded
 from kernel.control.nodes import Caller, Node
 from kernel.control.observation import Observation
 from kernel.control.process_service import ProcessService
@@ -31,6 +33,7 @@ from kernel.control.questions import Questions
 from kernel.control.remote_drivers import RemoteDrivers
 from kernel.control.restoration import Restoration
 from kernel.logs import Logger
+from kernel.plugin_faults import told
 from kernel.plugins import PluginManager
 from kernel.runtime import operations as op
 from kernel.transport.background import Background
@@ -43,6 +46,7 @@ from kernel_spec.metadata import LastingMetadataStore
 from kernel_spec.services import HeadInfo
 
 TICK_SECONDS = 0.1
+FAULTS_KEPT = 20
 CLOSE_SECONDS = 5.0
 """How long the end waits for a piece of an archive that is being read or written."""
 
@@ -75,10 +79,16 @@ class Head:
         self.background = Background(reactor, "archives")
         """Where the archives are read and written."""
         self.jobs = JobTable()
+        self._faults: deque[str] = deque(maxlen=FAULTS_KEPT)
+        """What plugins have done wrong: programs that join later are told as well."""
         self.observation = Observation(manager.all("observer"), reactor.clock)
         self.observation.on_active = self._observe_nodes
+        self.observation.on_fault = lambda observer, error: self.plugin_fault(
+            told(manager.label(observer), error, "it is asked no more")
+        )
         manager.choose("node_provider")  # what asks for machines makes it; a name that there is not is refused here
-        self.metadata = manager.choose("metadata_store")(config.metadata_directory or config.directory)
+        metadata = manager.make("metadata_store", config.metadata_directory or config.directory)
+        self.metadata = guarded(metadata, manager.label(metadata))
         if isinstance(self.metadata, LastingMetadataStore):
             me = f"the head of {config.address}, process {os.getpid()} on {socket.gethostname()}"
             self.metadata.claim(me.encode())
@@ -90,6 +100,7 @@ class Head:
             words.CALLS: lambda node, worker, calls: self.observation.note_calls(worker, calls),
             words.LINES: self._lines,
             words.WANT_PACKAGE: self._want_package,
+            words.PLUGIN_FAULT: lambda node, text: self.plugin_fault(text),
             words.END_SESSION: lambda node, reason: self.end(reason),
         }
         self.processes = ProcessService(self)
@@ -100,9 +111,7 @@ class Head:
         self.groups = GroupService(self)
         self.restoration = Restoration(self)
         names = list(config.head_services) or None
-        self.services = HeadServiceHost(
-            [make() for make in manager.choose_many("head_service", names)], manager.options_of
-        )
+        self.services = HeadServiceHost(manager.make_many("head_service", names), manager.options_of, self.plugin_fault)
         queries.install(self)
         self.failures = FailureTable(self)
         self.drains = DrainService(self)
@@ -234,6 +243,22 @@ class Head:
         """Have the nodes begin, or stop, to tell what happens on them."""
         for node in self.living_nodes():
             node.send((words.OBSERVE, wanted))
+
+    def plugin_fault(self, text: str) -> None:
+        """Tell every program, also those that join later, and the log, what a plugin did wrong."""
+        self.log.warning(text)
+        self._faults.append(text)
+        for node in self.nodes_of_drivers(JobId(DETACHED)):
+            self._show(node, JobId(DETACHED), text)
+
+    def tell_faults(self, driver: Caller) -> None:
+        """Tell a program that has just joined what plugins did wrong before."""
+        for text in self._faults:
+            self._show(driver.node, driver.job, text)
+
+    @staticmethod
+    def _show(node: Node, job: JobId, text: str) -> None:
+        node.send((words.SHOW_LINES, job, os.getpid(), "kernel", "stderr", text.splitlines()))
 
     def _events(self, node: Node, events: list[tuple[str, str, bytes, float, dict[str, Any]]]) -> None:
         for event in events:

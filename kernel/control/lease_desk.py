@@ -9,11 +9,13 @@ from dataclasses import replace
 from kernel.control import lent_cpus
 from kernel.control.lent_cpus import LentCpus
 from kernel.control.nodes import Caller
+from kernel.control.scheduler_guard import SchedulerGuard
 from kernel.logs import Logger
 from kernel.runtime import operations as op
 from kernel.transport.connection import Message
 from kernel_spec import scheduling as contract
 from kernel_spec.dataclass import dataclass
+from kernel_spec.errors import PluginError
 from kernel_spec.ids import GroupId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation
 
@@ -47,9 +49,9 @@ class LeaseDesk:
     """Between the processes that want workers, the scheduler, and the nodes that have them.
 
     `find_worker(lease, record)` is called when a lease is granted, `drop_worker(lease, record, broken)` when it is
-    over, `kill_worker(worker, reason)` when it is taken away, `end_session(reason)` when the scheduler has raised: it
-    is asked nothing more. `on_placed(group, bundles)` is called when bundles of a placement group are placed,
-    `tell_worker(worker, message)` when a worker is to hear of the CPU that it has lent.
+    over, `kill_worker(worker, reason)` when it is taken away, `end_session(reason)` when the scheduler has raised or
+    said what can't be done: it is asked nothing more. `on_placed(group, bundles)` is called when bundles of a placement
+    group are placed, `tell_worker(worker, message)` when a worker is to hear of the CPU that it has lent.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class LeaseDesk:
         kill_worker: Callable[[ProcessId, str], None],
         end_session: Callable[[str], None],
     ) -> None:
-        self.scheduler = scheduler
+        self.scheduler = SchedulerGuard(scheduler)
         self.leases: dict[LeaseId, LeaseRecord] = {}
         self.on_placed: Callable[[GroupId, Iterable[contract.Bundle]], None] = lambda group, bundles: None
         self.tell_worker: Callable[[ProcessId, Message], None] = lambda worker, message: None
@@ -131,12 +133,11 @@ class LeaseDesk:
         if self._failed:
             return []
         try:
-            return list(self.scheduler.handle(event, self._clock()))
-        except Exception as error:
+            return self.scheduler.handle(event, self._clock())
+        except PluginError as error:
             self._failed = True
-            reason = f"scheduler plugin {self.scheduler.name!r} raised {type(error).__name__}: {error}"
-            Logger("kernel.node").exception(f"{reason}; the session ends")
-            self._end_session(reason)
+            Logger("kernel.node").error("the session ends", reason=str(error))
+            self._end_session(str(error))
             return []
 
     def add_node(self, node: NodeId, total: dict[str, float], labels: dict[str, str], devices: tuple[str, ...]) -> None:
@@ -348,7 +349,7 @@ class LeaseDesk:
             return "its worker process is starting" if record.worker is None else "it has a worker"
         if self._held_back is not None:
             return "the head was started again, and waits for the nodes there were before it grants anything"
-        return self.scheduler.explain(id, self._clock()).text
+        return self.scheduler.explain(id, self._clock())
 
     def tick(self) -> None:
         """Time passes."""

@@ -28,7 +28,7 @@ class LeaseService:
     def __init__(self, head: Head) -> None:
         self._head = head
         self.desk = LeaseDesk(
-            head.manager.choose("scheduler")(),
+            head.manager.make("scheduler"),
             head.reactor.clock,
             self._find_worker,
             self._drop_worker,

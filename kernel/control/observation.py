@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kernel.logs import Logger
+from kernel.plugin_faults import told
 from kernel_spec.observers import FAILED, FINISHED, TASK, LifecycleEvent, Observer
 
 
@@ -23,6 +24,8 @@ class Observation:
         """Observers for whom it is enough what the head sees by itself."""
         self._events: list[LifecycleEvent] = []
         self.on_active: Callable[[bool], None] = lambda active: None
+        self.on_fault: Callable[[Observer, Exception], None] = _log
+        """Called with an observer that has raised, and what."""
         self.past: Callable[[], Iterable[LifecycleEvent]] = lambda: ()
         """What happened before that one who begins to listen is told first: failures that nobody asked for."""
 
@@ -87,8 +90,8 @@ class Observation:
                 observer.observe(events)
             except Exception as error:
                 self.leave(observer)
-                Logger("kernel.node").warning(
-                    "an observer plugin raised and is asked no more",
-                    observer=type(observer).__qualname__,
-                    error=repr(error),
-                )
+                self.on_fault(observer, error)
+
+
+def _log(observer: Observer, error: Exception) -> None:
+    Logger("kernel.node").warning(told(f"the observer {type(observer).__qualname__}", error, "it is asked no more"))

@@ -54,6 +54,8 @@ class ProcessService:
         caller = head.callers[id] = Caller(id, role, pid, address, job, environment, details, node)
         if role == "driver" and job not in head.jobs.jobs:
             head.journal.job(head.jobs.add(caller, time.time()))
+        if role == "driver":
+            head.tell_faults(caller)
         elif role == "worker":
             head.observe(observers.WORKER, observers.ALIVE, id, {"pid": pid})
 

@@ -125,7 +125,7 @@ class Answers:
         return self._ask_nodes("report", put_together, False)
 
     def workers(self, caller: Caller) -> Later:
-        """Return a row per worker."""
+        """Return a row per worker, of the nodes that answer; `status` says which did not."""
 
         def put_together(reports: dict[NodeId, Any]) -> Pickled:
             return Pickled.of([row for report in reports.values() if report for row in report["workers"]])
@@ -173,7 +173,8 @@ class Answers:
     def explain_any(self, caller: Caller, prefix: bytes) -> Later:
         """Say what everything whose id begins with `prefix` waits for, asking every process.
 
-        The answer has a row each: "actor", "placement group" or "object", id (hexadecimal), sentence.
+        The answer has a row each: "actor", "placement group" or "object", id (hexadecimal), sentence; and one for each
+        "process" that did not answer, which may know more.
         """
         actors, groups = self._head.actors, self._head.groups
         named = [actor for actor in actors.table.actors if actor.startswith(prefix) or prefix.startswith(actor)]
@@ -192,6 +193,8 @@ class Answers:
                 if task_of(ObjectId(id)) not in named:
                     more = f": {self._head.methods[question[0]](caller, question[1])}" if question else ""
                     found.append(("object", id.hex(), text + more))
+            if any(kind == "object" for kind, _, _ in found) or not found:
+                found += [("process", id.hex(), _silence(*place)) for id, place in self._silent(answers).items()]
             return Pickled.of(found)
 
         return self._ask_processes("explain_matches", put_together, prefix)
@@ -240,14 +243,15 @@ class Answers:
         return later
 
     def timeline(self, caller: Caller) -> Later:
-        """Return what every process told of its calls, for `kernel.runtime.tracing.events_of`.
+        """Return what every process `told` of its calls, for `kernel.runtime.tracing.events_of`, and which were `silent`.
 
         As it came: unpacked here, a hundred thousand events would hold up the loop and leave the agent's memory in
         pieces.
         """
 
         def put_together(answers: dict[ProcessId, Any]) -> Pickled:
-            return Pickled.of([*self._past_calls, *filter(None, answers.values())])
+            told = [*self._past_calls, *filter(None, answers.values())]
+            return Pickled.of({"told": told, "silent": self._silent(answers)})
 
         return self._ask_processes("trace", put_together)
 
@@ -405,6 +409,11 @@ class Answers:
         working = {node.id for node in self._head.working_nodes()}
         return {id: report for id, report in reports.items() if report is not None and id in working}
 
+    def _silent(self, answers: Mapping[ProcessId, Any]) -> dict[bytes, tuple[int, str]]:
+        """Return pid and node id (hexadecimal) of each process that is there, and did not answer in time."""
+        asked = {id: self._head.callers.get(id) for id, answer in answers.items() if answer is None}
+        return {id: (one.pid, one.node.id.hex()) for id, one in asked.items() if one is not None}
+
     def _without_answer(self, answers: Mapping[NodeId, Any]) -> list[str]:
         """Return the ids of nodes that were asked, are there still, and did not answer in time."""
         return [node.id.hex() for node in self._head.working_nodes() if answers.get(node.id, True) is None]
@@ -425,6 +434,10 @@ class Answers:
             for job in self._head.jobs.jobs.values()
             if job.is_program
         ]
+
+
+def _silence(pid: int, node: str) -> str:
+    return f"pid {pid} on node {node} did not answer within {PATIENCE_SECONDS:g} s, and may know more of this"
 
 
 def _host_outside(driver: Caller | None) -> str:

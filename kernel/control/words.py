@@ -33,6 +33,8 @@ LEASE_HELD = 112
 """
 LINES = 111
 """job id, pid, name, stream, lines of a worker whose listeners may be elsewhere."""
+PLUGIN_FAULT = 115
+"""text: what a plugin did on that node, for every program of the session."""
 WANT_PACKAGE = 114
 """digest, offset: what of that package's archive begins there?"""
 

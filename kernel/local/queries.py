@@ -147,9 +147,9 @@ class LocalAnswers:
             "problems": {},
         }
 
-    def timeline(self) -> list[bytes]:
-        """Return the Chrome trace events as processes tell them, see `kernel.runtime.tracing.events_of`."""
-        return [pickle.dumps(self._runtime.trace.events())]
+    def timeline(self) -> dict[str, Any]:
+        """Return what this process tells of its calls, see `kernel.runtime.tracing.events_of`; nobody else is asked."""
+        return {"told": [pickle.dumps(self._runtime.trace.events())], "silent": {}}
 
     def tasks(self) -> list[dict[str, Any]]:
         """Return a row per task and call."""

@@ -29,6 +29,7 @@ from kernel.node.package_fetcher import PackageFetcher
 from kernel.node.packages import Packages
 from kernel.node.process_table import ProcessTable
 from kernel.node.shutdown import shut_down
+from kernel.node.store_guard import open_server
 from kernel.node.store_service import StoreService
 from kernel.node.template_link import TemplateLink
 from kernel.node.uplink import RemoteUplink
@@ -82,7 +83,11 @@ class Agent:
         self.jobs: dict[JobId, Mapping[str, Any]] = {}
         """The surroundings of each job's workers (see `Job.surroundings`)."""
         self._departed = Departed()
-        self.devices = [] if config.relay else detect_devices(manager.all("accelerator"))
+        self._early_faults: list[str] | None = []
+        """What plugins did wrong, until there is a head to tell."""
+        self.devices = (
+            [] if config.relay else detect_devices(manager.all("accelerator"), manager.label, self._plugin_fault)
+        )
         self.store_bytes = choose_store_bytes(config.store_bytes)
         self.packages = Packages(config.directory)
         self.package_fetcher = PackageFetcher(self.packages, reactor, self.tell_head)
@@ -115,6 +120,9 @@ class Agent:
         self._orders = HeadOrders(self)
         self._answer_processes()
         self.head = self._join_head(uplink, head_child)
+        early, self._early_faults = self._early_faults, None
+        for text in early:
+            self._plugin_fault(text)
         self.listener = Listener(
             os.path.join(config.directory, "agent.sock"),
             config.token,
@@ -150,8 +158,9 @@ class Agent:
 
     def _open_store(self) -> StoreService:
         config, processes = self.config, self.processes
-        server = self.manager.choose("object_store")().open_server(self.store_bytes, config.store_directory)
-        spill = self.manager.choose("spill_target")(config.spill_directory or os.path.join(config.directory, "spill"))
+        store, place = self.manager.make("object_store"), config.spill_directory
+        server = open_server(store, self.manager.label(store), self.store_bytes, config.store_directory, self._broken)
+        spill = self.manager.make("spill_target", place or os.path.join(config.directory, "spill"))
         directory = getattr(spill, "directory", "")
         self._describe_session(directory)
         departed, send, broadcast = self._departed.__contains__, processes.send, processes.broadcast
@@ -159,6 +168,21 @@ class Agent:
         return StoreService(
             server, spill, self.reactor, send, broadcast, departed, self.events.note, overflow, self._warn
         )
+
+    def _plugin_fault(self, text: str) -> None:
+        """Tell every program of the session, also those that join later, what a plugin did wrong here."""
+        if self._early_faults is None:
+            self.tell_head((words.PLUGIN_FAULT, text))
+        else:
+            self._early_faults.append(text)
+
+    def _broken(self, reason: str) -> None:
+        """A part that this node can't do without does not work any more: end."""
+        self.log.error("the node ends", reason=reason)
+        if self._early_faults is None:
+            self.end(reason)
+        else:  # it is only being made
+            self.ending = self.ending or reason
 
     def _warn(self, text: str) -> None:
         """Tell every program of the session."""

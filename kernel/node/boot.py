@@ -71,6 +71,7 @@ def main() -> int:
     from kernel.node.head_child import HeadChild
     from kernel.node.relay.link import RelayLink
     from kernel.node.uplink import RemoteUplink
+    from kernel.plugin_faults import lines_of
     from kernel.plugins import PluginManager
 
     try:
@@ -99,7 +100,7 @@ def main() -> int:
         if template is not None:
             template.close()
         known = isinstance(error, KernelError)
-        report(ready, error if known else PluginError(f"the node agent can't start: {error!r}"))
+        report(ready, error if known else PluginError(f"the node agent can't start: {error!r}{lines_of(error)}"))
         return 1
     collect_garbage()
     report(ready, None)
@@ -113,7 +114,7 @@ def begin(title: str) -> tuple[int, AgentConfig, int]:
     config: AgentConfig = pickle.load(sys.stdin.buffer)
     starter = os.dup(sys.stdin.fileno())
     sys.stdin.close()
-    set_title(title)
+    set_title(title, config.directory)
     ignore_terminal_signals()
     raise_limit()
     return ready, config, starter

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import resource
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from kernel.logs import Logger
+from kernel.plugin_faults import told
 from kernel_spec.accelerators import Accelerator, Device
+from kernel_spec.errors import ContractError
 from kernel_spec.resources import CPU, MEMORY, OBJECT_STORE_MEMORY
 
 _STORE_SHARE = 0.3
@@ -49,16 +51,22 @@ def available_memory() -> int:
     return free
 
 
-def detect_devices(accelerators: Sequence[Accelerator]) -> dict[str, Sequence[Device]]:
-    """Return resource to devices; an accelerator that raises is reported and has none."""
+def detect_devices(
+    accelerators: Sequence[Accelerator], label: Callable[[Any], str], on_fault: Callable[[str], None]
+) -> dict[str, Sequence[Device]]:
+    """Return resource to devices. One that raises, or finds what is no device, has none; `on_fault(text)` says so.
+
+    `label(accelerator)` is what to call one.
+    """
     found: dict[str, Sequence[Device]] = {}
     for accelerator in accelerators:
         try:
             devices = accelerator.detect(os.environ)
+            if not isinstance(devices, Sequence) or not all(isinstance(device, Device) for device in devices):
+                raise ContractError(f"it returned {devices!r:.200}, which is no sequence of Device")
         except Exception as error:
-            Logger("kernel.node").warning(
-                "an accelerator plugin failed and is left out", resource=accelerator.resource, error=repr(error)
-            )
+            what = f"{label(accelerator)}, for the resource {accelerator.resource!r}: its detect()"
+            on_fault(told(what, error, "this node has no such devices"))
             continue
         if devices:
             found[accelerator.resource] = devices

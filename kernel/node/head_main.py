@@ -19,6 +19,7 @@ from kernel.node.config import AgentConfig
 from kernel.node.processes import collect_garbage
 from kernel.node.standard_logs import keep_standard_logs
 from kernel.plugins import PluginManager
+from kernel.plugins.messages import skipped
 from kernel.runtime.finish import finish
 from kernel.transport.credentials import Credentials
 from kernel.transport.entrance import Entrance
@@ -66,7 +67,10 @@ class HeadProcess:
         told = HeadConfig(
             config.directory, config.directory, False, config.head_services, config.node, config.metadata_directory
         )
+        broken_everywhere = set(manager.problems)
         self._head = Head(told, reactor, manager, lambda reason: None)
+        for name in manager.problems.keys() - broken_everywhere:  # the agents, which tell of theirs, have not seen them
+            self._head.plugin_fault(skipped(name, manager.problems[name]))
         shared = {
             "plugins": manager.selected_names(),
             "plugin_options": manager.shared_options(),

@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Container
 
+from kernel.runtime import process_title
+
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 _OFFERED_SCORE = 500
@@ -49,9 +51,10 @@ def become_subreaper() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def set_title(title: str) -> None:
-    """Show `title` (15 characters) as the process's name in `ps -c` and `top`."""
+def set_title(title: str, more: str = "") -> None:
+    """Show `title` (15 characters) as the process's name in `ps -c` and `top`, and with `more` as its line in `ps`."""
     _prctl(_PR_SET_NAME, title.encode()[:15])
+    process_title.show(f"{title} {more}".rstrip())
 
 
 def offer_to_end() -> None:

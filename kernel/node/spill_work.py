@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from kernel.logs import Logger
 from kernel.node.spill_threads import MOST_HANGING, SpillJob, SpillThreads
+from kernel.plugin_faults import told
 from kernel.transport.reactor import Reactor
 from kernel_spec import store as contract
 from kernel_spec.dataclass import dataclass
@@ -54,6 +55,7 @@ class SpillWork:
     ) -> None:
         self._server = server
         self._target = target
+        self._label = f"the spill target {target.name!r}"
         self._reactor = reactor
         self._feed = feed
         self._threads = SpillThreads(THREADS, reactor.clock)
@@ -126,11 +128,14 @@ class SpillWork:
     def _carry_out(self, work: _Work) -> None:
         step = work.step
         done: Done
+        method = "write" if isinstance(step, contract.WriteSpill) else "read_into"
         try:
             with self._server.view(step.location, step.size) as data:
                 if isinstance(step, contract.WriteSpill):
                     checksum = zlib.crc32(data)
                     uri = self._target.write(step.object, data)
+                    if not isinstance(uri, str):
+                        raise SpillError(f"{self._label}: its write() returned {uri!r:.100}, which is no uri (a str)")
                     self._checksums[uri] = checksum
                     done = contract.SpillDone(step.object, uri)
                 else:
@@ -138,7 +143,10 @@ class SpillWork:
                     self._compare(step.uri, data)
                     done = contract.RestoreDone(step.object)
         except Exception as error:
-            done = self._failed(step, error)
+            known = (
+                error if isinstance(error, KernelError) else SpillError(told(f"{self._label}: its {method}()", error))
+            )
+            done = self._failed(step, known)
         self._finished.append((work, done))
         self._reactor.wake()
 
@@ -160,14 +168,14 @@ class SpillWork:
                 for uri in uris:
                     self._target.delete(uri)
         except Exception as error:
-            self._log.warning("spilled copies could not be deleted", target=self._target.name, reason=str(error))
+            self._log.warning("spilled copies could not be deleted", reason=told(f"{self._label}: its delete()", error))
         self._reactor.wake()
 
     def _close_target(self) -> None:
         try:
             self._target.close()
         except Exception as error:
-            self._log.warning("the spill target could not be closed", target=self._target.name, reason=str(error))
+            self._log.warning("the spill target could not be closed", reason=told(f"{self._label}: its close()", error))
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -235,11 +243,6 @@ class SpillWork:
             self._look_later()
 
     @staticmethod
-    def _failed(step: Step, error: Exception) -> Done:
-        known = error if isinstance(error, KernelError) else _as_spill_error(error)
+    def _failed(step: Step, error: KernelError) -> Done:
         failed = contract.SpillFailed if isinstance(step, contract.WriteSpill) else contract.RestoreFailed
-        return failed(step.object, known)
-
-
-def _as_spill_error(error: Exception) -> SpillError:
-    return SpillError(f"spilling failed: {type(error).__name__}: {error}")
+        return failed(step.object, error)

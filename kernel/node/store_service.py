@@ -17,7 +17,7 @@ from kernel.transport.connection import Connection, Message
 from kernel.transport.reactor import Reactor
 from kernel_spec import observers
 from kernel_spec import store as contract
-from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OwnerDiedError
+from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, OwnerDiedError, PluginError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.spill import SpillTarget
 
@@ -80,8 +80,11 @@ class StoreService:
 
     def attach(self, connection: Connection) -> None:
         """Pass the store's descriptors to a client."""
-        options = pickle.dumps(dict(self.server.client_options()))
-        connection.send_descriptors(self.server.descriptors(), options)
+        try:
+            descriptors, options = self.server.descriptors(), dict(self.server.client_options())
+        except PluginError as error:
+            descriptors, options = [], error
+        connection.send_descriptors(descriptors, pickle.dumps(options))
 
     def serve_locally(self, client: ProcessId, answer: LocalAnswer) -> None:
         """Take a part of the agent as a client: its answers are calls, after all else that an event led to."""

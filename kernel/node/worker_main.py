@@ -13,6 +13,7 @@ from kernel.node.named_output import named
 from kernel.node.processes import descendants_of, is_alive, kill, offer_to_end, set_title
 from kernel.node.sessions import clean_up
 from kernel.node.thread_limits import ThreadLimits
+from kernel.plugin_faults import told
 from kernel.plugins import PluginManager
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.execution_context import current_execution
@@ -21,6 +22,7 @@ from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.variables import expand
 from kernel.runtime.worker import serve
 from kernel.runtime.worker_info import worker_info
+from kernel_spec.errors import PluginError
 from kernel_spec.ids import ProcessId
 from kernel_spec.resources import UNIT
 
@@ -40,14 +42,14 @@ def prepare(session: dict[str, Any]) -> dict[str, Any]:
     manager = PluginManager.from_catalog(session["catalog"])
     return {
         "store": manager.choose("object_store"),
-        "serializers": [factory() for factory in manager.choose_many("serializer")],
-        "accelerators": manager.all("accelerator"),
+        "serializers": manager.make_many("serializer"),
+        "accelerators": [(manager.label(each), each) for each in manager.all("accelerator")],
     }
 
 
 def main(worker: dict[str, Any], session: dict[str, Any]) -> int:
     """Serve as the worker described by `worker`; return the exit code."""
-    set_title("kernel: worker")
+    set_title("kernel: worker", "(starting)")
     offer_to_end()
     prepared = session["prepared"]
     for source in filter(None, map(sys.modules.get, ("random", "numpy.random"))):  # else it seeds itself when imported
@@ -104,13 +106,24 @@ def leave_lost_session(session: dict[str, Any]) -> None:
     os._exit(1)
 
 
-def isolate(accelerators: list[Accelerator], devices: dict[str, dict[int, int]], environment: dict[str, str]) -> None:
-    """Set the variables that show user code only its devices, and take back what an earlier lease had set."""
-    for accelerator in accelerators:
+def isolate(
+    accelerators: list[tuple[str, Accelerator]], devices: dict[str, dict[int, int]], environment: dict[str, str]
+) -> None:
+    """Set the variables that show user code only its devices, and take back what an earlier lease had set.
+
+    Each of `accelerators` comes with what to call it. Raises PluginError when one raises or returns something else.
+    """
+    for label, accelerator in accelerators:
         shares = devices.get(accelerator.resource, {})
-        variables = accelerator.isolate(
-            sorted(shares), {index: units / UNIT for index, units in shares.items()}, environment
-        )
+        try:
+            variables = accelerator.isolate(
+                sorted(shares), {index: units / UNIT for index, units in shares.items()}, environment
+            )
+            if not isinstance(variables, dict) or not all(isinstance(text, str) for text in variables.values()):
+                raise TypeError(f"it returned {variables!r:.100}, not variables and their texts")
+        except Exception as error:
+            what = f"{label}, for the resource {accelerator.resource!r}: its isolate()"
+            raise PluginError(told(what, error, "nothing is run here that might see the devices of others")) from error
         for name in _variables.get(accelerator.resource, ()):
             if name not in variables:
                 if name in environment:

@@ -16,7 +16,8 @@ from kernel_spec.dataclass import dataclass
 class Kind:
     """One kind. `default` lists names by preference: a driver takes the first that is installed, else the first.
 
-    Of a kind that is `shared` every process of a session uses the same, with the same options.
+    Of a kind that is `shared` every process of a session uses the same, with the same options. `contract` is the module
+    of `kernel_spec` and the class in it that says what each must have.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Kind:
     environment: str = ""
     default: tuple[str, ...] = ()
     shared: bool = False
+    contract: str = ""
 
     @property
     def title(self) -> str:
@@ -33,15 +35,53 @@ class Kind:
 
 
 _ALL = (
-    Kind("scheduler", "kernel_schedulers", "driver", "KERNEL_SCHEDULER", ("fifo", "local")),
-    Kind("object_store", "kernel_object_stores", "driver", "KERNEL_OBJECT_STORE", ("plasma",), shared=True),
-    Kind("serializer", "kernel_serializers", "named", "KERNEL_SERIALIZER", shared=True),
-    Kind("metadata_store", "kernel_metadata_stores", "driver", "KERNEL_METADATA_STORE", ("memory",)),
-    Kind("spill_target", "kernel_spill_targets", "driver", "KERNEL_SPILL_TARGET", ("disk",)),
-    Kind("node_provider", "kernel_node_providers", "driver", "KERNEL_NODE_PROVIDER", ("manual",)),
-    Kind("head_service", "kernel_head_services", "named", "KERNEL_HEAD_SERVICES"),
-    Kind("accelerator", "kernel_accelerators", "hook"),
-    Kind("observer", "kernel_observers", "hook"),
+    Kind(
+        "scheduler",
+        "kernel_schedulers",
+        "driver",
+        "KERNEL_SCHEDULER",
+        ("fifo", "local"),
+        contract="scheduling.Scheduler",
+    ),
+    Kind(
+        "object_store",
+        "kernel_object_stores",
+        "driver",
+        "KERNEL_OBJECT_STORE",
+        ("plasma",),
+        shared=True,
+        contract="store.ObjectStore",
+    ),
+    Kind(
+        "serializer",
+        "kernel_serializers",
+        "named",
+        "KERNEL_SERIALIZER",
+        shared=True,
+        contract="serialization.Serializer",
+    ),
+    Kind(
+        "metadata_store",
+        "kernel_metadata_stores",
+        "driver",
+        "KERNEL_METADATA_STORE",
+        ("memory",),
+        contract="metadata.MetadataStore",
+    ),
+    Kind(
+        "spill_target", "kernel_spill_targets", "driver", "KERNEL_SPILL_TARGET", ("disk",), contract="spill.SpillTarget"
+    ),
+    Kind(
+        "node_provider",
+        "kernel_node_providers",
+        "driver",
+        "KERNEL_NODE_PROVIDER",
+        ("manual",),
+        contract="providers.NodeProvider",
+    ),
+    Kind("head_service", "kernel_head_services", "named", "KERNEL_HEAD_SERVICES", contract="services.HeadService"),
+    Kind("accelerator", "kernel_accelerators", "hook", contract="accelerators.Accelerator"),
+    Kind("observer", "kernel_observers", "hook", contract="observers.Observer"),
     Kind("cli_command", "kernel_cli_commands", "hook"),
 )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import kernel.plugins.messages as messages
 from kernel.entry_points import entry_points
+from kernel.plugin_faults import lines_of, missing_members, summary
 from kernel.plugins.catalog import Catalog, CatalogEntry, PluginInfo
 from kernel.plugins.contracts import Registry, check_offer, check_versions, register
 from kernel.plugins.kinds import KIND_OF_HOOK, KINDS, Kind
@@ -21,7 +22,7 @@ from kernel.plugins.options import PluginOptions
 from kernel.plugins.reporting import TRACE_VARIABLE, trace, warn_skipped
 from kernel.plugins.selection import Config, Selection, check_kinds, find_config, select
 from kernel.plugins.working_directory import working_directory
-from kernel_spec.errors import ContractError, PluginError, PluginNotFoundError
+from kernel_spec.errors import ContractError, KernelError, PluginError, PluginNotFoundError
 from kernel_spec.hooks import PLUGIN_GROUP
 
 ONLY_VARIABLE = "KERNEL_PLUGINS"
@@ -54,6 +55,8 @@ class PluginManager:
         self._entries: dict[str, CatalogEntry] = {}
         self._targets: dict[str, str] = {}
         self._answers: dict[tuple[str, str], Any] = {}
+        self._labels: dict[int, str] = {}
+        """What to call each thing that was handed out, by its identity: they live as long as this process."""
         self._registry = Registry()
         if environment.get(TRACE_VARIABLE, "0") not in ("", "0"):
             trace(self._registry)
@@ -116,7 +119,7 @@ class PluginManager:
     def catalog(self) -> Catalog:
         """Return what was found and what is selected, for `from_catalog` in another process."""
         selections = {kind.name: self.selection(kind.name) for kind in KINDS.values() if kind.environment}
-        problems = {name: f"{type(error).__name__}: {error}" for name, error in self.problems.items()}
+        problems = {name: f"{summary(error)}{lines_of(error)}" for name, error in self.problems.items()}
         return Catalog(tuple(self._entries.values()), selections, problems, self.shared_options())
 
     def selected_names(self) -> dict[str, str | list[str]]:
@@ -154,6 +157,25 @@ class PluginManager:
         known = _kind(kind, "driver")
         return self._options.bind(known, selection.names[0], self._factory(known, selection.names[0], selection))
 
+    def make(self, kind: str, *arguments: Any) -> Any:
+        """Return the selected implementation of a driver kind, made with `arguments`.
+
+        Raises as `choose`; PluginError, which names the plugin and shows its lines, when the factory raises, and
+        ContractError when what it returns lacks something of the contract. A KernelError of the factory stays as it is.
+        """
+        name = self.selection(kind).names[0]
+        return self._made(_kind(kind, "driver"), name, self.choose(kind), arguments)
+
+    def make_many(self, kind: str, names: str | Sequence[str] | None = None) -> list[Any]:
+        """Return the selected implementations of a named kind, in order. Raises as `make`."""
+        chosen = self.selection(kind, names).names
+        factories = self.choose_many(kind, names)
+        return [self._made(_kind(kind, "named"), *pair, ()) for pair in zip(chosen, factories, strict=True)]
+
+    def label(self, thing: Any) -> str:
+        """Return what to call something that was handed out, such as "the observer of the plugin 'x'"."""
+        return self._labels.get(id(thing), f"the plugin object {type(thing).__qualname__}")
+
     def options_of(self, name: str) -> dict[str, Any]:
         """Return the options that were given to the implementation `name`, unchecked, as text from the environment."""
         return {option: value for option, (value, _) in self._options.of(name).items()}
@@ -173,12 +195,12 @@ class PluginManager:
 
         Raises ContractError when two accelerators are for the same resource.
         """
-        hook = _kind(kind, "hook").hook
+        known = _kind(kind, "hook")
         offered: list[tuple[str, Any]] = []
         for entry in list(self._entries.values()):
-            if hook in entry.hooks:
+            if known.hook in entry.hooks:
                 try:
-                    offered += [(entry.name, thing) for thing in self._answer(entry.name, hook)]
+                    offered += [(entry.name, thing) for thing in self._offered_things(known, entry.name)]
                 except Exception as error:  # a broken plugin is reported and must not take the others along
                     self._skip(entry.name, error)
         if kind == "accelerator":
@@ -212,7 +234,7 @@ class PluginManager:
         for name, target in self._targets.items():
             entry = self._entries.get(name, CatalogEntry(name, target))
             problem = self.problems.get(name)
-            text = f"{type(problem).__name__}: {problem}" if problem else ""
+            text = summary(problem) if problem else ""
             infos.append(PluginInfo(name, target, entry.hooks, entry.contracts, entry.offers, text))
         return infos
 
@@ -299,6 +321,37 @@ class PluginManager:
                 check_offer(name, hook, answer)
             self._answers[name, hook] = answer
         return self._answers[name, hook]
+
+    def _offered_things(self, kind: Kind, plugin: str) -> Sequence[Any]:
+        """Return what a plugin answers to the hook of a hook kind, each of which has what its contract asks for."""
+        things: Sequence[Any] = self._answer(plugin, kind.hook)
+        for thing in things:
+            self._check(kind, f"something that {kind.hook} of the plugin {plugin!r} returned", thing)
+            self._labels[id(thing)] = f"the {kind.title} of the plugin {plugin!r}"
+        return things
+
+    def _made(self, kind: Kind, name: str, factory: Factory, arguments: Sequence[Any]) -> Any:
+        plugin = self.offered(kind.name)[name][0]
+        try:
+            thing = factory(*arguments)
+        except KernelError:
+            raise
+        except Exception as error:
+            raise PluginError(messages.not_made(kind, name, plugin, error)) from error
+        label = f"the {kind.title} {name!r} of the plugin {plugin!r}"
+        self._check(kind, label, thing)
+        self._labels[id(thing)] = label
+        return thing
+
+    @staticmethod
+    def _check(kind: Kind, what: str, thing: Any) -> None:
+        """Raise ContractError when `thing` lacks something of the contract of `kind`."""
+        if kind.contract:
+            module, _, name = kind.contract.partition(".")
+            contract = getattr(importlib.import_module(f"kernel_spec.{module}"), name)
+            missing = missing_members(thing, contract)
+            if missing:
+                raise ContractError(messages.not_of_the_contract(kind, what, thing, missing))
 
     def _factory(self, kind: Kind, name: str, selection: Selection) -> Factory:
         offered = self.offered(kind.name)

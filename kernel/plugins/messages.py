@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kernel.installing import install_command
+from kernel.plugin_faults import lines_of, summary
 from kernel.plugins.kinds import OFFICIAL, Kind
 from kernel.plugins.selection import Selection, nearest
 
@@ -38,16 +39,37 @@ def probable_plugin(kind: Kind, name: str, problems: Mapping[str, Exception]) ->
 def broken(plugin: str, error: Exception) -> str:
     """A plugin that has to be there is broken."""
     return (
-        f"the plugin {plugin!r} was asked for but is broken: {type(error).__name__}: {error}. "
-        f"Repair it, or ask for other plugins; `kernel plugins info {plugin}` shows more"
+        f"the plugin {plugin!r} was asked for but is broken: {summary(error)}. "
+        f"Repair it, or ask for other plugins; `kernel plugins info {plugin}` shows more{lines_of(error)}"
     )
+
+
+def skipped(plugin: str, error: BaseException) -> str:
+    """A plugin is installed, but could not be loaded."""
+    return (
+        f"the installed plugin {plugin!r} could not be loaded and is left out: {summary(error)}; "
+        f"repair or uninstall it (`kernel plugins info {plugin}` shows more){lines_of(error)}"
+    )
+
+
+def not_made(kind: Kind, name: str, plugin: str, error: Exception) -> str:
+    """The factory of an implementation raised."""
+    return (
+        f"the {kind.title} {name!r} of the plugin {plugin!r} could not be made: its factory, which {kind.hook} "
+        f"returned, raised {summary(error)}{lines_of(error)}"
+    )
+
+
+def not_of_the_contract(kind: Kind, what: str, thing: object, missing: Sequence[str]) -> str:
+    """What a plugin made lacks methods or attributes of its contract."""
+    return f"{what} is no {kind.title}: {thing!r} lacks {', '.join(missing)} (see kernel_spec.{kind.contract})"
 
 
 def broken_selected(kind: Kind, selection: Selection, name: str, plugin: str, error: Exception) -> str:
     """The selected implementation comes from a broken plugin."""
     return (
         f"the {kind.title} {name!r} ({_origin(selection)}) comes from the plugin {plugin!r}, which is broken: "
-        f"{type(error).__name__}: {error}. Repair the plugin or select another {kind.title}"
+        f"{summary(error)}. Repair the plugin or select another {kind.title}{lines_of(error)}"
     )
 
 

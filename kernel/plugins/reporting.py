@@ -9,17 +9,24 @@ from typing import Any
 
 import pluggy
 
+from kernel.plugins.messages import skipped
+
 TRACE_VARIABLE = "KERNEL_TRACE_PLUGINS"
 
-_warned: set[tuple[str, str]] = set()
+_warned: set[str] = set()
 
 
 def warn_skipped(plugin: str, error: BaseException) -> None:
-    """Log that `plugin` is skipped; the same words are said once in a process."""
-    text = f"{type(error).__name__}: {error}"
-    if (plugin, text) not in _warned:
-        _warned.add((plugin, text))
-        _logger().warning("plugin skipped", plugin=plugin, error=text, help=f"kernel plugins info {plugin}")
+    """Log that `plugin` is skipped, and where it broke; the same words are said once in a process."""
+    text = skipped(plugin, error)
+    if text not in _warned:
+        _warned.add(text)
+        _logger().warning(text)
+
+
+def warn_not_a_command(label: str, thing: object) -> None:
+    """Log that `thing`, which is called `label`, is left out because it is no click command with a name."""
+    _logger().warning(f"{label} is no click.Command with a name, and is left out: {thing!r:.100}")
 
 
 def trace(manager: pluggy.PluginManager, clock: Callable[[], float] = time.perf_counter) -> Callable[[], None]:

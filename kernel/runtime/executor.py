@@ -25,6 +25,7 @@ from kernel.runtime.critical_sections import calls_user_code, critical, is_from_
 from kernel.runtime.execution_context import NO_EXECUTION, Execution, ExitActor, current_execution
 from kernel.runtime.executor_base import Call, ExecutorBase, Lookup, NameOf
 from kernel.runtime.pace import Pace
+from kernel.runtime.process_title import IDLE_SECONDS, worker_title
 from kernel.runtime.tracing import FAILED, failure_of
 from kernel.runtime.waiting import Waiter
 from kernel.threads import NO_ROOM, begin_thread
@@ -169,7 +170,9 @@ class Executor(ExecutorBase):
             if not self.running:
                 self._cancelled.clear()  # of calls that had ended already
             self._work = work
-        self._io.pump.wait(work)
+        if worker_title.is_idle or not self._io.pump.wait(work, time.monotonic() + IDLE_SECONDS):
+            worker_title.idle()
+            self._io.pump.wait(work)
 
     def run_soon(self, function: Callable[[], None]) -> None:
         """Call `function` in the main thread."""
@@ -214,6 +217,8 @@ class Executor(ExecutorBase):
                 if count and message[0] == op.TASK:
                     self._report(last, function, count, started)
                 function, count, last, started = message[2], 0, connection, clock()
+                if message[0] == op.TASK:
+                    worker_title.task(self._name_of(message))
             if message[6] is None:
                 self._run_call(call)
             else:

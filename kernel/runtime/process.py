@@ -401,9 +401,10 @@ class Process:
 
     def session_ended(self) -> SessionEndedError:
         """Return the error that says why this session is over."""
+        why, line_break, lines = (self._why_agent_ends or "its node agent died").partition("\n")
         return SessionEndedError(
-            f"the session has ended, and its objects with it: {self._why_agent_ends or 'its node agent died'}; "
-            "call kernel.shutdown() and kernel.init() to begin another"
+            f"the session has ended, and its objects with it: {why}; "
+            f"call kernel.shutdown() and kernel.init() to begin another{line_break}{lines}"
         )
 
     def _try(self, function: Callable[..., None], *arguments: Any) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.runtime.array_heads import offers_buffer, pickle_inside, pickle_outside
 from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.in_progress import current_load, in_progress, note_reference
-from kernel_spec.errors import ContractError, KernelError, OptionError, SerializationError
+from kernel_spec.errors import ContractError, KernelError, OptionError, PluginError, SerializationError
 from kernel_spec.serialization import Buffer, Payload, Reducer, Serializer, SerializerBase
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ _NONE: Dumped = (_dumps(None, PROTOCOL), _NOTHING, _NOTHING)
 
 _UNKNOWN, _ATOM, _SEQUENCE, _MAPPING, _ARRAY, _REFERENCE, _OTHER = range(7)
 _kinds: dict[type, int] = {cls: _ATOM for cls in (*_ATOMS, complex)}
+_PLAIN_NAMES = frozenset({"builtins.complex"})
+"""Types that are taken for plain, and that somebody may reduce: pickle asks for them, unlike for those of _ATOMS."""
 _kinds |= {tuple: _SEQUENCE, list: _SEQUENCE, dict: _MAPPING}
 # Plain numbers, booleans, text and times; not objects, records or numpy's open-ended string types.
 _ARRAY_KINDS = frozenset("biufcSUmM")
@@ -158,7 +160,7 @@ class ValueSerializer:
         self._pickler_class: type[ValuePickler] | None = None
         # Type to reducer (None: what pickle does by itself), filled as types are met.
         self._known: dict[type, Reducer | None] = {}
-        self._look_inside = not any(name.startswith("numpy.") for name in self._reducers)
+        self._look_inside = self._may_look_inside()
         if self._encoders:
             self.dumps = self._dumps_encoded  # type: ignore[method-assign]
 
@@ -280,8 +282,13 @@ class ValueSerializer:
             except Exception as error:
                 if is_from_outside(error):
                     raise
-                text = f"the serializer plugin {plugin.name!r} failed in encode(): {type(error).__name__}: {error}"
-                raise SerializationError(text) from error
+                raise SerializationError(
+                    _told(f"the serializer plugin {plugin.name!r} failed in encode()", error)
+                ) from error
+            if type(changed) is not Payload:
+                raise SerializationError(
+                    f"encode() of the serializer plugin {plugin.name!r} must return a Payload, not {changed!r:.100}"
+                )
             if changed is not payload:
                 names.append(plugin.name)
                 payload = changed
@@ -334,12 +341,15 @@ class ValueSerializer:
                 )
             try:
                 payload = plugin.decode(inner, buffers)
+                if type(payload) is not Payload:
+                    raise TypeError(f"decode() must return a Payload, not {payload!r:.100}")
                 inner, buffers = payload.head, payload.buffers
             except Exception as error:
                 if is_from_outside(error):
                     raise
-                text = f"the serializer plugin {name!r} can't undo its encoding: {type(error).__name__}: {error}"
-                raise SerializationError(text) from error
+                raise SerializationError(
+                    _told(f"the serializer plugin {name!r} can't undo its encoding", error)
+                ) from error
         return inner, buffers
 
     # -- classes that the user takes care of --
@@ -375,8 +385,12 @@ class ValueSerializer:
     def _forget(self) -> None:
         """Replace what was learnt about types; picklers at work keep the table that they began with."""
         self._known = {}
-        names = (*self._reducers, *(f"{cls.__module__}." for cls in self._registered))
-        self._look_inside = not any(name.startswith("numpy.") for name in names)
+        self._look_inside = self._may_look_inside()
+
+    def _may_look_inside(self) -> bool:
+        """Return whether nobody reduces a type that would be taken for plain when it is met."""
+        names = (*self._reducers, *(f"{cls.__module__}.{cls.__qualname__}" for cls in self._registered))
+        return not any(name.startswith("numpy.") or name in _PLAIN_NAMES for name in names)
 
 
 _NATIVE = frozenset({*_ATOMS, tuple, list, dict, set, frozenset, bytearray})
@@ -387,14 +401,49 @@ def _deserialize(deserializer: Callable[[Any], Any], data: Any) -> Any:
 
 
 def _checked_reducers(plugin: Serializer) -> Mapping[str, Reducer]:
-    reducers = plugin.reducers()
+    try:
+        reducers = plugin.reducers()
+    except Exception as error:
+        from kernel.plugin_faults import told  # only where something is wrong
+
+        raise PluginError(told(f"reducers() of the serializer plugin {plugin.name!r}", error)) from error
+    if not isinstance(reducers, Mapping):
+        raise ContractError(
+            f"reducers() of the serializer plugin {plugin.name!r} must return a mapping, not {reducers!r}."
+        )
     for name, reducer in reducers.items():
         if not isinstance(name, str) or not callable(reducer):
             raise ContractError(
                 f"reducers() of the serializer plugin {plugin.name!r} must map full type names to functions, "
                 f"it has {name!r}: {reducer!r}."
             )
-    return reducers
+    return {name: _named_reducer(plugin.name, name, reducer) for name, reducer in reducers.items()}
+
+
+def _named_reducer(plugin: str, name: str, reducer: Reducer) -> Reducer:
+    """Return `reducer`, whose errors name the plugin and the type: the value is not to blame for them."""
+    what = f"the serializer plugin {plugin!r} failed in its reducer of {name}"
+
+    def reduce(value: Any) -> Any:
+        try:
+            reduced = reducer(value)
+        except KernelError:
+            raise
+        except Exception as error:
+            if is_from_outside(error):
+                raise
+            raise SerializationError(_told(what, error)) from error
+        if not isinstance(reduced, (tuple, str)):
+            raise SerializationError(f"{what}: it returned {reduced!r:.100}, not what __reduce_ex__ returns")
+        return reduced
+
+    return reduce
+
+
+def _told(what: str, error: Exception) -> str:
+    from kernel.plugin_faults import lines_of, summary  # only where something is wrong
+
+    return f"{what}: {summary(error)}{lines_of(error)}"
 
 
 def _encodes(plugin: Serializer) -> bool:

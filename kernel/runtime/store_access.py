@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
 from kernel.runtime import operations as op
-from kernel.runtime.critical_sections import critical, take_in
+from kernel.runtime.critical_sections import critical, is_from_outside, take_in
 from kernel.runtime.layout import pack, packed_size
 from kernel.runtime.overflow_files import OverflowFile, map_readable, map_writable
 from kernel.runtime.process import Process
@@ -70,7 +70,7 @@ class StoreAccess:
             request = self._ask(op.STORE_CREATE, id, size, owner, weak)
             location = self._answer(request, id)
             in_file = type(location) is OverflowFile
-            with map_writable(location, size) if in_file else client.writable(location, size) as target:
+            with map_writable(location, size) if in_file else _writable(client, location, size) as target:
                 pack(target, head, buffers)
             with process.lock:
                 process.tell_agent((op.STORE_SEAL, id, False))
@@ -197,7 +197,10 @@ class StoreAccess:
         options: dict[str, Any] = pickle.loads(data)
         if isinstance(options, KernelError):
             raise options
-        client = self._store().open_client(descriptors, options)
+        try:
+            client = self._store().open_client(descriptors, options)
+        except Exception as error:
+            raise _fault("open_client", error) from error
         take_in(type(client))
         if self._client is None:
             self._client = client
@@ -214,7 +217,26 @@ def _map(client: StoreClient, location: Any, size: int, unpin: Callable[[], None
     try:
         if type(location) is OverflowFile:
             return map_readable(location, size, unpin)
-        return client.readable(location, size, unpin)
+        try:
+            return client.readable(location, size, unpin)
+        except Exception as error:
+            raise _fault("readable", error) from error
     except BaseException:
         unpin()
         raise
+
+
+def _writable(client: StoreClient, location: Any, size: int) -> memoryview:
+    try:
+        return client.writable(location, size)
+    except Exception as error:
+        raise _fault("writable", error) from error
+
+
+def _fault(method: str, error: Exception) -> Exception:
+    """Return what to raise for what the client of the object store raised: its errors and interruptions as they are."""
+    if isinstance(error, KernelError | MemoryError) or is_from_outside(error):
+        return error
+    from kernel.plugin_faults import told  # only where something is wrong
+
+    return ObjectStoreError(told(f"the object store plugin: its {method}()", error))

@@ -16,6 +16,7 @@ from kernel.runtime.current import set_runtime
 from kernel.runtime.execution_context import Execution, current_execution
 from kernel.runtime.executor import Executor
 from kernel.runtime.lending import CpuLending
+from kernel.runtime.process_title import worker_title
 from kernel.runtime.worker_end import TERMINATE, WorkerEnd
 from kernel.runtime.worker_info import worker_info
 from kernel.transport.connection import Connection, Message
@@ -98,6 +99,8 @@ class Worker:
             self._functions[id] = (None, blob, description, connection.info.id)
 
     def _lookup(self, message: Message) -> tuple[Callable[..., Any], str]:
+        if worker_info.fault is not None:
+            raise worker_info.fault
         if message[0] == op.TASK:
             known = self._functions.get(message[2])
             if known is None:
@@ -195,6 +198,7 @@ class Worker:
         worker_info.restarts = attempt
         worker_info.namespace = self.runtime.namespace = creation["namespace"]
         self._class_name = self.runner.actor_name = creation["name"]
+        worker_title.actor(self._class_name, creation["description"]["name"], starting=True)
         if creation["is_async"]:
             from kernel.runtime.async_executor import AsyncExecutor  # half as much again as all else in a worker
 
@@ -225,6 +229,8 @@ class Worker:
         owner, address = creation["caller"]
         token = current_execution.set(Execution(actor, name, attempt, constructs=True))
         try:
+            if worker_info.fault is not None:
+                raise worker_info.fault
             cls = self.runner.load_definition(creation["blob"], owner)
             args, kwargs, arrival = self.runner.arguments_from(owner, address, creation["arguments"], creation["slots"])
             self.instance = cls(*args, **kwargs)
@@ -237,6 +243,7 @@ class Worker:
             return False
         finally:
             current_execution.reset(token)
+        worker_title.actor(self._class_name, creation["description"]["name"], starting=False)
         with self.runtime.io.lock:
             self.runtime.io.tell_agent((op.ACTOR_READY, actor, None))
         self.runtime.io.flush()
@@ -250,6 +257,7 @@ def serve(runtime: CoreRuntime, details: dict[str, Any], on_session_lost: Callab
     """
     faulthandler.enable(all_threads=False)
     set_runtime(runtime)
+    worker_title.is_worker = True
     worker = Worker(runtime, on_session_lost)
     runtime.start(details)
     return worker.run()

@@ -137,7 +137,7 @@ class WorkerEnd:
             self._exit_soon(kindly)
 
     def _exit_soon(self, kindly: bool = True) -> None:
-        if begin_thread(lambda: self._exit_now(kindly), "exit") is None:  # there is room for no thread: the loop does it
+        if begin_thread(lambda: self._exit_now(kindly), "exit") is None:  # room for no thread: then the loop does it
             self._exit_now(kindly)
 
     def _exit_now(self, kindly: bool = True) -> None:

@@ -10,12 +10,14 @@ from contextvars import ContextVar
 from typing import Any
 
 from kernel.runtime.definitions import captured
+from kernel_spec.errors import KernelError
 from kernel_spec.resources import CPU
 
 
 class WorkerInfo:
     """One per worker. `isolate` and `limit_threads` are set by the node's worker start-up: the one hides other devices
-    from user code, the other has libraries start as many threads as there are CPUs (in units).
+    from user code, the other has libraries start as many threads as there are CPUs (in units). While `isolate` has
+    failed, `fault` says so, and no user code is run: it would see devices that are not its own.
 
     `leave(method)` has the actor of this process end after its calls, whatever thread says so.
 
@@ -30,6 +32,7 @@ class WorkerInfo:
         """What the user calls the devices, in the order of their indexes, where that was said before this process."""
         self.group: Mapping[str, Any] | None = None
         self.captures: Mapping[str, Any] | None = None
+        self.fault: KernelError | None = None
         self.actor = b""
         self.actor_name = ""
         self.description: dict[str, Any] | None = None
@@ -46,9 +49,13 @@ class WorkerInfo:
         self.resources = resources
         self.limit_threads(resources.get(CPU, 0))
         self.group, self.captures = group, captured(group)
-        if devices != self.devices:
+        if devices != self.devices or self.fault is not None:
             self.devices = devices
-            self.isolate(devices)
+            self.fault = None
+            try:
+                self.isolate(devices)
+            except KernelError as error:
+                self.fault = error
 
 
 worker_info = WorkerInfo()

@@ -33,6 +33,8 @@ class NodeProviderConformance:
     """What new nodes are told for joining."""
     create_seconds = 60.0
     """How long `create` may take: it starts machines and does not wait for them."""
+    running_seconds: float | None = 300.0
+    """How long a new node may take until it is running; None where none ever is, as in a list kept by hand."""
     gone_seconds = 120.0
     """How long a terminated node may still be listed as stopping."""
 
@@ -61,6 +63,22 @@ class NodeProviderConformance:
             nodes = self._nodes(provider)
             assert set(nodes) == set(ids), f"created {list(ids)}, listed {sorted(nodes)}"
             assert {node.kind for node in nodes.values()} == {self._kind(provider)}
+        finally:
+            provider.terminate(ids)
+
+    def test_what_was_created_runs_at_last(self) -> None:
+        if self.running_seconds is None:
+            return
+        provider = type(self).make_provider()
+        ids = self._create(provider, 1)
+        deadline = time.monotonic() + self.running_seconds
+        try:
+            while [node.state for node in self._nodes(provider).values()] != ["running"]:
+                nodes = list(provider.list())
+                failed = any(node.state == "failed" for node in nodes)
+                late = time.monotonic() > deadline
+                assert not failed and not late, f"no machine was made within {self.running_seconds} s: {nodes}"
+                time.sleep(0.05)
         finally:
             provider.terminate(ids)
 

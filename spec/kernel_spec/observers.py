@@ -1,11 +1,11 @@
 """The observer contract: hearing what happens.
 
-Observers run in the node agent, called from its loop thread with batches of events, after the fact. They can't
-change anything; one that raises is reported once by name and asked no more. Calls are noted in the workers and
-collected about once a second, when a worker ends, and when the session does; what a killed worker had not handed over
-yet goes with it. Nothing is collected unless an observer is installed.
+Observers run on the head (in the agent of its node, or in a process of its own), called from its loop thread with
+batches of events, after the fact. They can't change anything; one that raises is reported once by name and asked no
+more. Calls are noted in the workers and collected about once a second, when a worker ends, and when the session does;
+what a killed worker had not handed over yet goes with it. Nothing is collected unless an observer is installed.
 
-What they log with `logging` goes to the agent's log, at the session's level.
+What they log with `logging` goes to the log of that process, at the session's level.
 
 On conflict: a hook (all that answer). On absence events cost nothing.
 """

@@ -117,10 +117,16 @@ def test_nodes_that_do_not_answer_are_named(head: CommandLine, other: CommandLin
     place = head.start("--port", "0", "--node-death-seconds", "120")["address"]
     joined = other.join(place, KERNEL_TOKEN=token_of(head))
     (agent,) = [row["AgentPid"] for row in head.json("status")["nodes"] if row["NodeID"] == joined["node_id"]]
-    missing = {"status": "its workers, its store and its memory are", "memory": "its store and its memory are"}
+    missing = {
+        "status": "its workers, its store and its memory are",
+        "memory": "its store and its memory are",
+        "stack": "its workers are",
+        "timeline -": "what its processes are called is",
+        "logs --pid 1": "its workers are",
+    }
     with paused(agent):
         for command, what in missing.items():
-            told = head.run(command).stderr
+            told = head.run(*command.split()).stderr.partition("kernel: nothing was written by")[0]
             assert told == f"node {joined['node_id']} did not answer within 2 s; {what} missing here\n"
     wait_until(lambda: not head.json("status")["silent_nodes"], SECONDS, "the answer of the node")
 

@@ -338,6 +338,20 @@ def test_memory_names_a_process_that_does_not_answer(demo: Demo) -> None:
     assert f"process {demo.said['keeper_pid']} did not answer" in done.stderr
 
 
+def test_timeline_and_explain_name_a_process_that_does_not_answer(demo: Demo) -> None:
+    pid = demo.said["keeper_pid"]
+    node = demo.json("status")["node"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        timeline, unknown = demo.run("timeline", "-"), demo.run("explain", "abcdef0123456789")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert f"process {pid} on node {node} did not answer within 2 s; its calls are missing here" in timeline.stderr
+    assert timeline.returncode == 0 and json.loads(timeline.stdout)
+    assert f"pid {pid} on node {node} did not answer within 2 s, and may know more of this" in unknown.stderr
+    assert unknown.returncode == 2 and "knows no object" in unknown.stderr
+
+
 # -- explain -------------------------------------------------------------------------------------------------------
 
 

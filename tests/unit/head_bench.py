@@ -82,7 +82,9 @@ class Bench:
         manager: Any = SimpleNamespace(
             all=lambda kind: [SimpleNamespace(observe=self.events.extend)],
             choose=makers.__getitem__,
-            choose_many=lambda kind, names: [],
+            make=lambda kind, *arguments: makers[kind](*arguments),
+            make_many=lambda kind, names: [],
+            label=lambda thing: "the observer of the plugin 'test'",
             options_of=lambda plugin: {},
             problems={},
         )
@@ -102,7 +104,7 @@ class Bench:
             self.said.append(message)
             self.said_to.setdefault(id, []).append(message)
 
-        return Node(id, send, {"CPU": 2.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
+        return Node(id, send, {"CPU": 4.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
 
     def take(self, node: NodeId) -> list[tuple[Any, ...]]:
         """Return what a node was told since the last time."""

@@ -12,7 +12,7 @@ from kernel.local.metadata import LocalMetadataStore
 from kernel.runtime import operations as op
 from kernel_spec.errors import KernelError, NameTakenError, PlacementGroupRemovedError
 from kernel_spec.ids import GroupId, LeaseId, NodeId
-from kernel_spec.resources import Allocation
+from kernel_spec.resources import Allocation, amounts
 from kernel_spec.scheduling import (
     Bundle,
     Grant,
@@ -29,6 +29,8 @@ from kernel_spec.scheduling import (
 from tests.unit import head_bench
 from tests.unit.head_bench import CPU, DRIVER, FIRST, GROUP, JOB, OTHER, SECOND, WORKER
 
+BUNDLE = amounts({"CPU": 2})
+
 
 class Bench(head_bench.Bench):
     """A head that is asked for placement groups."""
@@ -37,7 +39,7 @@ class Bench(head_bench.Bench):
         if placed:
             self.scheduler.answers[GroupRequested] = [PlaceGroup(id, (lies(0, FIRST), lies(1, SECOND)))]
         hints = pickle.dumps({"priority": 3})
-        self.call("create_placement_group", id.hex(), [CPU, CPU], "SPREAD", name, "space", detached, hints)
+        self.call("create_placement_group", id.hex(), [BUNDLE, BUNDLE], "SPREAD", name, "space", detached, hints)
 
     def row(self, id: GroupId = GROUP) -> dict[str, Any]:
         rows: list[dict[str, Any]] = pickle.loads(self.call("placement_groups", id.hex()))
@@ -45,7 +47,7 @@ class Bench(head_bench.Bench):
 
 
 def lies(index: int, node: NodeId) -> Bundle:
-    return Bundle(index, node, Allocation(CPU))
+    return Bundle(index, node, Allocation(BUNDLE))
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def test_a_group_is_asked_for_placed_and_shown(bench: Bench) -> None:
     event = bench.scheduler.heard[-1]
     assert isinstance(event, GroupRequested)
     asked = event.request
-    assert (asked.id, asked.job, asked.bundles, asked.strategy) == (GROUP, JOB, (CPU, CPU), "SPREAD")
+    assert (asked.id, asked.job, asked.bundles, asked.strategy) == (GROUP, JOB, (BUNDLE, BUNDLE), "SPREAD")
     assert (asked.name, asked.hints, asked.origin) == ("gang", {"priority": 3}, FIRST)
     assert bench.row() == {
         "placement_group_id": GROUP.hex(),
@@ -68,7 +70,7 @@ def test_a_group_is_asked_for_placed_and_shown(bench: Bench) -> None:
         "namespace": "space",
         "strategy": "SPREAD",
         "state": "CREATED",
-        "bundles": {0: {"CPU": 1.0}, 1: {"CPU": 1.0}},
+        "bundles": {0: {"CPU": 2.0}, 1: {"CPU": 2.0}},
         "bundles_to_node_id": {0: FIRST.hex(), 1: SECOND.hex()},
         "is_detached": False,
         "job_id": JOB.hex(),

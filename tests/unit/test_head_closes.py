@@ -33,7 +33,9 @@ class Bench:
         manager: Any = SimpleNamespace(
             all=lambda kind: [observer],
             choose=makers.__getitem__,
-            choose_many=lambda kind, names: [],
+            make=lambda kind, *arguments: makers[kind](*arguments),
+            make_many=lambda kind, names: [],
+            label=lambda thing: "the observer of the plugin 'test'",
             options_of=lambda plugin: {},
             problems={},
         )

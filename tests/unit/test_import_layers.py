@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = (
-    ("commands", "entry_points", "installing", "logs", "mounts", "plugins"),
+    ("commands", "entry_points", "installing", "logs", "mounts", "plugin_faults", "plugins"),
     ("transport",),
     ("runtime",),
     ("local",),

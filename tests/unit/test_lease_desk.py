@@ -79,9 +79,9 @@ class Desk:
 @pytest.mark.parametrize(
     ("fail", "how"),
     [
-        (lambda desk: desk.request(b"b", "boom"), "RuntimeError: a wheel came off"),
-        (lambda desk: desk.desk.tick(), "RuntimeError: a wheel came off"),
-        (lambda desk: desk.request(b"b", "nothing"), "TypeError: 'NoneType' object is not iterable"),
+        (lambda desk: desk.request(b"b", "boom"), " raised RuntimeError: a wheel came off\n  File"),
+        (lambda desk: desk.desk.tick(), " raised RuntimeError: a wheel came off\n  File"),
+        (lambda desk: desk.request(b"b", "nothing"), ": its handle(LeaseRequested) returned None, not a list"),
     ],
 )
 def test_a_scheduler_that_raises_ends_the_session_by_name_and_is_asked_no_more(fail: Any, how: str) -> None:
@@ -89,7 +89,7 @@ def test_a_scheduler_that_raises_ends_the_session_by_name_and_is_asked_no_more(f
     desk.request(b"a", "fine")
     assert desk.granted == [b"a"]
     fail(desk)
-    assert desk.ended == [f"scheduler plugin 'fragile' raised {how}"]
+    assert [reason[: 26 + len(how)] for reason in desk.ended] == [f"scheduler plugin 'fragile'{how}"]
     asked = desk.scheduler.events
     desk.desk.tick()
     desk.request(b"c", "boom")

@@ -14,12 +14,14 @@ CONFIGURATION = {"kinds": {"small": {"CPU": 1}, "large": {"CPU": 8, "GPU": 1}}}
 
 class TestManual(NodeProviderConformance):
     make_provider = staticmethod(lambda: ManualNodeProvider(CONFIGURATION))
+    running_seconds = None
 
 
 class TestManualFoundAgain(NodeProviderConformance):
     """The suite's restart test, with a provider that is its own cloud."""
 
     make_provider = staticmethod(lambda: ManualNodeProvider(CONFIGURATION))
+    running_seconds = None
     reopen_provider = staticmethod(lambda provider: provider)
 
 

@@ -110,16 +110,20 @@ def test_named_kinds_come_in_order(discover: Discover, write: Callable[[str, str
 def test_hook_kinds_come_from_everybody(discover: Discover, write: Callable[[str, str], str]) -> None:
     text = HEADER + (
         "@hookimpl\ndef kernel_contracts():\n    return {'observer': 1}\n"
-        "@hookimpl\ndef kernel_observers():\n    return [__name__]\n"
+        "class Observer:\n    name = __name__\n    def observe(self, events): ...\n"
+        "@hookimpl\ndef kernel_observers():\n    return [Observer()]\n"
     )
     manager = discover(("a", write("observer_a", text)), ("b", write("observer_b", text)))
-    assert manager.all("observer") == ["observer_a", "observer_b"]
+    observers = manager.all("observer")
+    assert [observer.name for observer in observers] == ["observer_a", "observer_b"]
+    assert manager.label(observers[1]) == "the observer of the plugin 'b'"
     assert manager.all("cli_command") == []
 
 
 def test_two_accelerators_for_one_resource_are_refused(discover: Discover, write: Callable[[str, str], str]) -> None:
     text = HEADER + (
         "class Device:\n    resource = 'GPU'\n"
+        "    def detect(self, environment): ...\n    def isolate(self, *more): ...\n"
         "@hookimpl\ndef kernel_contracts():\n    return {'accelerator': 1}\n"
         "@hookimpl\ndef kernel_accelerators():\n    return [Device()]\n"
     )
@@ -185,7 +189,8 @@ def test_broken_plugin_is_reported_once_and_skipped(
     assert callable(manager.choose("scheduler"))
     output = capsys.readouterr()
     assert output.out == ""
-    assert output.err.count("plugin skipped") == 1
+    assert output.err.count("the installed plugin 'scheduler_bad' could not be loaded and is left out") == 1
+    assert 'scheduler_bad.py", line 1' in output.err, "the author sees where"
     assert "scheduler_bad" in output.err and "no_such_module_anywhere" in output.err
 
 

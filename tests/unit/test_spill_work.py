@@ -124,7 +124,9 @@ def test_writes_reads_and_deletes(bench: Bench) -> None:
     assert bench.memory == b"0123456789"
     bench.read(B)
     bench.until(lambda: len(bench.fed) == 3, "a read that fails")
-    assert isinstance(bench.fed[2], contract.RestoreFailed) and "spilling failed: KeyError" in str(bench.fed[2].error)
+    assert isinstance(bench.fed[2], contract.RestoreFailed) and "its read_into() raised KeyError" in str(
+        bench.fed[2].error
+    )
 
 
 def test_a_copy_that_is_not_what_was_written_is_lost(bench: Bench) -> None:

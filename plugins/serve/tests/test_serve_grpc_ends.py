@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator, Callable
 from random import Random
 from typing import Any
 
+import pytest
+
+pytest.importorskip("h2", reason="h2 is not installed; pip install h2")
+
 import grpc
 import grpc.aio
 import h2.config
 import h2.connection
 import h2.events
-import pytest
 from kernel_serve.errors import BackPressureError, DeploymentUnavailableError, NotServingError
 from kernel_serve.proxy import grpc_server
 from kernel_serve.settings import GRPCOptions

@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
+pytest.importorskip("h2", reason="h2 is not installed; pip install h2")
+
 import h2.connection
 import h2.events
 import h2.settings
-import pytest
 from h2.errors import ErrorCodes
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -113,6 +113,7 @@ class TrialActor:
         place.logdir, self._is_shared = directory_on(place, self._node)
         place.hostname, place.node_ip = socket.gethostname(), self._address or place.node_ip
         Place.set_current(place)
+        kernel.set_title(f"trial {place.trial_name or place.trial_id}")
         self._devices.show()
         clear_unfinished(place.directory)
         self._printed.switch(place.directory, setup.printed)

@@ -1,0 +1,84 @@
+"""What `ps` shows of a process of ours: what it is, and of a worker what it does.
+
+The text is written over the arguments that the process was started with, which is where `ps` reads them. A forked
+process has the same place.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+PREFIX = "kernel: "
+IDLE_SECONDS = 0.5
+"""How long nothing must be to do before a worker calls itself idle."""
+
+
+def show(text: str) -> None:
+    """Have `ps` show `text`, cut to the room there is; nothing happens where that is not possible."""
+    start, size = _place()
+    if size:
+        data = text.encode(errors="replace")[: size - 1]
+        ctypes.memmove(start, data.ljust(size, b"\0"), size)
+
+
+class WorkerTitle:
+    """What a worker does, as `ps` shows it: the function that it runs or ran last, its actor, or nothing."""
+
+    def __init__(self) -> None:
+        self.is_worker = False
+        """Whether this process is one: the title of a program is its own."""
+        self.is_idle = False
+        self._actor = False
+        self._shown = ""
+
+    def task(self, name: str) -> None:
+        """A call of the function `name` begins."""
+        self.is_idle = False
+        if name != self._shown and not self._actor:
+            self._shown = name
+            show(f"{PREFIX}{name}()")
+
+    def idle(self) -> None:
+        """There is nothing to do."""
+        self.is_idle = True
+        if not self._actor:
+            self._shown = ""
+            show(f"{PREFIX}idle worker")
+
+    def actor(self, class_name: str, name: str, starting: bool) -> None:
+        """The worker is an actor from now on; `starting`: its constructor runs."""
+        self._actor = self.is_idle = True
+        named = f" {name}" if name else ""
+        show(f"{PREFIX}{class_name}{named}{' (starting)' if starting else ''}")
+
+    def say(self, text: str) -> None:
+        """Show what user code says that it does; only in a worker."""
+        if self.is_worker:
+            self._shown = ""
+            show(PREFIX + text)
+
+
+worker_title = WorkerTitle()
+
+_found: tuple[int, int] | None = None
+
+
+def _place() -> tuple[int, int]:
+    """Return where the arguments of this process are, and how many bytes; (0, 0) where that is not known."""
+    global _found
+    if _found is None:
+        _found = _look_for_place()
+    return _found
+
+
+def _look_for_place() -> tuple[int, int]:
+    if not sys.platform.startswith("linux"):
+        return 0, 0
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        start, end = int(fields[45]), int(fields[46])
+    except (OSError, IndexError, ValueError):
+        return 0, 0
+    return (start, end - start) if 0 < start < end else (0, 0)
