@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kernel.exceptions import AlreadyInitializedError, OptionError, SessionEndedError, UsageError
+from kernel_compat_ray.exceptions import RayError
 
 
-class NotSupportedError(UsageError, NotImplementedError):
+class NotSupportedError(RayError, UsageError, NotImplementedError):
     """A name or an argument of Ray that kernel can't honour; the message says why and what to use."""
 
 
