@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "token": ("token_command:token", "Show the secret that other machines need to join."),
     "memory": ("memory_command:memory", "Show who holds which object."),
     "explain": ("explain_command:explain", "Say what an object or an actor waits for."),
+    "debug": ("debug_command:debug", "Attach to breakpoint() in a task or an actor."),
     "logs": ("logs_command:logs", "Show what workers wrote."),
     "stack": ("stack_command:stack", "Show what every worker is doing, as Python stacks."),
     "timeline": ("timeline_command:timeline", "Write what ran when, for chrome://tracing."),

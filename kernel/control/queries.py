@@ -188,8 +188,11 @@ class Answers:
                 if group.startswith(prefix):
                     found.append(("placement group", group.hex(), groups.explain(group)))
             for id, (text, question) in known.items():
-                if task_of(ObjectId(id)) not in named:
+                task = task_of(ObjectId(id))
+                if task not in named:
                     more = f": {self._head.methods[question[0]](caller, question[1])}" if question else ""
+                    waits = self._head.breakpoints.of(task)
+                    more += f"; {waits}" if waits else ""
                     found.append(("object", id.hex(), text + more))
             return Pickled.of(found)
 

@@ -151,6 +151,7 @@ class AsyncExecutor(ExecutorBase):
             self.on_system_exit(call, error, name)
         except BaseException as error:
             runner.settle(arrival)
+            error = runner.post_mortem(error)
             if isinstance(error, asyncio.CancelledError):
                 runner.send_cancelled(connection, task, name)
             else:

@@ -282,7 +282,7 @@ class Executor(ExecutorBase):
             failed = None
         except BaseException as error:
             name = name or self._name_of(message)
-            self._failed(call, name, arrival, error)
+            self._failed(call, name, arrival, runner.post_mortem(error))
         finally:
             if self._cancelled:
                 self._cancelled.discard(task)

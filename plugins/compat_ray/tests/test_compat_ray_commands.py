@@ -145,7 +145,7 @@ def test_the_module_runs_programs_too(tmp_path: Path):
     [
         (ray_run, (), "say which program: kernel ray-run SCRIPT"),
         (ray_run, ("nowhere.py",), "there is no program 'nowhere.py'"),
-        (ray_cli, (), "say a command: drain-node, get, list, logs, memory"),
+        (ray_cli, (), "say a command: debug, drain-node, get, list, logs, memory"),
     ],
 )
 def test_a_command_that_is_not_complete_says_what_it_lacks(command, arguments, message):
