@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from kernel.logs import Logger
-from kernel.runtime.failure_reports import STREAM, show_text
+from kernel.runtime.failure_reports import NOTICE, STREAM, show_text
 from kernel.runtime.operations import UNFINISHED
 from kernel.runtime.terminal_text import harmless, without_colours
 from kernel.transport.connection import Connection, Message
@@ -50,6 +50,10 @@ class LogPrinter:
         if stream == STREAM:
             for text in lines:
                 show_text(name, text)
+            return
+        if stream == NOTICE:
+            for text in lines:
+                _log.warning(harmless(text))
             return
         source = pid, stream.removesuffix(UNFINISHED)
         target = sys.stderr if source[1] == "stderr" else sys.stdout

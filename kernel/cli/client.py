@@ -211,6 +211,11 @@ class SessionClient:
         self._connection.close()
         self._reactor.close()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the other side has ended the connection."""
+        return bool(self._lost)
+
     def ask(self, method: str, *arguments: Any) -> Any:
         """Return what the agent answers.
 

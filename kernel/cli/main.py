@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "get": ("list_command:get", "Show all that is known of one of them."),
     "summary": ("list_command:summary", "Count tasks, actors or objects by state."),
     "explain": ("explain_command:explain", "Say what an object or an actor waits for."),
+    "debug": ("debug_command:debug", "Attach to breakpoint() in a task or an actor."),
     "logs": ("logs_command:logs", "Show what workers wrote."),
     "stack": ("stack_command:stack", "Show what every worker is doing, as Python stacks."),
     "timeline": ("timeline_command:timeline", "Write what ran when, for chrome://tracing."),

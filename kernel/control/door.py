@@ -105,6 +105,7 @@ class Door:
         if isinstance(connection.info, Visitor):
             connection.info.closed = True
             self._visitors.discard(connection)
+            self._head.breakpoints.process_left(connection.info.id)
         elif connection.info is not None:
             self._lose(connection.info, f"its agent is gone: {reason}")
 

@@ -15,6 +15,7 @@ from typing import Any
 from kernel.control import queries, words
 from kernel.control.actor_service import ActorService
 from kernel.control.archives import Archives
+from kernel.control.breakpoint_table import BreakpointTable
 from kernel.control.config import HeadConfig
 from kernel.control.drain_service import DrainService
 from kernel.control.environments import Environments
@@ -114,6 +115,7 @@ class Head:
         self.services = HeadServiceHost(manager.make_many("head_service", names), manager.options_of, self.plugin_fault)
         queries.install(self)
         self.failures = FailureTable(self)
+        self.breakpoints = BreakpointTable(self)
         self.drains = DrainService(self)
         self.remote_drivers = RemoteDrivers(self)
 

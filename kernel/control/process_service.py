@@ -68,6 +68,7 @@ class ProcessService:
     def forget(self, id: ProcessId) -> None:
         """A process is gone, and with it what it held, waited for and owned."""
         head = self._head
+        head.breakpoints.process_left(id)
         caller = head.callers.pop(id, None)
         if caller is None:
             return

@@ -190,8 +190,11 @@ class Answers:
                 if group.startswith(prefix):
                     found.append(("placement group", group.hex(), groups.explain(group)))
             for id, (text, question) in known.items():
-                if task_of(ObjectId(id)) not in named:
+                task = task_of(ObjectId(id))
+                if task not in named:
                     more = f": {self._head.methods[question[0]](caller, question[1])}" if question else ""
+                    waits = self._head.breakpoints.of(task)
+                    more += f"; {waits}" if waits else ""
                     found.append(("object", id.hex(), text + more))
             if any(kind == "object" for kind, _, _ in found) or not found:
                 found += [("process", id.hex(), _silence(*place)) for id, place in self._silent(answers).items()]
@@ -243,7 +246,7 @@ class Answers:
         return later
 
     def timeline(self, caller: Caller) -> Later:
-        """Return what every process `told` of its calls, for `kernel.runtime.tracing.events_of`, and which were `silent`.
+        """Return what each process `told` of its calls, for `kernel.runtime.tracing.events_of`, and who was `silent`.
 
         As it came: unpacked here, a hundred thousand events would hold up the loop and leave the agent's memory in
         pieces.

@@ -10,9 +10,12 @@ from kernel.control.job_table import DETACHED
 from kernel.node.log_feed import LogFeed
 from kernel.node.process_table import ProcessTable
 from kernel.node.worker_pool import WorkerPool
-from kernel.runtime.failure_reports import STREAM
+from kernel.runtime.failure_reports import NOTICE, STREAM
 from kernel.transport.connection import Connection, Message
 from kernel_spec.ids import ProcessId
+
+_WISHES = {STREAM: "wants_failures", NOTICE: ""}
+"""What a driver says of itself that wants no such lines; of others but workers' output."""
 
 
 class OutputRouting:
@@ -46,8 +49,8 @@ class OutputRouting:
             for connection in self._processes.connections.values()
             if connection.info.role == "driver" and (everybody or connection.info.details.get("job") == job)
         ]
-        wish = "wants_failures" if stream == STREAM else "wants_logs"
-        wanting = [connection for connection in drivers if connection.info.details.get(wish, True)]
+        wish = _WISHES.get(stream, "wants_logs")
+        wanting = [connection for connection in drivers if not wish or connection.info.details.get(wish, True)]
         self._feed.send(wanting, pid, name, stream, lines)
         return len(drivers)
 

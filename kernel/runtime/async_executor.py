@@ -173,8 +173,9 @@ class AsyncExecutor(ExecutorBase):
         except SystemExit as error:
             self.on_system_exit(call, error, name)
         except BaseException as error:
-            failed = failure_of(error)
             runner.settle(arrival)
+            error = runner.post_mortem(error)
+            failed = failure_of(error)
             if isinstance(error, asyncio.CancelledError):
                 if self.exit_reason is None:  # else its caller hears that the actor is dead
                     runner.send_cancelled(connection, task, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kernel.runtime import operations as op
@@ -36,6 +36,8 @@ class CallRunner:
         self._serializer = runtime.serializer
         self._send = runtime.io.send
         self.actor_name: str | None = None
+        self.post_mortem: Callable[[BaseException], BaseException] = lambda error: error
+        """What a call failed with, after somebody has looked at that by a debugger, if it is wanted."""
 
     # -- arguments -------------------------------------------------------------------------------------------------
 

@@ -297,6 +297,7 @@ class Executor(ExecutorBase):
             failed = None
         except BaseException as error:
             name = name or self._name_of(message)
+            error = runner.post_mortem(error)
             failed = failure_of(error)
             self._failed(call, name, arrival, error)
         finally:

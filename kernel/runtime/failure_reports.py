@@ -27,6 +27,8 @@ from kernel_spec.errors import FaultError, SessionEndedError
 
 STREAM = "failure"
 """What such a text is to a driver that it is sent to, beside `stdout` and `stderr` of workers."""
+NOTICE = "notice"
+"""What a line is to a driver that is about what happens now."""
 
 Row = dict[str, Any]
 """`task` (id), `name`, `type`, `message`, `text` (with the traceback, where it is shown `in_full`), `time` (seconds

@@ -19,7 +19,7 @@ from kernel.runtime.submission import TaskSubmitter
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
 from kernel_spec.errors import KernelError
-from kernel_spec.ids import ObjectId
+from kernel_spec.ids import ObjectId, task_of
 
 Question = tuple[str, bytes | str]
 """What only the agent knows: a method of it and its argument."""
@@ -69,16 +69,19 @@ class Inspection:
         task: Task | None = entry.task
         if task is None:
             question = self._promised.get(entry.id)
-            return self._ask(*question, patience) if question else f"object {entry.id.hex()} has no task"
+            return self._ask(patience, *question) if question else f"object {entry.id.hex()} has no task"
         return self.explain_task(task, patience)
 
     def explain_task(self, task: Task, patience: float) -> str:
         """Say what a task is waiting for."""
         with self._process.lock:
             text, question = self._why(task)
-        if question is None:
-            return text
-        return f"{text}: {self._ask(*question, patience)}"
+            worker = getattr(task.place, "worker", None)
+        if question is not None:
+            text = f"{text}: {self._ask(patience, *question)}"
+        if worker is not None and (breakpoint := self._ask(patience, "explain_breakpoint", task.id, worker)):
+            return f"{text}; {breakpoint}"
+        return text
 
     def _why(self, task: Task) -> tuple[str, Question | None]:
         """Return what this process knows, and what to ask the agent for the rest. Under the lock."""
@@ -147,7 +150,8 @@ class Inspection:
             answer = self._process.result(request, patience)
         except (KernelError, OSError) as error:  # a TimeoutError is an OSError
             return f"object {entry.id.hex()} belongs to process {owner}, which does not answer ({error})"
-        return f"asked its owner, process {owner}: {answer}"
+        breakpoint = self._ask(patience, "explain_breakpoint", task_of(entry.id), b"")
+        return f"asked its owner, process {owner}: {answer}{f'; {breakpoint}' if breakpoint else ''}"
 
     def _explain_here(self, id: bytes) -> str:
         entry = self._ownership.objects.get(id)  # type: ignore[call-overload]
@@ -181,9 +185,9 @@ class Inspection:
                 text, question = self._why(entry.task)
         return entry.id, entry.owner is None, text, question
 
-    def _ask(self, method: str, argument: Any, patience: float) -> str:
+    def _ask(self, patience: float, method: str, *arguments: Any) -> str:
         try:
-            return str(self._process.call_agent(method, argument, timeout=patience))
+            return str(self._process.call_agent(method, *arguments, timeout=patience))
         except Exception as error:
             return f"(the node agent could not say: {error})"
 

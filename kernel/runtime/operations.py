@@ -100,7 +100,7 @@ SUBSCRIBE_ACTOR = 55
 EXIT = 56
 """agent -> process: end; reason, whether it may finish its calls, whether it runs destructors and exit handlers."""
 LOG_LINES = 57
-"""agent -> driver: pid, name, stream (stdout, stderr or failure), lines. See also `UNFINISHED`."""
+"""agent -> driver: pid, name, stream (stdout, stderr, failure or notice), lines. See also `UNFINISHED`."""
 UNFINISHED = "~"
 """What follows the name of a stream if the text is that of a line which is written over; the latest one counts."""
 CPU_TAKEN = 58

@@ -83,8 +83,12 @@ def traceback_of(frames: list[Frame]) -> TracebackType | None:
 
 def hide_internal_frames(error: _E) -> _E:
     """Take the kernel's own entries out of the traceback of `error` and return it, for `raise hide...(error)`."""
+    return error.with_traceback(user_traceback(error.__traceback__))
+
+
+def user_traceback(entry: TracebackType | None) -> TracebackType | None:
+    """Return the entries of a traceback that are not the kernel's own, None if all are."""
     kept = []
-    entry = error.__traceback__
     while entry is not None:
         if not _is_hidden(entry):
             kept.append(entry)
@@ -92,7 +96,7 @@ def hide_internal_frames(error: _E) -> _E:
     traceback = None
     for entry in reversed(kept):
         traceback = TracebackType(traceback, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return error.with_traceback(traceback)
+    return traceback
 
 
 # -- one frame -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernel.runtime import operations as op
+from kernel.runtime.breakpoints import Breakpoints
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.circular_waits import Ahead
 from kernel.runtime.core import CoreRuntime
@@ -35,6 +36,8 @@ class Worker:
         self.runtime = runtime
         self.trace = runtime.trace
         self.runner = CallRunner(runtime)
+        self.breakpoints = Breakpoints(runtime.io, lambda: self._class_name)
+        self.runner.post_mortem = self.breakpoints.post_mortem
         self._main = Executor(runtime, self.runner, self._lookup, self._name_of)
         self.executor: Executor | AsyncExecutor = self._main
         self._functions: dict[bytes, tuple[Callable[..., Any] | None, bytes, dict[str, Any], ProcessId]] = {}
@@ -164,6 +167,7 @@ class Worker:
         if recursive:
             self.runtime.cancel_children(task)
         self.executor.cancel(task)
+        self.breakpoints.cancelled(task)
 
     # -- what others wait for --------------------------------------------------------------------------------------
 
@@ -236,7 +240,7 @@ class Worker:
             self.instance = cls(*args, **kwargs)
             self.runner.settle(arrival)
         except BaseException as error:
-            failure = self.runner.describe_failure(name, error, ends_actor=True)
+            failure = self.runner.describe_failure(name, self.runner.post_mortem(error), ends_actor=True)
             with self.runtime.io.lock:
                 self.runtime.io.tell_agent((op.ACTOR_READY, actor, failure))
             self._ending.begin("its constructor failed")
@@ -260,4 +264,5 @@ def serve(runtime: CoreRuntime, details: dict[str, Any], on_session_lost: Callab
     worker_title.is_worker = True
     worker = Worker(runtime, on_session_lost)
     runtime.start(details)
+    worker.breakpoints.install()
     return worker.run()

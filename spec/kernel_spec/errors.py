@@ -16,6 +16,7 @@
     │   ├── PlacementGroupRemovedError  the placement group that it was to run in was removed
     │   ├── PendingCallsLimitError      an actor's max_pending_calls is reached
     │   ├── GetTimeoutError             get(timeout=) ran out (also TimeoutError)
+    │   ├── NoInputError                input() in a task, which has no terminal (EOFError)
     │   ├── RuntimeEnvError             a runtime_env can't be set up (also TypeError, ValueError)
     │   └── InfeasibleError             nothing in the session could ever satisfy the request
     ├── TaskError                       user code raised; also an instance of the user's own exception type
@@ -131,6 +132,10 @@ class PendingCallsLimitError(UsageError):
 
 class GetTimeoutError(UsageError, TimeoutError):
     """`get(timeout=...)` ran out; the message says what it was still waiting for."""
+
+
+class NoInputError(UsageError, EOFError):
+    """`input()` was called in a task or an actor, whose process has no terminal."""
 
 
 class RuntimeEnvError(UsageError, TypeError, ValueError):

@@ -236,6 +236,16 @@ def test_closures_and_recursive_functions() -> None:
     assert not references
 
 
+def test_a_function_keeps_the_name_of_its_file_and_that_of_those_in_it() -> None:
+    def outer() -> Any:
+        return lambda: None
+
+    head, _ = ValueSerializer().dumps_function(outer)
+    arrived = ValueSerializer().loads(head)
+    assert arrived.__code__.co_filename == arrived().__code__.co_filename == __file__
+    assert arrived.__code__.co_firstlineno == outer.__code__.co_firstlineno
+
+
 def test_importable_functions_go_by_reference() -> None:
     head, _ = ValueSerializer().dumps_function(collections.OrderedDict)
     assert ValueSerializer().loads(head) is collections.OrderedDict

@@ -6,7 +6,7 @@ A command becomes kernel's of that name; an option becomes another, nothing (wit
 from __future__ import annotations
 
 COMMANDS: dict[str, str] = {
-    "debug": "-run with ray.init(local_mode=True), and use breakpoint()",
+    "debug": "debug",
     "drain-node": "drain",
     "logs": "logs",
     "memory": "memory",

@@ -6,6 +6,7 @@ from collections.abc import MutableMapping
 
 VARIABLES: dict[str, str] = {
     "RAY_ADDRESS": "KERNEL_ADDRESS",
+    "RAY_DEBUG_POST_MORTEM": "KERNEL_POST_MORTEM",
     "RAY_TMPDIR": "KERNEL_TMPDIR",
     "RAY_BACKEND_LOG_LEVEL": "KERNEL_LOG_LEVEL",
     "RAY_SERVE_DEFAULT_HTTP_HOST": "KERNEL_SERVE_HTTP_HOST",
@@ -69,6 +70,8 @@ def adopt_environment(environment: MutableMapping[str, str]) -> None:
             environment[new] = kernel_address(value) if old == "RAY_ADDRESS" else value
     if environment.get("RAY_memory_monitor_refresh_ms") == "0":
         environment.setdefault("KERNEL_MEMORY_THRESHOLD", "0")
+    if environment.get("RAY_DEBUG") == "0":
+        environment.setdefault("PYTHONBREAKPOINT", "0")
     for name, value in DEFAULTS.items():
         environment.setdefault(name, value)
 

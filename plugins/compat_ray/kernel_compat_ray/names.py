@@ -212,6 +212,8 @@ NAMES: dict[str, dict[str, str]] = {
         "Backend": ".collectives:Backend",
         "ReduceOp": "kernel.parallel.collective:ReduceOp",
     },
+    "ray.util.pdb": {"set_trace": "builtins:breakpoint"},
+    "ray.util.rpdb": {"set_trace": "builtins:breakpoint"},
     "ray.util.debug": {
         "disable_log_once_globally": ".helpers:disable_log_once_globally",
         "enable_periodic_logging": ".helpers:enable_periodic_logging",

@@ -156,7 +156,7 @@ def test_workers_are_not_counted():
     [
         (ray_run, (), "say which program: kernel ray-run SCRIPT"),
         (ray_run, ("nowhere.py",), "there is no program 'nowhere.py'"),
-        (ray_cli, (), "say a command: drain-node, get, list, logs, memory"),
+        (ray_cli, (), "say a command: debug, drain-node, get, list, logs, memory"),
     ],
 )
 def test_a_command_that_is_not_complete_says_what_it_lacks(command, arguments, message):

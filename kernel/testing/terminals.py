@@ -1,0 +1,88 @@
+"""A program on a terminal of its own, for tests that type.
+
+with Terminal("-m", "kernel.cli.main", "debug") as terminal:
+    terminal.expect("(Pdb) ")
+    terminal.send("continue")
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+
+from kernel.testing.faults import PATIENCE_SECONDS
+
+CONTROL_C, CONTROL_D = "\x03", "\x04"
+
+
+class Terminal:
+    """Runs `python ARGUMENTS` on a new terminal. A context manager; a program that still runs then is killed."""
+
+    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        self.shown = ""
+        """All that came, without carriage returns."""
+        self._seen = 0
+        self._code: int | None = None
+        self.pid, self._file = pty.fork()
+        if self.pid == 0:
+            os.execve(sys.executable, [sys.executable, *arguments], {**(environment or os.environ), "TERM": "dumb"})
+
+    def expect(self, text: str) -> str:
+        """Return what comes up to `text` and with it, behind what was expected before."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (at := self.shown.find(text, self._seen)) < 0:
+            assert self._read(deadline), f"{text!r} did not come, but {self.shown[self._seen :]!r}"
+        found = self.shown[self._seen : at + len(text)]
+        self._seen = at + len(text)
+        return found
+
+    def send(self, text: str) -> None:
+        """Type a line, or a control character alone."""
+        os.write(self._file, (text if text in (CONTROL_C, CONTROL_D) else f"{text}\n").encode())
+
+    def rest(self) -> str:
+        """Wait for the end of the program; return what came after what was expected last."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self._read(deadline):
+            pass
+        return self.shown[self._seen :]
+
+    def exit_code(self) -> int:
+        """Wait for the end of the program, and return its exit code."""
+        self.rest()
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._code
+
+    def kill(self) -> None:
+        """End the program as a closed window or a broken line does: without a word."""
+        if self._code is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _read(self, deadline: float) -> bool:
+        left = deadline - time.monotonic()
+        assert left > 0, f"nothing more came in time, after {self.shown[self._seen :]!r}"
+        if not select.select([self._file], [], [], left)[0]:
+            return True
+        try:
+            data = os.read(self._file, 1 << 16)
+        except OSError:  # the program has ended
+            return False
+        self.shown += data.decode(errors="replace").replace("\r", "")
+        return bool(data)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        os.close(self._file)
