@@ -13,7 +13,7 @@ from kernel.runtime import operations as op
 from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Entry, dropped
 from kernel_spec.errors import ObjectLostError, OwnerDiedError
 from kernel_spec.ids import ObjectId
-from tests.unit.owner_bench import ELSEWHERE, HERE, ID, ME, OTHER, OWNER, SECOND, THERE, Bench, error_of
+from tests.unit.runtime.owner_bench import ELSEWHERE, HERE, ID, ME, OTHER, OWNER, SECOND, THERE, Bench, error_of
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from kernel_spec import scheduling as s
 from kernel_spec.errors import ContractError, PluginError
 from kernel_spec.ids import NodeId
 from kernel_spec.resources import CPU, UNIT, Allocation
-from tests.unit.flat_scheduler import FlatScheduler
+from tests.unit.simulation.flat_scheduler import FlatScheduler
 
 
 def load_of(*work: Mapping[str, Any], nodes: int = 2, cpus: int = 4, **more: Any) -> Load:

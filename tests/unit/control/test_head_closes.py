@@ -14,7 +14,7 @@ from kernel.control.head import Head
 from kernel.control.nodes import Node
 from kernel_spec.ids import NodeId
 from kernel_spec.observers import LifecycleEvent
-from tests.unit.flat_scheduler import FlatScheduler
+from tests.unit.simulation.flat_scheduler import FlatScheduler
 
 NODE = NodeId(b"the-node")
 

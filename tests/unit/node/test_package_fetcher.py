@@ -17,7 +17,7 @@ from kernel.node import package_fetcher
 from kernel.node.package_fetcher import PackageFetcher
 from kernel.node.packages import Packages
 from kernel.transport.reactor import Reactor
-from tests.unit.test_background import turn_until
+from tests.unit.transport.test_background import turn_until
 
 SECONDS = 120.0
 PIECE = 100

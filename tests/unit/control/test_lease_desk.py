@@ -31,7 +31,7 @@ from kernel_spec.scheduling import (
     Reclaim,
     Tick,
 )
-from tests.unit.head_bench import CPU, GROUP, Scripted
+from tests.unit.control.head_bench import CPU, GROUP, Scripted
 
 
 class Fragile(LocalScheduler):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 LAYERS = (
     ("commands", "entry_points", "installing", "logs", "mounts", "plugin_faults", "plugins"),

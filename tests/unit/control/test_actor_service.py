@@ -17,7 +17,7 @@ from kernel_spec.errors import KernelError, NameTakenError
 from kernel_spec.ids import ActorId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation
 from kernel_spec.scheduling import NOWHERE, Grant, LeaseReleased, LeaseRequested
-from tests.unit.head_bench import CPU, DRIVER, FIRST, JOB, OTHER, SECOND, WORKER, Bench
+from tests.unit.control.head_bench import CPU, DRIVER, FIRST, JOB, OTHER, SECOND, WORKER, Bench
 
 OWNER = ProcessId(b"owner-01")
 """The process that creates actors: their ids begin with its own."""

@@ -58,7 +58,7 @@ def test_an_error_of_a_newer_head_is_the_nearest_that_is_known() -> None:
 def test_the_documented_codes_are_these() -> None:
     from pathlib import Path
 
-    page = Path(__file__).resolve().parents[2] / "spec" / "proto" / "README.md"
+    page = Path(__file__).resolve().parents[3] / "spec" / "proto" / "README.md"
     rows = [line.split("|") for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     documented = {
         (name.strip(" `"), row[1].strip(" `")) for row in rows for name in row[2].split(",") if name.strip(" `")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rerun_alone import MOST_FLAKY, Failure, run_again
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 START = """
 import os

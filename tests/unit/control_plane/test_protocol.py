@@ -16,7 +16,7 @@ from kernel.control_plane.protocol import METHODS, VERSION, in_python, messages
 from kernel.control_plane.services import SERVICES
 from kernel_spec.observers import ACTOR, STATES
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PROTO = ROOT / "spec" / "proto"
 COMMITTED = ROOT / "kernel" / "control_plane" / f"kernel_{VERSION}.binpb"
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 LOST = "import os\ndef test_first(): pass\ndef test_lost(): os._exit(1)\ndef test_last(): pass\n"
 HANGS = """
 import pytest, threading

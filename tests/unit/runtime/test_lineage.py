@@ -16,7 +16,7 @@ from kernel.runtime.streams import Stream
 from kernel.runtime.task import Task
 from kernel_spec.errors import ObjectLostError
 from kernel_spec.ids import TaskId, object_id
-from tests.unit.owner_bench import ELSEWHERE, HERE, OTHER, THERE, Bench, error_of
+from tests.unit.runtime.owner_bench import ELSEWHERE, HERE, OTHER, THERE, Bench, error_of
 
 
 class World(Bench):

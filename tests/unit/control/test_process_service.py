@@ -16,7 +16,7 @@ from kernel.runtime import operations as op
 from kernel_spec.errors import KernelError, ProtocolError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
 from kernel_spec.scheduling import LeaseCancelled, LeaseRequested
-from tests.unit.head_bench import CPU, DRIVER, FIRST, JOB, SECOND, WORKER, Bench
+from tests.unit.control.head_bench import CPU, DRIVER, FIRST, JOB, SECOND, WORKER, Bench
 
 SECOND_DRIVER, SECOND_JOB = ProcessId(b"driver-2"), JobId(b"job-5678")
 

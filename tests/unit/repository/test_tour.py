@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TOUR = Path(__file__).resolve().parents[2] / "examples" / "tour.py"
+TOUR = Path(__file__).resolve().parents[3] / "examples" / "tour.py"
 
 
 def test_the_tour_reads_the_library_first_and_its_tests_while_there_is_room(

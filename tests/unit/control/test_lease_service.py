@@ -23,7 +23,7 @@ from kernel_spec.scheduling import (
     LeaseRequested,
     LeaseUnblocked,
 )
-from tests.unit.head_bench import CPU, DRIVER, FIRST, JOB, OTHER, SECOND, WORKER, Bench
+from tests.unit.control.head_bench import CPU, DRIVER, FIRST, JOB, OTHER, SECOND, WORKER, Bench
 
 LEASE = LeaseId(b"lease-1-")
 

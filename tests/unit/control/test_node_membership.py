@@ -20,7 +20,7 @@ from kernel_spec.errors import MetadataError, OptionError
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, amounts
 from kernel_spec.scheduling import Grant, LeaseRequested, NodeAdded, NodeRemoved, SchedulerSnapshot, Tick
-from tests.unit.head_bench import CPU, DRIVER, FIRST, JOB, OTHER, SECOND, WORKER, Bench
+from tests.unit.control.head_bench import CPU, DRIVER, FIRST, JOB, OTHER, SECOND, WORKER, Bench
 
 CLIENT = NodeId(b"client-1")
 LEASE = LeaseId(b"lease-1-")

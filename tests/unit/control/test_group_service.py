@@ -27,7 +27,7 @@ from kernel_spec.scheduling import (
     Preempt,
 )
 from tests.unit import head_bench
-from tests.unit.head_bench import CPU, DRIVER, FIRST, GROUP, JOB, OTHER, SECOND, WORKER
+from tests.unit.control.head_bench import CPU, DRIVER, FIRST, GROUP, JOB, OTHER, SECOND, WORKER
 
 BUNDLE = amounts({"CPU": 2})
 

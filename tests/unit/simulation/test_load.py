@@ -211,7 +211,7 @@ def test_what_is_no_timeline_is_refused(tmp_path: Path, text: str, problem: str)
 
 
 def test_the_guide_shows_a_load_and_every_key_and_scenario(tmp_path: Path) -> None:
-    guide = (Path(__file__).resolve().parents[2] / "docs" / "simulate.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).resolve().parents[3] / "docs" / "simulate.md").read_text(encoding="utf-8")
     path = tmp_path / "guide.toml"
     path.write_text(guide.split("```toml\n")[1].split("```")[0])
     assert [work.form for work in read_load(path).work] == ["tasks", "actors", "gangs"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mutants import mutants_of
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 MODULE = '''"""A module."""
 
