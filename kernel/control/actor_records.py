@@ -13,9 +13,6 @@ ALIVE = "ALIVE"
 RESTARTING = "RESTARTING"
 DEAD = "DEAD"
 
-OUT_OF_SCOPE = "all handles to it went out of scope"
-NAMES_DO_NOT_KEEP = ' (one that was found by its name does not keep it; lifetime="detached" does)'
-
 NOBODY = ProcessId(b"")
 KEPT_WORKERS = 10
 """How many of an actor's processes are remembered, for `kernel logs`."""

@@ -18,9 +18,7 @@ from collections.abc import Collection, Container
 from kernel.control.actor_records import (
     ALIVE,
     DEAD,
-    NAMES_DO_NOT_KEEP,
     NOBODY,
-    OUT_OF_SCOPE,
     PENDING,
     RESTARTING,
     STARTING,
@@ -34,6 +32,7 @@ from kernel.control.actor_records import (
 )
 from kernel.runtime import memory_faults
 from kernel.runtime import operations as op
+from kernel.runtime.actor_ends import no_handles
 from kernel_spec.errors import InternalError, NameTakenError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
 
@@ -172,7 +171,7 @@ class ActorTable:
         record = self.actors.get(actor)
         if record is None or record.state == DEAD or record.ending:
             return []
-        reason = OUT_OF_SCOPE + (NAMES_DO_NOT_KEEP if record.description["name"] else "")
+        reason = no_handles(record.description["name"])
         if record.state == RESTARTING:
             return self._die(record, reason)
         record.ending = reason

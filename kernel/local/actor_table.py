@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kernel.control.actor_records import NAMES_DO_NOT_KEEP, OUT_OF_SCOPE
 from kernel.local.actor import ALIVE, DEAD, PENDING, RESTARTING, LocalActor
 from kernel.local.calls import Calls
 from kernel.local.environment import Environment, LocalEnvironments
@@ -19,8 +18,8 @@ from kernel.local.loopback import Loopback
 from kernel.local.placement import make_place
 from kernel.local.resources import LocalResources, Request
 from kernel.local.streaming import Streaming
+from kernel.runtime.actor_ends import argument_failed, no_handles
 from kernel.runtime.call_runner import CallRunner
-from kernel.runtime.constructor_failures import argument_failed
 from kernel.runtime.definitions import ActorOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
 from kernel.runtime.failures import failure_of
@@ -248,7 +247,7 @@ class LocalActors:
                 self.tasks.failures.dropped(actor.failure, actor.id)
             return True
         if not actor.options.detached and not actor.ending:
-            actor.ending = OUT_OF_SCOPE + (NAMES_DO_NOT_KEEP if actor.options.name else "")
+            actor.ending = no_handles(actor.options.name)
             self.helpers.submit(lambda: self.after_call(actor))
         return False
 

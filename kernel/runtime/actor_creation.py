@@ -13,7 +13,7 @@ from typing import Any
 
 from kernel.runtime import operations as op
 from kernel.runtime.actor_calls import ActorCaller
-from kernel.runtime.constructor_failures import argument_failed
+from kernel.runtime.actor_ends import argument_failed
 from kernel.runtime.definitions import ActorOptions, ClassDefinition, group_of
 from kernel.runtime.objects import INLINE, Entry
 from kernel.runtime.process import Process

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -50,8 +49,12 @@ class Async:
 
 
 def title(pid: int) -> str:
-    done = subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    """Return what `ps` shows of a process, empty if it has ended."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ""
+    return words.rstrip(b"\0").replace(b"\0", b" ").decode().strip()
 
 
 def shows(pids: Callable[[], list[int]], expected: str) -> None:

@@ -104,7 +104,7 @@ class Bench:
             self.said.append(message)
             self.said_to.setdefault(id, []).append(message)
 
-        return Node(id, send, {"CPU": 4.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
+        return Node(id, send, {"CPU": 4.0, "GPU": 4.0}, {}, ("GPU",), "host", address, "/nowhere", 1, 0.0)
 
     def take(self, node: NodeId) -> list[tuple[Any, ...]]:
         """Return what a node was told since the last time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,15 +16,17 @@ from kernel.local.metadata import LocalMetadataStore
 from kernel.runtime import operations as op
 from kernel_spec.errors import KernelError, NameTakenError
 from kernel_spec.ids import ActorId, LeaseId, NodeId, ProcessId
-from kernel_spec.resources import Allocation
-from kernel_spec.scheduling import NOWHERE, Grant, LeaseReleased, LeaseRequested
-from tests.unit.control.head_bench import CPU, DRIVER, FIRST, JOB, OTHER, SECOND, WORKER, Bench
+from kernel_spec.resources import Allocation, amounts
+from kernel_spec.scheduling import NOWHERE, Grant, LeaseReleased, LeaseRequested, Tick
+from tests.unit.control.head_bench import DRIVER, FIRST, JOB, OTHER, SECOND, WORKER, Bench
 
 OWNER = ProcessId(b"owner-01")
 """The process that creates actors: their ids begin with its own."""
 ACTOR = ActorId(OWNER + bytes(8))
 MINE, NEXT = ProcessId(b"worker-3"), ProcessId(b"worker-4")
 """Workers on the second node."""
+WANTED = amounts({"CPU": 1, "GPU": 0.5})
+DEVICES = {"GPU": {3: WANTED["GPU"]}}
 ENDED = "the process that created it ended"
 
 
@@ -58,7 +61,7 @@ class Stage(Bench):
         said = {
             "class_name": "Counter", "name": "", "namespace": "space", "detached": False, "max_restarts": 0,
             "get_if_exists": False, "job": JOB, "owner": OWNER, "environment": None, "owner_address": "/owner",
-            "placing": pickle.dumps(("SPREAD", {"near": 1})), "wanted": CPU, "definition": b"code",
+            "placing": pickle.dumps(("SPREAD", {"near": 1})), "wanted": WANTED, "definition": b"code",
             "max_pending_calls": 9, "group": None,
         }  # fmt: skip
         return pickle.dumps({**said, **more})
@@ -75,7 +78,7 @@ class Stage(Bench):
 
         class Generous(dict):  # type: ignore[type-arg]
             def pop(self, event: type, default: Any = None) -> Any:
-                return [Grant(stage.lease(), SECOND, Allocation(CPU, {"GPU": (3,)}))] if event is LeaseRequested else []
+                return [Grant(stage.lease(), SECOND, Allocation(WANTED, DEVICES))] if event is LeaseRequested else []
 
         stage = self
         self.scheduler.answers = Generous()
@@ -104,8 +107,10 @@ class Stage(Bench):
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage().start()
+def stage() -> Iterator[Stage]:
+    stage = Stage().start()
+    yield stage
+    assert stage.ended == [], "what the scheduler said could be done"
 
 
 # -- life ------------------------------------------------------------------------------------------------------------
@@ -118,7 +123,7 @@ def test_an_actor_asks_for_a_worker_when_its_arguments_are_there(stage: Stage) -
     event = stage.scheduler.heard[-1]
     assert isinstance(event, LeaseRequested)
     request = event.request
-    assert (request.job, request.requester, request.wanted, request.name) == (JOB, OWNER, CPU, "Counter 'counter'")
+    assert (request.job, request.requester, request.wanted, request.name) == (JOB, OWNER, WANTED, "Counter 'counter'")
     assert (request.for_actor, request.origin, request.group, request.bundle) == (True, FIRST, None, -1)
     assert (request.strategy, request.hints, len(request.id)) == ("SPREAD", {"near": 1}, 8)
     assert stage.head.environments.description(request.environment) == {"env_vars": {"A": "1"}}
@@ -131,11 +136,11 @@ def test_from_its_lease_to_its_life(stage: Stage) -> None:
     stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
     stage.said_to.clear()
     stage.serve(MINE)
-    become = (op.BECOME_ACTOR, ACTOR, b"creation", (CPU, {"GPU": (3,)}, "a group"), 0)
+    become = (op.BECOME_ACTOR, ACTOR, b"creation", (WANTED, DEVICES, "a group"), 0)
     assert stage.take(SECOND) == [(words.CONSTRUCT, MINE, "Counter", 4, become)]
     assert stage.states() == [] and stage.take(FIRST) == []
     stage.tell(1, words.FROM_PROCESS, MINE, (op.ACTOR_READY, ACTOR, None))
-    assert stage.states() == [(ALIVE, MINE, f"/{MINE!r}", 0, "", None)]
+    assert stage.states() == [(ALIVE, MINE, f"/{MINE!r}", 0, "", None, False)]
     assert stage.happened("actor") == [(ALIVE, ACTOR, {"name": "Counter", "cause": ""})]
     assert stage.logged == []
 
@@ -147,15 +152,15 @@ def test_a_constructor_that_raises_is_the_end(stage: Stage) -> None:
     stage.serve(MINE)
     stage.said_to.clear()
     stage.tell(1, words.FROM_PROCESS, MINE, (op.ACTOR_READY, ACTOR, (1, b"error")))
-    assert stage.states() == [(DEAD, b"", "", 0, "its constructor raised", (1, b"error"))]
-    assert stage.take(SECOND) == [(words.END_WORKER, MINE, "its constructor raised", False)]
+    assert stage.states() == [(DEAD, b"", "", 0, "its constructor raised", (1, b"error"), False)]
+    assert stage.take(SECOND) == [(words.END_WORKER, MINE, "its constructor raised", False, True)]
     assert stage.logged == []
 
 
 def test_arguments_that_failed_are_the_end(stage: Stage) -> None:
     stage.create()
     stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"", (1, b"error"))
-    assert stage.states() == [(DEAD, b"", "", 0, "an argument of its constructor failed", (1, b"error"))]
+    assert stage.states() == [(DEAD, b"", "", 0, "an argument of its constructor failed", (1, b"error"), False)]
 
 
 def test_an_actor_that_is_told_once_more_is_the_one_there_is(stage: Stage) -> None:
@@ -176,10 +181,10 @@ def test_who_tells_of_it_once_more_hears_of_it_from_then_on(stage: Stage) -> Non
 def test_when_all_handles_are_gone_it_ends_after_its_calls(stage: Stage) -> None:
     stage.live()
     stage.say(op.FORGET_ACTOR, ACTOR)
-    assert stage.take(SECOND) == [(words.END_WORKER, MINE, "all handles to it went out of scope", True)]
+    assert stage.take(SECOND) == [(words.END_WORKER, MINE, "all handles to it went out of scope", True, True)]
     lease = stage.head.actors.table.actors[ACTOR].lease
     stage.tell(1, words.WORKER_DIED, MINE, 1, "it ended", op.DIED)
-    assert stage.states() == [(DEAD, b"", "", 0, "all handles to it went out of scope", None)]
+    assert stage.states() == [(DEAD, b"", "", 0, "all handles to it went out of scope", None, False)]
     assert LeaseReleased(lease) in stage.scheduler.heard  # type: ignore[arg-type]
     assert (words.DROP_WORKER, lease, True, False) in stage.take(SECOND)
 
@@ -190,8 +195,8 @@ def test_one_that_is_killed_ends_at_once(stage: Stage) -> None:
     assert stage.take(SECOND) == []
     stage.say(op.CALL, 8, "kill_actor", (ACTOR, True))
     cause = "it was killed by kernel.kill(actor)"
-    assert stage.take(SECOND) == [(words.END_WORKER, MINE, cause, False)]
-    assert stage.states() == [(DEAD, b"", "", 0, cause, None)]
+    assert stage.take(SECOND) == [(words.END_WORKER, MINE, cause, False, False)]
+    assert stage.states() == [(DEAD, b"", "", 0, cause, None, False)]
 
 
 def test_one_that_is_killed_to_be_restarted_is(stage: Stage) -> None:
@@ -207,7 +212,7 @@ def test_one_whose_process_died_is_restarted_with_another_lease(stage: Stage) ->
     stage.live(max_restarts=1)
     first = stage.lease()
     stage.tell(1, words.WORKER_DIED, MINE, 1, "signal 9", op.DIED)
-    assert stage.states() == [(RESTARTING, b"", "", 1, "signal 9", None)]
+    assert stage.states() == [(RESTARTING, b"", "", 1, "signal 9", None, True)]
     assert stage.lease() != first
     stage.said_to.clear()
     stage.serve(NEXT)
@@ -216,7 +221,7 @@ def test_one_whose_process_died_is_restarted_with_another_lease(stage: Stage) ->
     stage.tell(1, words.FROM_PROCESS, NEXT, (op.ACTOR_READY, ACTOR, None))
     assert [state[:4] for state in stage.states()] == [(ALIVE, NEXT, f"/{NEXT!r}", 1)]
     stage.tell(1, words.WORKER_DIED, NEXT, 1, "signal 11", op.DIED)
-    assert stage.states() == [(DEAD, b"", "", 1, "signal 11", None)]
+    assert stage.states() == [(DEAD, b"", "", 1, "signal 11", None, True)]
     assert stage.row()["workers"] == [MINE.hex(), NEXT.hex()]
 
 
@@ -248,7 +253,7 @@ def test_one_that_leaves_by_itself_is_not_restarted(stage: Stage) -> None:
     stage.live(max_restarts=3)
     stage.tell(1, words.FROM_PROCESS, MINE, (op.CALL, 1, "actor_leaves", ("exit_actor() was called",)))
     stage.tell(1, words.WORKER_DIED, MINE, 1, "it ended", op.DIED)
-    assert stage.states() == [(DEAD, b"", "", 0, "exit_actor() was called", None)]
+    assert stage.states() == [(DEAD, b"", "", 0, "exit_actor() was called", None, False)]
 
 
 def test_an_actor_goes_with_its_owner_and_a_detached_one_stays(stage: Stage) -> None:
@@ -304,7 +309,7 @@ def test_a_name_is_for_one_actor_at_a_time(stage: Stage) -> None:
 def test_who_asks_hears_the_state_of_now_and_each_one_after(stage: Stage) -> None:
     stage.live()
     stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
-    assert stage.states(DRIVER) == [(ALIVE, MINE, f"/{MINE!r}", 0, "", None)]
+    assert stage.states(DRIVER) == [(ALIVE, MINE, f"/{MINE!r}", 0, "", None, False)]
     stage.ask("kill_actor", ACTOR, True)
     assert [state[0] for state in stage.states(DRIVER)] == [DEAD]
     stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
@@ -318,7 +323,7 @@ def test_one_in_its_constructor_is_not_there_yet(stage: Stage) -> None:
     stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
     stage.serve(MINE)
     stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
-    assert stage.states(DRIVER) == [(PENDING, MINE, f"/{MINE!r}", 0, "", None)]
+    assert stage.states(DRIVER) == [(PENDING, MINE, f"/{MINE!r}", 0, "", None, False)]
 
 
 def test_a_handle_may_be_faster_than_the_news_of_its_actor(stage: Stage) -> None:
@@ -327,7 +332,7 @@ def test_a_handle_may_be_faster_than_the_news_of_its_actor(stage: Stage) -> None
     assert (process, method, arguments) == (OWNER, "ping", ()) and stage.states(DRIVER) == []
     stage.create()
     stage.tell(0, words.ANSWER, number, None)
-    assert stage.states(DRIVER) == [(PENDING, b"", "", 0, "", None)]
+    assert stage.states(DRIVER) == [(PENDING, b"", "", 0, "", None, False)]
     stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=WORKER)
     assert len(stage.told(words.ASK_PROCESS)) == 1, "it is known now"
 
@@ -345,7 +350,7 @@ def test_who_is_gone_when_its_answer_comes_is_told_nothing(stage: Stage) -> None
 def test_of_an_actor_whose_owner_is_gone_it_is_said_that_it_ended(stage: Stage) -> None:
     unknown = ActorId(b"somebody" + bytes(8))
     stage.say(op.SUBSCRIBE_ACTOR, unknown, by=DRIVER)
-    assert stage.heard_by(DRIVER) == [(op.ACTOR_STATE, unknown, DEAD, b"", "", 0, "it ended long ago", None)]
+    assert stage.heard_by(DRIVER) == [(op.ACTOR_STATE, unknown, DEAD, b"", "", 0, "it ended long ago", None, False)]
     assert stage.told(words.ASK_PROCESS) == []
 
 
@@ -429,7 +434,8 @@ def test_what_an_actor_waits_for_is_explained(stage: Stage) -> None:
     assert explain() == "actor Counter 'counter' waits for the arguments of its constructor"
     stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
     assert explain() == "actor Counter 'counter' is PENDING_CREATION: there is no room"
-    stage.head.desk._carry_out(Grant(stage.lease(), SECOND, Allocation(CPU)))
+    stage.scheduler.answers[Tick] = [Grant(stage.lease(), SECOND, Allocation(WANTED, DEVICES))]
+    stage.head.desk.tick()
     assert explain() == "actor Counter 'counter' is PENDING_CREATION: its worker process is starting"
     stage.serve(MINE)
     assert explain() == f"actor Counter 'counter' is in its constructor on worker {MINE.hex()[:8]}"
@@ -464,8 +470,8 @@ def test_an_actor_for_which_there_will_be_no_worker_is_dead(stage: Stage) -> Non
     stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
     error = KernelError("no such module")
     stage.tell(1, words.LEASE_UNSERVED, stage.lease(), 1, pickle.dumps(error))
-    ((state, _, _, _, cause, failure),) = stage.states()
-    assert (state, cause, failure[0]) == (DEAD, "no such module", op.SYSTEM_ERROR)
+    ((state, _, _, _, cause, failure, crashed),) = stage.states()
+    assert (state, cause, failure[0], crashed) == (DEAD, "no such module", op.SYSTEM_ERROR, False)
     assert str(pickle.loads(failure[1])) == "no such module"
 
 

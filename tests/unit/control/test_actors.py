@@ -14,8 +14,6 @@ from kernel.control import actors as control
 from kernel.control.actor_records import (
     ALIVE,
     DEAD,
-    NAMES_DO_NOT_KEEP,
-    OUT_OF_SCOPE,
     PENDING,
     RESTARTING,
     STARTING,
@@ -29,6 +27,7 @@ from kernel.control.actor_records import (
 )
 from kernel.control.actors import ActorTable
 from kernel.runtime import operations as op
+from kernel.runtime.actor_ends import no_handles
 from kernel_spec.errors import ActorOutOfMemoryError, InternalError, NameTakenError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
 
@@ -271,12 +270,12 @@ def test_actor_that_leaves_by_itself_is_not_restarted() -> None:
 def test_out_of_scope_drains_once() -> None:
     table = ActorTable()
     actor = alive(table, name="x")
-    assert table.out_of_scope(ACTOR) == [EndWorker(WORKER, OUT_OF_SCOPE + NAMES_DO_NOT_KEEP, drain=True)]
+    assert table.out_of_scope(ACTOR) == [EndWorker(WORKER, no_handles("it"), drain=True)]
     assert table.out_of_scope(ACTOR) == []
     assert actor.state == ALIVE
     assert table.find("space", "x") is None, "nobody may get a handle to an actor that ends"
     table.worker_died(WORKER, "exit code 0")
-    assert (actor.state, actor.cause) == (DEAD, OUT_OF_SCOPE + NAMES_DO_NOT_KEEP)
+    assert (actor.state, actor.cause) == (DEAD, no_handles("it"))
 
 
 def test_out_of_scope_before_its_time_still_constructs() -> None:

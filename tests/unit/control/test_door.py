@@ -241,6 +241,7 @@ class Hall:
         self.handled: list[Any] = []
         self.logged: list[Any] = []
         self.asked: list[Any] = []
+        self.left: list[bytes] = []
         head: Any = SimpleNamespace(
             reactor=self.reactor,
             nodes=self.nodes,
@@ -252,6 +253,7 @@ class Hall:
             remove_node=lambda node, cause: self.gone.append((node.id, cause)),
             handle=lambda node, message: self.handled.append((node.id, message)),
             handlers={op.CALL: lambda caller, message: self.asked.append((caller, message))},
+            breakpoints=SimpleNamespace(process_left=self.left.append),
         )
         vars(head).update(more)
         self.head = head
@@ -369,6 +371,7 @@ def test_a_tool_may_ask_and_no_more() -> None:
         (op.CALL, 1, "nodes", ()),
     )
     assert peer.steps == [("close", "a tool may only ask")] and caller.closed and not other.closed
+    assert hall.left == [b"tool"], "what it was attached to waits again"
     other.outbox.append("an answer")
     hall.door.flush()
     assert other.steps == ["flush"] and peer.steps[1:] == []

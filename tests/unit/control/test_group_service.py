@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from kernel_spec.scheduling import (
     PlaceGroup,
     Preempt,
 )
-from tests.unit import head_bench
+from tests.unit.control import head_bench
 from tests.unit.control.head_bench import CPU, DRIVER, FIRST, GROUP, JOB, OTHER, SECOND, WORKER
 
 BUNDLE = amounts({"CPU": 2})
@@ -51,10 +52,11 @@ def lies(index: int, node: NodeId) -> Bundle:
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench() -> Iterator[Bench]:
     bench = Bench()
     bench.join()
-    return bench
+    yield bench
+    assert bench.ended == [], "what the scheduler said could be done"
 
 
 def test_a_group_is_asked_for_placed_and_shown(bench: Bench) -> None:

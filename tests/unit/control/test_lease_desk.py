@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from kernel_spec.scheduling import (
     Event,
     Grant,
     GroupRemoved,
+    GroupRequest,
+    GroupRequested,
     Instruction,
     LeaseBlocked,
     LeaseCancelled,
@@ -31,7 +34,7 @@ from kernel_spec.scheduling import (
     Reclaim,
     Tick,
 )
-from tests.unit.control.head_bench import CPU, GROUP, Scripted
+from tests.unit.control.head_bench import GROUP, Scripted
 
 
 class Fragile(LocalScheduler):
@@ -132,16 +135,19 @@ def test_who_gave_a_broken_worker_back_is_told_of_its_end_though_only_its_node_c
 A, B, C = LeaseId(b"a"), LeaseId(b"b"), LeaseId(b"c")
 NODE, OTHER_NODE = NodeId(b"node"), NodeId(b"other")
 WORKER, DRIVER = ProcessId(b"worker"), ProcessId(b"driver")
+WANTED = amounts({"CPU": 1, "GPU": 0.1})
+HELD = Allocation(WANTED, {"GPU": {0: WANTED["GPU"]}})
 
 
 class Books:
-    """A desk, and what it had others do."""
+    """A desk with two nodes, and what it had others do."""
 
     def __init__(self) -> None:
         self.scheduler = Scripted()
         self.found: list[tuple[LeaseId, int]] = []
         self.dropped: list[tuple[LeaseId, bool]] = []
         self.killed: list[tuple[ProcessId, str]] = []
+        self.ended: list[str] = []
         self.on_find: Any = lambda lease: None
         self.desk = LeaseDesk(
             self.scheduler,
@@ -149,8 +155,11 @@ class Books:
             self._find,
             lambda lease, record, broken: self.dropped.append((lease, broken)),
             lambda worker, reason: self.killed.append((worker, reason)),
-            lambda reason: None,
+            self.ended.append,
         )
+        for node in (NODE, OTHER_NODE):
+            self.desk.add_node(node, {"CPU": 4.0, "GPU": 1.0}, {}, ("GPU",))
+        self.heard()
 
     def _find(self, lease: LeaseId, record: LeaseRecord) -> None:
         assert record.grant is not None
@@ -165,10 +174,17 @@ class Books:
 
     def grant(self, id: LeaseId, holder: Any = None, node: NodeId = NODE, worker: bytes = b"", **more: Any) -> None:
         """Have a lease asked for and granted, and served if a worker is named."""
-        self.answer(LeaseRequested, grant_of(id, node))
+        bundle = [NODE, OTHER_NODE].index(node) if "group" in more else -1
+        self.answer(LeaseRequested, grant_of(id, node, bundle))
         self.ask(id, holder, **more)
         if worker:
             assert self.desk.served(id, 1, ProcessId(worker)) is self.desk.leases[id]
+
+    def ask_for_group(self, id: GroupId, *nodes: NodeId) -> tuple[Bundle, ...]:
+        """Ask for a placement group, and return the bundles that lie on these nodes if the scheduler says so."""
+        request = GroupRequest(id, JobId(b"job"), tuple(WANTED for _ in nodes), "SPREAD", "gang", {}, NODE)
+        self.desk.handle(GroupRequested(request))
+        return tuple(Bundle(index, node, HELD) for index, node in enumerate(nodes))
 
     def heard(self) -> list[Event]:
         """Return what the scheduler has heard since the last time."""
@@ -177,16 +193,18 @@ class Books:
 
 
 def request_of(id: LeaseId, group: GroupId | None = None, for_actor: bool = False) -> LeaseRequest:
-    return LeaseRequest(id, JobId(b"job"), DRIVER, CPU, "f", group=group, for_actor=for_actor)
+    return LeaseRequest(id, JobId(b"job"), DRIVER, WANTED, "f", group=group, for_actor=for_actor)
 
 
-def grant_of(id: LeaseId, node: NodeId = NODE) -> Grant:
-    return Grant(id, node, Allocation(CPU, {"GPU": (0,)}))
+def grant_of(id: LeaseId, node: NodeId = NODE, bundle: int = -1) -> Grant:
+    return Grant(id, node, HELD, bundle)
 
 
 @pytest.fixture
-def books() -> Books:
-    return Books()
+def books() -> Iterator[Books]:
+    books = Books()
+    yield books
+    assert books.ended == [], "what the scheduler said could be done"
 
 
 def test_a_node_is_made_known_with_all_that_it_has(books: Books) -> None:
@@ -195,13 +213,33 @@ def test_a_node_is_made_known_with_all_that_it_has(books: Books) -> None:
 
 
 def test_a_request_is_heard_once_and_its_grant_looked_for_a_worker(books: Books) -> None:
-    books.answer(LeaseRequested, grant_of(B), grant_of(A))
+    books.answer(LeaseRequested, grant_of(A))
     books.ask(A)
     books.ask(A)
     assert books.heard() == [LeaseRequested(request_of(A))]
-    assert books.found == [(A, 1)], "nobody asked for the other"
-    assert books.desk.allocation(A) == Allocation(CPU, {"GPU": (0,)})
+    assert books.found == [(A, 1)]
+    assert books.desk.allocation(A) == HELD
     assert books.desk.allocation(B) == books.desk.allocation(None) == Allocation({})
+
+
+def test_a_grant_for_which_nobody_asked_is_not_carried_out_and_ends_the_session() -> None:
+    books = Books()
+    books.answer(LeaseRequested, grant_of(B), grant_of(A))
+    books.ask(A)
+    assert books.found == [] and books.desk.leases.keys() == {A} and books.desk.leases[A].grant is None
+    (reason,) = books.ended
+    assert f"a grant of lease {B.hex()}, for which nobody asked" in reason
+
+
+@pytest.mark.parametrize("word", [Reclaim, Preempt])
+def test_what_is_said_of_a_lease_that_is_over_meanwhile_is_for_nobody(books: Books, word: Any) -> None:
+    holder = Holder()
+    books.grant(A, holder, worker=b"worker")
+    books.on_find = lambda lease: books.desk.release(A, broken=False)
+    books.answer(LeaseRequested, grant_of(B), Reclaim(A) if word is Reclaim else Preempt(A, "rank"))
+    books.ask(B)
+    assert books.found == [(A, 1), (B, 1)] and books.heard()[-1] == LeaseReleased(A)
+    assert holder.told == [] and books.killed == [], "it was given back before"
 
 
 def test_what_comes_of_a_decision_is_handled_when_all_of_that_is_carried_out(books: Books) -> None:
@@ -234,8 +272,10 @@ def test_after_an_error_on_the_way_the_next_event_is_handled(books: Books) -> No
 
 def test_bundles_that_are_placed_are_told(books: Books) -> None:
     placed: list[Any] = []
-    bundles = (Bundle(0, NODE, Allocation(CPU)),)
-    books.answer(Tick, PlaceGroup(GROUP, bundles))
+    unheard = books.ask_for_group(GroupId(b"group-00"), NODE)
+    bundles = books.ask_for_group(GROUP, NODE)
+    books.heard()
+    books.answer(Tick, PlaceGroup(GroupId(b"group-00"), unheard))
     books.desk.tick()
     books.desk.on_placed = lambda group, bundles: placed.append((group, bundles))
     books.answer(Tick, PlaceGroup(GROUP, bundles))
@@ -248,7 +288,7 @@ def test_a_holder_is_asked_to_give_a_lease_back_and_an_actor_is_not(books: Books
     holder = Holder()
     books.grant(A, holder)
     books.grant(B)
-    books.answer(Tick, Reclaim(A), Reclaim(B), Reclaim(C))
+    books.answer(Tick, Reclaim(A), Reclaim(B))
     books.desk.tick()
     assert holder.told == [(op.RECLAIM_LEASE, A)] and books.killed == []
 
@@ -343,7 +383,7 @@ def test_only_of_the_latest_grant_a_worker_counts(books: Books) -> None:
     record = books.desk.served(A, 2, WORKER)
     assert record is books.desk.leases[A] and record.worker == WORKER
     assert books.desk.served(B, 1, WORKER) is None
-    assert grant_message(A, record, "there") == (op.LEASE_GRANTED, A, WORKER, "there", CPU, {"GPU": (0,)})
+    assert grant_message(A, record, "there") == (op.LEASE_GRANTED, A, WORKER, "there", WANTED, HELD.devices)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +458,7 @@ def test_a_grant_without_a_worker_that_is_taken_waits_again(books: Books) -> Non
 
 def test_a_scheduler_may_take_a_lease_away(books: Books) -> None:
     books.grant(A, worker=b"worker")
-    books.answer(Tick, Preempt(A, "a job of higher rank"), Preempt(B, "nobody's"))
+    books.answer(Tick, Preempt(A, "a job of higher rank"))
     books.desk.tick()
     assert books.killed == [(WORKER, "a job of higher rank")]
 
@@ -475,6 +515,8 @@ def test_who_lost_its_grant_with_a_node_may_go_at_the_same_moment(books: Books) 
 
 
 def test_a_group_is_over_with_the_last_lease_in_it(books: Books) -> None:
+    books.answer(Tick, PlaceGroup(GROUP, books.ask_for_group(GROUP, NODE, OTHER_NODE)))
+    books.desk.tick()
     books.grant(A, group=GROUP, worker=b"worker")
     books.ask(B, group=GROUP)
     books.grant(C, group=GROUP, node=OTHER_NODE, worker=b"elsewhere")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ from kernel_spec.scheduling import (
 from tests.unit.control.head_bench import CPU, DRIVER, FIRST, JOB, OTHER, SECOND, WORKER, Bench
 
 LEASE = LeaseId(b"lease-1-")
+WANTED = amounts({"CPU": 1, "GPU": 0.25})
+DEVICES = {"GPU": {1: WANTED["GPU"]}}
 
 
 class LastingStore(LocalMetadataStore):
@@ -35,19 +38,19 @@ class LastingStore(LocalMetadataStore):
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench() -> Iterator[Bench]:
     bench = Bench()
     bench.join()
     bench.said_to.clear()
-    return bench
+    yield bench
+    assert bench.ended == [], "what the scheduler said could be done"
 
 
 def ask(
-    bench: Bench, id: bytes = LEASE, wanted: Any = CPU, environment: Any = None, preemptible: bool = True, **on: Any
+    bench: Bench, id: bytes = LEASE, wanted: Any = WANTED, environment: Any = None, preemptible: bool = True, **on: Any
 ) -> None:
     """Ask for a lease as the driver, granted on the first node, or `on` another."""
-    grant = Grant(LeaseId(id), on.get("node", FIRST), Allocation(CPU, {"GPU": (1,)}), 0)
-    bench.scheduler.answers[LeaseRequested] = [grant]
+    bench.scheduler.answers[LeaseRequested] = [Grant(LeaseId(id), on.get("node", FIRST), Allocation(wanted, DEVICES))]
     described = pickle.dumps(environment) if environment else b""
     shape = (wanted, pickle.dumps(("DEFAULT", {})), described, preemptible)
     bench.tell(0, words.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, id, shape, "f", None))
@@ -59,14 +62,17 @@ def say(bench: Bench, *message: Any) -> None:
 
 
 def test_a_node_is_told_what_it_needs_to_find_a_worker(bench: Bench) -> None:
-    wanted = amounts({"CPU": 1, "memory": 3000, "object_store_memory": 70})
+    bench.nodes[0].total |= {"memory": 4000.0, "object_store_memory": 100.0}
+    bench.head.add_node(bench.nodes[0])
+    bench.take(FIRST)
+    wanted = WANTED | amounts({"memory": 3000, "object_store_memory": 70})
     ask(bench, wanted=wanted, preemptible=False)
     job, find = bench.take(FIRST)
     assert job[:2] == (words.JOB, JOB) and pickle.loads(job[2])["namespace"] == "space"
-    assert find == (words.FIND_WORKER, LEASE, JOB, "", ("f", DRIVER, 3000, 70, False, 1), b"")
+    assert find == (words.FIND_WORKER, LEASE, JOB, "", ("f", DRIVER, 3000, 70, False, 1, "GPU:1"), b"")
     ask(bench, b"lease-2-")
     (find,) = bench.take(FIRST)
-    assert find == (words.FIND_WORKER, b"lease-2-", JOB, "", ("f", DRIVER, 0, 0, True, 1), b"")
+    assert find == (words.FIND_WORKER, b"lease-2-", JOB, "", ("f", DRIVER, 0, 0, True, 1, "GPU:1"), b"")
     ask(bench, b"lease-3-", node=SECOND)
     assert [message[0] for message in bench.take(SECOND)] == [words.JOB, words.FIND_WORKER]
 
@@ -93,7 +99,7 @@ def test_the_holder_is_told_which_worker_it_has_and_where(bench: Bench) -> None:
     ask(bench)
     assert bench.heard_by(DRIVER) == []
     bench.tell(0, words.WORKER_FOUND, LEASE, 1, WORKER)
-    granted = (op.LEASE_GRANTED, LEASE, WORKER, f"/{WORKER!r}", CPU, {"GPU": (1,)})
+    granted = (op.LEASE_GRANTED, LEASE, WORKER, f"/{WORKER!r}", WANTED, DEVICES)
     assert bench.heard_by(DRIVER) == [granted]
     ask(bench)
     assert bench.heard_by(DRIVER) == [granted], "who asks again, since the head was another, is told again"

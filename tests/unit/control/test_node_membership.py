@@ -33,13 +33,14 @@ class LastingStore(LocalMetadataStore):
     broken = False
     closed = discarded = False
 
-    def put(self, table: str, key: bytes, value: bytes) -> None:
+    def put(self, table: str, key: bytes, value: bytes, *, overwrite: bool = True) -> bool:
         if self.broken:
             raise MetadataError("the disk is full")
-        super().put(table, key, value)
+        return super().put(table, key, value, overwrite=overwrite)
 
-    def claim(self, owner: bytes) -> None:
+    def claim(self, owner: bytes) -> int:
         self.owner = owner
+        return super().claim(owner)
 
     def close(self) -> None:
         self.closed = True
@@ -88,9 +89,9 @@ def test_a_node_that_joins_is_known_to_all_parts() -> None:
     node.labels = {"zone": "a"}
     bench.head.add_node(node)
     assert bench.head.nodes == {FIRST: node}
-    assert bench.scheduler.heard == [NodeAdded(FIRST, {"CPU": 2.0}, {"zone": "a"}, ("GPU",))]
+    assert bench.scheduler.heard == [NodeAdded(FIRST, {"CPU": 4.0, "GPU": 4.0}, {"zone": "a"}, ("GPU",))]
     assert bench.take(FIRST) == [(words.OBSERVE, True)]
-    assert bench.happened("node") == [("ALIVE", FIRST, {"resources": {"CPU": 2.0}})]
+    assert bench.happened("node") == [("ALIVE", FIRST, {"resources": {"CPU": 4.0, "GPU": 4.0}})]
     assert bench.head.journal.nodes() == {FIRST: ""}
     assert bench.head.journal.addresses_of({FIRST}) == {"first:1"}
 
@@ -380,13 +381,14 @@ def test_of_each_node_a_row_is_shown(bench: Bench, client: Node, monkeypatch: py
         "NodeID": FIRST.hex(), "Alive": True, "State": "ALIVE", "IsHead": True, "NodeManagerAddress": "first",
         "NodeManagerHostname": "host", "NodeManagerPort": 1, "ObjectManagerPort": 1,
         "ObjectStoreSocketName": "/nowhere/agent.sock", "RayletSocketName": "/nowhere/agent.sock",
-        "Resources": {"CPU": 2.0}, "Available": {"CPU": 0.5}, "Labels": {"zone": "a"}, "Version": "7.1",
+        "Resources": {"CPU": 4.0, "GPU": 4.0}, "Available": {"CPU": 0.5, "GPU": 0.0}, "Labels": {"zone": "a"},
+        "Version": "7.1",
         "HeardSecondsAgo": 2.25, "alive": True, "AgentPid": 1, "Cause": "",
     }  # fmt: skip
     found = [
         second[name] for name in ("IsHead", "NodeManagerAddress", "NodeManagerPort", "HeardSecondsAgo", "Available")
     ]
-    assert found == [False, "127.0.0.1", 0, 0.0, {"CPU": 0.0}]
+    assert found == [False, "127.0.0.1", 0, 0.0, {"CPU": 0.0, "GPU": 0.0}]
     bench.head.remove_node(bench.nodes[1], "no power")
     second = node_rows(bench.head)[1]
     found = [second[name] for name in ("Alive", "alive", "State", "Resources", "Available", "Cause")]

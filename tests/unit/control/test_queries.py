@@ -16,7 +16,10 @@ class AskingHead:
 
     def __init__(self) -> None:
         self.handlers: dict[int, Any] = {}
-        self.callers = {name: SimpleNamespace(id=name, role="worker") for name in (b"a", b"b")}
+        node = SimpleNamespace(id=b"node")
+        self.callers = {
+            name: SimpleNamespace(id=name, role="worker", pid=pid, node=node) for name, pid in ((b"a", 1), (b"b", 2))
+        }
         self.asked: list[Callable[[Any], None]] = []
         self.timers: list[Callable[[], None]] = []
         self.reactor = SimpleNamespace(call_later=lambda seconds, function: self.timers.append(function))
@@ -26,10 +29,15 @@ class AskingHead:
 
 
 def ask_timeline() -> tuple[AskingHead, list[Any]]:
+    """Return a head that was asked, and its answers to come: the events, and who was silent."""
     head = AskingHead()
     answers: list[Any] = []
-    later = Answers(head).timeline(None)  # type: ignore[arg-type]
-    later.when_done(lambda value: answers.append(events_of(pickle.loads(value))))
+
+    def answered(value: bytes) -> None:
+        found = pickle.loads(value)
+        answers.append((events_of(found["told"]), found["silent"]))
+
+    Answers(head).timeline(None).when_done(answered)  # type: ignore[arg-type]
     return head, answers
 
 
@@ -39,7 +47,7 @@ def test_it_is_answered_when_all_have_answered() -> None:
     assert answers == []
     head.asked[1](pickle.dumps(["second"]))
     head.timers[0]()
-    assert answers == [["first", "second"]]
+    assert answers == [(["first", "second"], {})]
 
 
 def test_an_answer_that_comes_too_late_does_not_answer_again() -> None:
@@ -47,14 +55,14 @@ def test_an_answer_that_comes_too_late_does_not_answer_again() -> None:
     head.asked[0](pickle.dumps(["first"]))
     head.timers[0]()
     head.asked[1](pickle.dumps(["second"]))
-    assert answers == [["first"]]
+    assert answers == [(["first"], {b"b": (2, b"node".hex())})]
 
 
 def test_what_processes_have_told_is_passed_on_as_it_came() -> None:
     told = [pickle.dumps(["first"]), pickle.dumps(["second"])]
     head = AskingHead()
-    answers: list[list[bytes]] = []
+    answers: list[dict[str, Any]] = []
     Answers(head).timeline(None).when_done(lambda value: answers.append(pickle.loads(value)))  # type: ignore[arg-type]
     for then, data in zip(head.asked, told, strict=True):
         then(data)
-    assert answers == [told]
+    assert answers == [{"told": told, "silent": {}}]

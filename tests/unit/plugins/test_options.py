@@ -120,7 +120,7 @@ def test_a_head_service_gets_its_own() -> None:
         def stop(self) -> None: ...
 
     service = Service()
-    host = HeadServiceHost([service], {"web": {"port": 80}, "other": {}}.__getitem__)
+    host = HeadServiceHost([service], {"web": {"port": 80}, "other": {}}.__getitem__, pytest.fail)
     host.start(HeadInfo("address", "directory", {}))
     host.stop()
     assert service.got == HeadInfo("address", "directory", {"port": 80})

@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 LAYERS = (
-    ("commands", "entry_points", "installing", "logs", "mounts", "plugin_faults", "plugins"),
+    ("commands", "entry_points", "installing", "logs", "mounts", "plugin_faults", "plugins", "threads"),
     ("transport",),
     ("runtime",),
     ("local",),

@@ -99,7 +99,7 @@ def test_a_signal_amid_a_flush_loses_no_message(
         return marshal.dumps(value)
 
     process.send(sender, (1, "here"))
-    monkeypatch.setattr("kernel.transport.connection.marshal", SimpleNamespace(dumps=dumps, loads=marshal.loads))
+    monkeypatch.setattr("kernel.transport.plain_values.marshal", SimpleNamespace(dumps=dumps))
     with pytest.raises(error):
         process.flush()
         step()

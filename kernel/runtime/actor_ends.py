@@ -1,4 +1,4 @@
-"""What calls on an actor raise whose constructor was never run, because one of its arguments failed."""
+"""Why actors end, as those who call them are told."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from kernel.runtime.failures import Failure
 from kernel.runtime.identity import Identity
 from kernel.runtime.task_error import of_constructor
 from kernel_spec.errors import ActorDiedError
+
+
+def no_handles(name: str) -> str:
+    """Return why an actor ended that has no handles any more; `name` is that it was found by, empty if it has none."""
+    found_by_name = ' (one that was found by its name does not keep it; lifetime="detached" does)' if name else ""
+    return f"all handles to it went out of scope{found_by_name}"
 
 
 def argument_failed(failure: Failure, class_name: str, actor: bytes, identity: Identity, pid: int) -> Failure:
