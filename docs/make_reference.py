@@ -34,7 +34,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Remembering": ("KeyValue",),
     "Asking": (
         "nodes", "actors", "cluster_resources", "available_resources", "set_resource", "drain_node", "explain",
-        "errors", "timeline", "profile", "set_title",
+        "list_state", "get_state", "summarize_state", "errors", "timeline", "profile", "set_title",
     ),
 }  # fmt: skip
 NOT_CALLED = ("__version__", "exceptions")

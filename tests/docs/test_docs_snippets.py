@@ -83,7 +83,8 @@ def test_every_block_runs_and_prints_what_the_page_shows(page: Path, tmp_path: P
     program.write_text(script_of(blocks).replace(SERVED, f"127.0.0.1:{port}"), encoding="utf-8")
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KERNEL_") or "TMPDIR" in name}
     path = os.pathsep.join(entry for entry in sys.path if entry)
-    own = {"KERNEL_SERVE_HTTP_PORT": str(port), "TUNE_RESULT_DIR": str(tmp_path / "kernel_results")}
+    own = {"PYTHONBREAKPOINT": "0"}  # nobody attaches to them
+    own |= {"KERNEL_SERVE_HTTP_PORT": str(port), "TUNE_RESULT_DIR": str(tmp_path / "kernel_results")}
     environment = {**clean, "PYTHONPATH": path, **own}
     command = [sys.executable, str(program)]
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=SECONDS)

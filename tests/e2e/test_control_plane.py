@@ -88,7 +88,7 @@ def test_nodes_can_be_listed_and_given_resources(cluster: Cluster, plane: Contro
     assert (head.address, head.agent_pid, dict(head.labels)) == (
         cluster.head.gateway,
         cluster.head.agent,
-        {"zone": "a"},
+        {"zone": "a", "kernel/node-id": cluster.head.id},
     )
     assert (head.total["CPU"], head.available["CPU"]) == (2, 2)
     plane.nodes.set_resource(node_id=head.id, name="desk", quantity=2)

@@ -145,16 +145,22 @@ def test_no_returns(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
-    [((1, 2), "2 values"), ([1, 2, 3, 4], "4 values"), (7, "a int"), (None, "a NoneType"), ("abc", "a str")],
+    ("value", "found", "error"),
+    [
+        ((1, 2), "2 values", ValueError),
+        ([1, 2, 3, 4], "4 values", ValueError),
+        (7, "a int", TypeError),
+        (None, "a NoneType", TypeError),
+        ("abc", "a str", TypeError),
+    ],
 )
-def test_a_wrong_number_of_returns_names_both_numbers(value, found):
+def test_a_wrong_number_of_returns_names_both_numbers(value, found, error):
     @kernel.remote(num_returns=3)
     def wrong():
         return value
 
     for ref in wrong.remote():
-        with pytest.raises(ValueError, match=f"wrong\\(\\) has num_returns=3 .*returned {found}"):
+        with pytest.raises(error, match=f"wrong\\(\\) has num_returns=3 .*returned {found}"):
             kernel.get(ref)
 
 

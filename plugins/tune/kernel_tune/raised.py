@@ -77,8 +77,9 @@ def rebuilt(message: str, data: bytes) -> TrialError:
 
 def _made(kind: type[Any], args: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Return an exception as it was: its own `__init__` may want other arguments, and is not called."""
-    error = kind.__new__(kind, *args)
     native = next(base for base in kind.__mro__ if base.__module__ == "builtins" and base is not Exception)
+    # Errors of the system take their number and path there, which the `__new__` of our errors doesn't know.
+    error = native.__new__(kind, *args) if issubclass(native, OSError) else kind.__new__(kind, *args)
     native.__init__(error, *args)
     error.__dict__.update(attributes)
     return error

@@ -7,13 +7,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from kernel_serve.api.deployment import Application, Deployment
 from kernel_serve.api.handle import DeploymentHandle
 from kernel_serve.errors import DeploymentError
 from kernel_serve.settings import DeploymentSettings
 from kernel_serve.values import ApplicationSpec, DeploymentSpec
+from kernel_serve.wire import by_value
 from kernel_spec.errors import SerializationError
 
 _NEED_NEW_REPLICAS = (
@@ -120,7 +119,7 @@ class _Specifying(Flattening):
     def keep(self, bound: Bound) -> None:
         name, deployment, args, kwargs, settings = bound
         try:
-            code = cloudpickle.dumps((deployment.func_or_class, args, kwargs))
+            code = by_value.dumps((deployment.func_or_class, args, kwargs))
         except Exception as error:
             raise SerializationError(
                 f"deployment {name} can't be sent to its replicas: {error}; make what can't travel (locks, "

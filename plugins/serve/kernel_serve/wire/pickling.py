@@ -6,9 +6,8 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-import cloudpickle
-
 import kernel
+from kernel_serve.wire import by_value
 from kernel_spec.errors import SerializationError
 
 LARGE = 384 << 10
@@ -70,8 +69,7 @@ def loads(data: bytes) -> Any:
 
 def _dumped_whole(value: Any, buffer_callback: _OneOfBuffers | None) -> bytes:
     try:
-        whole: bytes = cloudpickle.dumps(value, 5, buffer_callback)
-        return whole
+        return by_value.dumps(value, buffer_callback)
     except _LargeError:
         raise
     except Exception as error:

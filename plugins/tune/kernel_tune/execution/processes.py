@@ -200,7 +200,7 @@ class Processes:
         process = self._ending.pop(key, None)
         if process is not None:
             if isinstance(error, TaskError):
-                _log.warning("the cleanup of trial %s failed: %s", process.trial, error)
+                _log.warning("the cleanup of trial %s failed: %s", process.trial, error.message)
             self._kill(process)
 
     def _kill(self, process: Process) -> None:
