@@ -62,7 +62,8 @@ class AsyncExecutor(ExecutorBase):
         self.groups: dict[str, AsyncGroup] = {"": AsyncGroup(limit)}
         self.groups |= {name: AsyncGroup(size) for name, size in groups.items()}
         self.running: dict[bytes, asyncio.Task[None]] = {}
-        self._cancelled: set[bytes] = set()
+        self._cancelled: dict[bytes, bool] = {}
+        """Calls that were cancelled, and whether their task was told: one that does not await anything can't be."""
         self._in_threads: set[bytes] = set()
         """Calls that have a thread of their own, which goes on when they are cancelled, until it looks."""
         self._taken: dict[bytes, int] = {}
@@ -139,12 +140,14 @@ class AsyncExecutor(ExecutorBase):
         loop = group.loop
         assert loop is not None
         while group.queue and group.active < group.limit and self.exit_reason is None:
-            call = group.queue.popleft()
-            if call[0].closed:
-                continue  # nobody is left to hear of it
-            group.active += 1
-            task = loop.create_task(self._run_call(call, group))
-            self.running[call[1][1]] = task
+            with self._io.lock:  # who cancels the call finds it in the queue, or running
+                if not group.queue:
+                    return
+                call = group.queue.popleft()
+                if call[0].closed:
+                    continue  # nobody is left to hear of it
+                group.active += 1
+                self.running[call[1][1]] = loop.create_task(self._run_call(call, group))
 
     @calls_user_code
     async def _run_call(self, call: Call, group: AsyncGroup) -> None:
@@ -165,6 +168,10 @@ class AsyncExecutor(ExecutorBase):
             runner.settle(arrival)
             if returns < 0:
                 await self._run_generator(connection, task, value, name, extra)
+            if self._cancelled.get(task) is False:
+                raise asyncio.CancelledError  # it was busy all the time
+            if returns < 0:
+                runner.send_end(connection, task)
             else:
                 runner.send_result(connection, task, returns, value, name)
             failed = None
@@ -186,7 +193,7 @@ class AsyncExecutor(ExecutorBase):
                 os._exit(0)
             self.running.pop(task, None)
             if task not in self._in_threads:
-                self._cancelled.discard(task)
+                self._cancelled.pop(task, None)
             self._trace.add(name, begun, time.time(), task, failed)
             group.active -= 1
             if group.queue:
@@ -203,7 +210,7 @@ class AsyncExecutor(ExecutorBase):
     def _thread_ended(self, task: bytes) -> None:
         self._in_threads.discard(task)
         if task not in self.running:
-            self._cancelled.discard(task)
+            self._cancelled.pop(task, None)
 
     async def _run_generator(self, connection: Connection, task: bytes, value: Any, name: str, extra: Any) -> None:
         limit = extra["backpressure"] if extra else 0
@@ -227,11 +234,10 @@ class AsyncExecutor(ExecutorBase):
         finally:
             if inspect.isasyncgen(value):
                 await value.aclose()
-            elif inspect.isgenerator(value):
-                value.close()
+            elif inspect.isgenerator(value) and not value.gi_running:
+                value.close()  # else its thread drops it, after the step that it is in
             self._taken.pop(task, None)
             self._taken_events.pop(task, None)
-        self._runner.send_end(connection, task)
 
     async def _yield_item(
         self, connection: Connection, task: bytes, index: int, item: Any, name: str, limit: int
@@ -257,8 +263,16 @@ class AsyncExecutor(ExecutorBase):
     def cancel(self, task: bytes) -> None:
         """Cancel a call."""
         if not self.cancel_waiting(task) and (running := self.running.get(task)) is not None:
-            self._cancelled.add(task)
-            running.get_loop().call_soon_threadsafe(running.cancel)
+            self._cancelled.setdefault(task, False)
+            running.get_loop().call_soon_threadsafe(self._tell_cancelled, task, running)
+
+    def _tell_cancelled(self, task: bytes, running: asyncio.Task[None]) -> None:
+        """Between two steps of a call that was cancelled, or after its end."""
+        if task in self.running:
+            self._cancelled[task] = True
+            running.cancel()
+        elif task not in self._in_threads:
+            self._cancelled.pop(task, None)
 
     def thread_of(self, task: bytes) -> int:
         """Return the thread whose loop runs a call; 0 if none does."""

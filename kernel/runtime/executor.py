@@ -277,12 +277,14 @@ class Executor(ExecutorBase):
                     raise KeyboardInterrupt  # which is what it would have got had it begun
                 function, name = self._lookup(message)
                 current_execution.set(Execution(task, name, extra["attempt"] if extra else 0))
+                if self._cancelled and task in self._cancelled:
+                    raise KeyboardInterrupt  # which nothing took while the function was being loaded
                 args, kwargs, arrival = runner.arguments(connection, arguments, slots)
                 value = function(*args, **kwargs)
-                if self._looks_itself and task in self._looks_itself and task in self._cancelled:
-                    raise KeyboardInterrupt  # it has made an end of itself, as it was to
                 if returns < 0:
                     self._run_generator(connection, task, returns, value, name, extra)
+                if self._looks_itself and task in self._looks_itself and task in self._cancelled:
+                    raise KeyboardInterrupt  # it has made an end of itself, as it was to
             finally:
                 self.running[thread] = _BETWEEN_CALLS  # from here on nobody interrupts it
                 args = kwargs = None  # type: ignore[assignment]

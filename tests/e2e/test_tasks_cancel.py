@@ -104,6 +104,37 @@ def test_a_put_object_is_left_alone():
     assert kernel.get(ref) == 1
 
 
+class SlowToLoad:
+    """Takes its time where it arrives, and says when that begins."""
+
+    def __init__(self, begun):
+        self.begun = begun
+
+    def __reduce__(self):
+        return load_slowly, (self.begun,)
+
+
+def load_slowly(begun):
+    begun.touch()
+    time.sleep(0.3)
+    return SlowToLoad(begun)
+
+
+def test_a_task_whose_function_is_being_loaded_never_runs(tmp_path, eventually):
+    slow = SlowToLoad(tmp_path / "begun")
+    ran = tmp_path / "ran"
+
+    @kernel.remote
+    def work():
+        ran.write_text(str(slow))
+
+    ref = work.remote()
+    eventually(slow.begun.exists)
+    kernel.cancel(ref)
+    assert_cancelled(ref, "work")
+    assert not ran.exists()
+
+
 def test_cancelling_twice_is_the_same_as_once():
     ref = sleep.remote()
     kernel.cancel(ref)
@@ -284,6 +315,10 @@ class Looks:
         time.sleep(0.05)  # where it would be interrupted
         ended.write_text("in order")
 
+    def stream(self, begun, ended):
+        yield 1
+        self.work(begun, ended)
+
     def later(self):
         return is_canceled()
 
@@ -293,11 +328,25 @@ class LooksInLoop(Looks):
         """Make this class one of a loop."""
 
 
-@pytest.mark.parametrize(
+class BusyCoroutine(Looks):
+    """Blocks its loop, so that it can't be told: looking is the only way."""
+
+    async def work(self, begun, ended):
+        super().work(begun, ended)
+
+    async def stream(self, begun, ended):
+        yield 1
+        super().work(begun, ended)
+
+
+looking = pytest.mark.parametrize(
     ("cls", "options"),
-    [(Looks, {}), (Looks, {"max_concurrency": 2}), (LooksInLoop, {})],
-    ids=["plain", "threads", "loop"],
+    [(Looks, {}), (Looks, {"max_concurrency": 2}), (LooksInLoop, {}), (BusyCoroutine, {})],
+    ids=["plain", "threads", "loop", "coroutine"],
 )
+
+
+@looking
 def test_a_call_of_an_actor_that_looks_ends_itself_and_counts_as_cancelled(cls, options, tmp_path, eventually):
     actor = kernel.remote(cls).options(**options).remote()
     begun, ended = tmp_path / "begun", tmp_path / "ended"
@@ -309,6 +358,39 @@ def test_a_call_of_an_actor_that_looks_ends_itself_and_counts_as_cancelled(cls, 
     eventually(lambda: ended.exists() and ended.read_text())
     assert ended.read_text() == "in order"
     assert kernel.get(actor.later.remote(), timeout=SECONDS) is False
+
+
+@looking
+def test_a_stream_of_an_actor_that_looks_ends_itself_and_counts_as_cancelled(cls, options, tmp_path, eventually):
+    actor = kernel.remote(cls).options(**options).remote()
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    stream = actor.stream.options(num_returns="streaming").remote(begun, ended)
+    assert kernel.get(next(stream), timeout=SECONDS) == 1
+    eventually(begun.exists)
+    kernel.cancel(stream)
+    with pytest.raises(exceptions.TaskCancelledError):
+        kernel.get(next(stream), timeout=SECONDS)
+    eventually(lambda: ended.exists() and ended.read_text())
+    assert ended.read_text() == "in order"
+    assert kernel.get(actor.later.remote(), timeout=SECONDS) is False
+
+
+def test_a_plain_method_of_a_loop_that_was_cancelled_is_not_interrupted_but_counts_as_cancelled(tmp_path, eventually):
+    class Busy(LooksInLoop):
+        def work(self, begun, gate):
+            begun.touch()
+            wait_until(gate.exists, SECONDS, "the opening of the gate")
+            return "done"
+
+    actor = kernel.remote(Busy).remote()
+    begun, gate = tmp_path / "begun", tmp_path / "gate"
+    ref = actor.work.remote(begun, gate)
+    eventually(begun.exists)
+    kernel.cancel(ref)
+    assert not kernel.wait([ref], timeout=0.2)[0]
+    gate.touch()
+    with pytest.raises(exceptions.TaskCancelledError):
+        kernel.get(ref, timeout=SECONDS)
 
 
 def test_a_coroutine_knows_that_it_was_cancelled(tmp_path, eventually):

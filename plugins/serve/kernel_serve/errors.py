@@ -16,7 +16,7 @@ ServeError                      (KernelError)
 
 from __future__ import annotations
 
-from kernel_spec.errors import KernelError, UsageError
+from kernel_spec.errors import KernelError, TaskError, UsageError
 
 
 class ServeError(KernelError):
@@ -65,3 +65,18 @@ class RequestCancelledError(RequestError):
 
 class UserCodeError(RequestError):
     """The deployment raised something that can't travel; the message has its traceback."""
+
+
+def original(error: BaseException) -> BaseException:
+    """Return the exception that was raised in another process, if `error` came from there and it did too, or `error`.
+
+    For what Serve's own tasks and actors raise: which of their methods it was tells nobody anything.
+    """
+    cause = error.cause if isinstance(error, TaskError) else None
+    return cause if isinstance(cause, BaseException) else error
+
+
+def said_by(error: BaseException) -> str:
+    """Return what an error says, without the name of the task or method that raised it in another process."""
+    raised = original(error)
+    return raised.message if isinstance(raised, TaskError) else str(raised)

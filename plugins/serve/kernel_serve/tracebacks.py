@@ -31,9 +31,9 @@ E = TypeVar("E", bound=BaseException)
 def user_traceback(error: BaseException) -> str:
     """Return an error with its traceback and causes, as text of 20 kB at most."""
     told = traceback.TracebackException.from_exception(error)
-    if isinstance(error, TaskError) and error.cause is not None:
+    if isinstance(error, TaskError):
         frames = told.stack  # of the process where it was raised
-        told = traceback.TracebackException.from_exception(error.cause)
+        told = traceback.TracebackException.from_exception(error.cause or _stand_in(error))
         told.stack = frames
     _leave_out(told, isinstance(error, ServeError))
     text = "".join(told.format()).strip()
@@ -57,6 +57,16 @@ def _leave_out(told: traceback.TracebackException, is_ours: bool = False) -> Non
     for other in (told.__cause__, told.__context__):
         if other is not None:
             _leave_out(other)
+
+
+def _stand_in(error: TaskError) -> BaseException:
+    """Return what says the same as an error whose class can't be had here, and not which of Serve's methods raised."""
+    found: BaseException = type(type(error).__name__, (Exception,), {"__module__": "builtins"})(error.message)
+    found.__cause__, found.__context__ = error.__cause__, error.__context__
+    found.__suppress_context__ = error.__suppress_context__
+    there = f"  in {error.function_name}("
+    found.__dict__["__notes__"] = [each for each in getattr(error, "__notes__", ()) if not each.startswith(there)]
+    return found
 
 
 def _shortened(error: BaseException) -> TracebackType | None:

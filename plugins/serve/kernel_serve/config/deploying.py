@@ -9,7 +9,7 @@ from typing import Any
 
 import kernel
 from kernel_serve.api import run as api
-from kernel_serve.api.asking import ask
+from kernel_serve.api.asking import answer_to, ask
 from kernel_serve.api.graph import unchanged
 from kernel_serve.api.log_default import with_default
 from kernel_serve.api.surroundings import Surroundings
@@ -54,7 +54,7 @@ def build_here(directory: str | None) -> Build:
         if not kernel.is_initialized():
             kernel.init()
         return [
-            kernel.get(_in_task(each, config.logging_config, _seen_from(each, directory)))
+            answer_to(_in_task(each, config.logging_config, _seen_from(each, directory)))
             if each.runtime_env
             else _build(_packed(each), config.logging_config, directory)
             for each in config.applications
@@ -66,7 +66,7 @@ def build_here(directory: str | None) -> Build:
 def build_in_tasks(config: ServeConfig) -> Sequence[ApplicationSpec]:
     """Import each application in a task, in its own surroundings: this process stays free of users' code."""
     tasks = [_in_task(each, config.logging_config, None) for each in config.applications]
-    return kernel.get(tasks)  # type: ignore[no-any-return]
+    return answer_to(tasks)  # type: ignore[no-any-return]
 
 
 def _in_task(config: ApplicationConfig, logging_config: Mapping[str, Any], directory: str | None) -> Any:

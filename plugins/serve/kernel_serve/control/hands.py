@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import kernel
+from kernel_serve.errors import said_by
 from kernel_serve.logs import logger
 from kernel_serve.values import NAMESPACE
 from kernel_spec.errors import ActorDiedError, ActorNotFoundError, KernelError, NameTakenError
@@ -118,9 +119,9 @@ class Hands:
                 await self.handles[id].stand_by.remote()
             except ActorDiedError as error:
                 if self.handles.pop(id, None) is not None:
-                    self._told("ended", id, str(error))
+                    self._told("ended", id, said_by(error))
             except KernelError as error:
-                self._told("suspect", id, str(error))
+                self._told("suspect", id, said_by(error))
                 await asyncio.sleep(AWAY_SECONDS)
 
     def _done(self, task: asyncio.Task[None]) -> None:

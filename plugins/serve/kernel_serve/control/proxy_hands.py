@@ -10,6 +10,7 @@ from typing import Any
 import kernel
 from kernel_serve.control.hands import Hands
 from kernel_serve.control.instructions import CheckProxy, DrainProxy, Instruction, KillProxy, StartProxy
+from kernel_serve.errors import original, said_by
 from kernel_spec.errors import ActorDiedError, KernelError
 
 START_SECONDS = 60.0
@@ -53,9 +54,9 @@ class ProxyHands(Hands):
         except (asyncio.TimeoutError, TimeoutError):
             await self._give_up(start.id, f"it did not listen within {START_SECONDS:g} s")
         except ActorDiedError as error:
-            await self._give_up(start.id, str(error))
+            await self._give_up(start.id, said_by(error))
         except Exception as error:
-            await self._give_up(start.id, str(error).splitlines()[0] if str(error) else repr(error))
+            await self._give_up(start.id, said_by(error).partition("\n")[0] or repr(original(error)))
         else:
             self._told("ready", start.id, listening.http, listening.grpc)
 
@@ -74,9 +75,9 @@ class ProxyHands(Hands):
         except (asyncio.TimeoutError, TimeoutError):
             self._told("failed", check.id, f"it did not answer a check of health within {check.timeout:g} s", False)
         except ActorDiedError as error:
-            self._told("failed", check.id, str(error), True)
+            self._told("failed", check.id, said_by(error), True)
         except Exception as error:
-            self._told("failed", check.id, str(error), False)
+            self._told("failed", check.id, said_by(error), False)
         else:
             self._told("healthy", check.id)
 

@@ -17,6 +17,7 @@ from kernel_serve.control.instructions import (
     StartReplica,
 )
 from kernel_serve.control.placement import choose_node, could_fit, wanted_of
+from kernel_serve.errors import said_by
 from kernel_serve.tracebacks import user_traceback
 from kernel_spec.errors import ActorDiedError, KernelError, PlacementGroupNotFoundError
 
@@ -80,7 +81,7 @@ class ReplicaHands(Hands):
             await self._give_up(id, f"its first check of health did not answer in time: {error}")
         except ActorDiedError as error:
             if not self.is_doomed(id):
-                await self._give_up(id, str(error))
+                await self._give_up(id, said_by(error))
         except Exception as error:
             await self._give_up(id, user_traceback(error))
         finally:

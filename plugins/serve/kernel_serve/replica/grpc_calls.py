@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from kernel_serve.context import RequestContext, end_request, enter_request
-from kernel_serve.errors import DeploymentError
+from kernel_serve.errors import DeploymentError, said_by
 from kernel_serve.failing import CALLS_FAIL, code_of
 from kernel_serve.logs import logger
 from kernel_serve.replica.grpc_context import AbortError, GRPCContext
@@ -141,7 +141,7 @@ def _tell(context: GRPCContext, error: BaseException, request_id: str) -> None:
     if isinstance(error, CALLS_FAIL):
         code, trailing = code_of(error)
         context.set_code(code)
-        context.set_details(f"{error} (request {request_id})")
+        context.set_details(f"{said_by(error)} (request {request_id})")
         context.set_trailing_metadata((*context.trailing_metadata(), *trailing))
     else:
         context.set_code(INTERNAL)

@@ -14,7 +14,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from kernel_serve import tracing
 from kernel_serve.context import RequestContext, end_request, enter_request
-from kernel_serve.errors import DeploymentError
+from kernel_serve.errors import DeploymentError, said_by
 from kernel_serve.failing import CALLS_FAIL, status_of
 from kernel_serve.logs import logger
 from kernel_serve.replica.answers import refusal, to_response
@@ -179,7 +179,7 @@ class HTTPCalls:
         status, said = 500, "Internal Server Error"
         more: list[tuple[bytes, bytes]] = []
         if isinstance(error, CALLS_FAIL):
-            (status, more), said = status_of(error), str(error)
+            (status, more), said = status_of(error), said_by(error)
         text = f"{said} (request {request_id})".encode()
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode()), *more]
         message: Message = {"type": "http.response.start", "status": status, "headers": headers}

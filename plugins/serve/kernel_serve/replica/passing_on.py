@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
 
 from kernel_serve.context import current_request
-from kernel_serve.errors import ServeError
+from kernel_serve.errors import ServeError, said_by
 from kernel_serve.failing import CALLS_FAIL, status_of
 from kernel_serve.logs import logger
 from kernel_serve.tracebacks import told_from_the_user
@@ -42,6 +42,6 @@ async def _answer(connection: HTTPConnection, error: Exception) -> Response:
         path=connection.scope["path"], exc_info=told_from_the_user(error),
     )  # fmt: skip
     status, headers = status_of(error)
-    answer = PlainTextResponse(f"{error} (request {request.request_id})", status)
+    answer = PlainTextResponse(f"{said_by(error)} (request {request.request_id})", status)
     answer.raw_headers.extend(headers)
     return answer

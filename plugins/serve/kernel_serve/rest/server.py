@@ -12,6 +12,7 @@ from typing import Any
 
 import kernel
 from kernel_serve.api import run as api
+from kernel_serve.api.asking import answer_to
 from kernel_serve.config.deploying import build_in_tasks, deploy_config
 from kernel_serve.config.kept import keep, kept
 from kernel_serve.config.values import ServeConfig
@@ -80,7 +81,7 @@ def start_rest(host: str = "127.0.0.1", port: int = DEFAULT_PORT) -> str:
     actor = kernel.remote(
         name=NAME, namespace=NAMESPACE, lifetime="detached", get_if_exists=True, max_concurrency=1000, num_cpus=0
     )(RestServer)
-    return kernel.get(actor.remote().start.remote(host, port, session_token()))  # type: ignore[no-any-return]
+    return answer_to(actor.remote().start.remote(host, port, session_token()))  # type: ignore[no-any-return]
 
 
 def stop_rest() -> None:

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import kernel
-from kernel_serve.errors import NotServingError
+from kernel_serve.errors import NotServingError, said_by
 from kernel_serve.logs import logger
 from kernel_serve.metrics.of_callers import TELL_SECONDS, CallerMetrics
 from kernel_serve.routing.dispatcher import Dispatcher
@@ -129,8 +129,8 @@ class Router:
                 on_lost,
             )
         except (OSError, KernelError) as error:
-            _log.info("a replica can't be reached", replica=id, deployment=dispatcher.key, error=str(error))
-            await self._lost(dispatcher, replica, str(error))
+            _log.info("a replica can't be reached", replica=id, deployment=dispatcher.key, error=said_by(error))
+            await self._lost(dispatcher, replica, said_by(error))
             return
         self._linked(dispatcher, id, link)
 
@@ -177,7 +177,7 @@ class Router:
             except (NotInitializedError, SessionEndedError):
                 self.close()
             except KernelError as error:
-                _log.debug("the controller does not answer", error=str(error))
+                _log.debug("the controller does not answer", error=said_by(error))
                 controller = None
                 forget_controller()
                 if isinstance(error, NotServingError):
@@ -243,7 +243,7 @@ class Router:
             except (NotInitializedError, SessionEndedError):
                 self.close()
             except KernelError as error:
-                _log.debug("the controller does not answer", error=str(error))
+                _log.debug("the controller does not answer", error=said_by(error))
 
     def _numbers(self) -> RouterReport:
         queued, ongoing = {}, {}

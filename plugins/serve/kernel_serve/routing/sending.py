@@ -18,6 +18,7 @@ from kernel_serve.errors import (
     RequestTimeoutError,
     ServeError,
     UserCodeError,
+    said_by,
 )
 from kernel_serve.routing.dispatcher import Dispatcher, Request
 from kernel_serve.routing.router import process_router
@@ -27,6 +28,7 @@ from kernel_serve.wire.pickling import loads
 from kernel_spec.errors import ActorError, ObjectLostError, TaskError
 
 ITEM, RESULT, OVER, FAILED = range(4)
+_COLLECT = "ReplicaActor.collect"
 _AHEAD = 256 << 10
 """How many bytes of items may wait here to be asked for. What is more waits in the replica, and stops it in time."""
 
@@ -187,7 +189,7 @@ class Call:
             self._lost(exchange.failure)
 
     def _lost(self, cause: Exception) -> None:
-        lost = f"a replica of {self.key} was lost while it had the call ({cause})"
+        lost = f"a replica of {self.key} was lost while it had the call ({said_by(cause)})"
         self._end(FAILED, DeploymentUnavailableError(f"{lost}; it may or may not have been carried out"))
 
     def _collect(self, exchange: Exchange, number: int, described: str) -> None:
@@ -207,7 +209,7 @@ class Call:
         self._collecting = False
         if self.over:
             return
-        error = read.exception()
+        error = _as_raised(read.exception())
         if isinstance(error, (ActorError, ObjectLostError, ServeError)):
             exchange.abort({"reason": "cancelled"})
             self._lost(error)
@@ -328,6 +330,16 @@ def _loaded_error(pickled: bytes) -> Exception | None:
     except Exception:
         return None
     return error if isinstance(error, Exception) else None
+
+
+def _as_raised(error: Any) -> Any:
+    """Return what the deployment raised, as it was raised: which method of Serve's fetched it tells nobody anything.
+
+    An error of a task of the user's comes as that.
+    """
+    if isinstance(error, TaskError) and isinstance(error.cause, Exception) and error.function_name == _COLLECT:
+        return error.cause
+    return error
 
 
 class RemoteTraceback(ServeError):

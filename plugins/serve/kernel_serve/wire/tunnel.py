@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from kernel_serve.errors import said_by
 from kernel_serve.routing.loops import data_loop
 from kernel_serve.wire.link import Exchange, Link
 from kernel_spec.errors import KernelError
@@ -43,7 +44,7 @@ class _Sender:
         try:
             sent = self._call.remote(self._id, data).as_future()
         except KernelError as error:
-            self.lost(str(error))
+            self.lost(said_by(error))
             return
         sent.add_done_callback(self._sent)
 
@@ -51,7 +52,7 @@ class _Sender:
         self._under_way -= 1
         error = None if future.cancelled() else future.exception()
         if error is not None:
-            self.lost(str(error))
+            self.lost(said_by(error))
             return
         self._pause()
         self._flush()
@@ -92,7 +93,7 @@ async def _read(stream: Any, link: Link) -> None:
             del data
         link.lost("the replica closed the link")
     except KernelError as error:
-        link.lost(str(error))
+        link.lost(said_by(error))
 
 
 class TunnelEnds:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import traceback
+from collections.abc import Callable, Iterator
 
 import pytest
-from kernel_serve.errors import DeploymentError
+from kernel_serve.errors import DeploymentError, said_by
 from kernel_serve.replica.user_code import UserCode
 from kernel_serve.tracebacks import told_from_the_user, user_traceback
+
+import kernel
+from kernel_spec.errors import TaskError
 
 
 def reads() -> None:
@@ -44,6 +48,55 @@ def test_constructors_and_logs_are_told_the_same_way() -> None:
     assert not any("kernel_serve" in line for line in frames if __file__ not in line)
     logged = [frame.name for frame in traceback.extract_tb(told_from_the_user(error).__traceback__)]
     assert logged == [line.rpartition(" ")[2] for line in frames]
+
+
+@pytest.fixture
+def local_session() -> Iterator[None]:
+    kernel.init(local_mode=True)
+    yield
+    kernel.shutdown()
+
+
+def failed(work: Callable[[], None]) -> BaseException:
+    """Return the error of a call of an actor that is called like Serve's, and does `work`."""
+
+    class ReplicaActor:
+        def start(self) -> None:
+            work()
+
+    with pytest.raises(TaskError) as caught:
+        kernel.get(kernel.remote(ReplicaActor).remote().start.remote())
+    return caught.value
+
+
+@pytest.mark.usefixtures("local_session")
+def test_what_a_replica_raised_is_told_without_the_name_of_its_method() -> None:
+    class Odd(Exception):
+        """Can't be found by its name."""
+
+        def __reduce__(self) -> str:
+            raise TypeError("it stays")
+
+    def raises(cls: type[Exception], cause: Exception | None) -> Callable[[], None]:
+        def work() -> None:
+            raise cls("no weights") from cause
+
+        return work
+
+    far = failed(raises(Odd, KeyError("weights")))
+    near = failed(raises(DeploymentError, KeyError("weights")))
+    cut_off = failed(raises(ValueError, None))
+    cut_off.cause = None  # type: ignore[attr-defined]
+    for error, last in (
+        (near, "kernel_serve.errors.DeploymentError: no weights"),
+        (far, f"{Odd.__qualname__}: no weights"),
+        (cut_off, "TaskError[ValueError]: no weights"),
+    ):
+        assert str(error).startswith("ReplicaActor.start() raised ")
+        assert said_by(error) == "no weights"
+        text = user_traceback(error)
+        assert last in text and "ReplicaActor.start" not in text
+        assert ("KeyError: 'weights'" in text) == (error is not cut_off)
 
 
 def test_errors_of_serve_need_no_frames_and_its_faults_keep_them() -> None:
