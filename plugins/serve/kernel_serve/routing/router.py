@@ -324,7 +324,13 @@ def dispatchers_of_process() -> Mapping[str, Dispatcher]:
 
 def hear_here(versions: Mapping[str, str]) -> None:
     """Return when this process's router, if there is one, knows topics in these versions, as the proxies do."""
-    if _router is not None and _router[0] == kernel.get_runtime_context().get_worker_id() and not in_data_loop():
+    if _router is None or in_data_loop():
+        return
+    try:
+        session = kernel.get_runtime_context().get_worker_id()
+    except NotInitializedError:  # the router is of a session that is over
+        return
+    if _router[0] == session:
         hearing = asyncio.run_coroutine_threadsafe(_router[1].await_news(versions), data_loop())
         with contextlib.suppress(concurrent.futures.TimeoutError, TimeoutError):
             hearing.result(_HEAR_SECONDS)
