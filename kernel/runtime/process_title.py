@@ -37,25 +37,28 @@ class WorkerTitle:
         self.is_idle = False
         if name != self._shown and not self._actor:
             self._shown = name
-            show(f"{PREFIX}{name}()")
+            self._show(f"{name}()")
 
     def idle(self) -> None:
         """There is nothing to do."""
         self.is_idle = True
         if not self._actor:
             self._shown = ""
-            show(f"{PREFIX}idle worker")
+            self._show("idle worker")
 
     def actor(self, class_name: str, name: str, starting: bool) -> None:
         """The worker is an actor from now on; `starting`: its constructor runs."""
         self._actor = self.is_idle = True
         named = f" {name}" if name else ""
-        show(f"{PREFIX}{class_name}{named}{' (starting)' if starting else ''}")
+        self._show(f"{class_name}{named}{' (starting)' if starting else ''}")
 
     def say(self, text: str) -> None:
         """Show what user code says that it does; only in a worker."""
+        self._shown = ""
+        self._show(text)
+
+    def _show(self, text: str) -> None:
         if self.is_worker:
-            self._shown = ""
             show(PREFIX + text)
 
 
