@@ -8,6 +8,7 @@ import signal
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -74,6 +75,16 @@ def _turn(item: pytest.Item) -> int:
     if item.get_closest_marker("packaging") is not None:
         return 0
     return 2 if "unit" in item.path.parts else 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_session_left() -> Iterator[None]:
+    """Fail a module of tests that leaves a session behind, and end that: the next one would be blamed for it."""
+    yield
+    session = sys.modules.get("kernel.api.session")  # tests of some distributions run without the kernel
+    if session is not None and session.is_initialized():
+        session.shutdown()
+        pytest.fail("a session was left behind by this module of tests: end it where it is begun")
 
 
 @pytest.fixture(scope="module", autouse=True)

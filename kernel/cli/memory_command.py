@@ -74,11 +74,15 @@ def memory(address: str | None, sort: str, limit: int, as_json: bool) -> None:
 
 
 def _known_elsewhere(found: Mapping[str, Any]) -> dict[bytes, tuple[int, str]]:
-    """Return size and state of each object as its owner and the store know them; a borrower may know neither."""
+    """Return size and state of each object as its owner and the store know them; a borrower may know neither.
+
+    The store was asked first: what it then saw being written, an owner may have said is ready since.
+    """
     known = {
         row[0]: (row[1], row[2]) for process in found["processes"] for row in process["rows"] if row[1] is not None
     }
-    return known | {id: (size, state) for id, _, size, state, *_ in found["stored"]}
+    stored = {id: (size, state) for id, _, size, state, *_ in found["stored"]}
+    return known | {id: seen for id, seen in stored.items() if seen[1] != "writing" or id not in known}
 
 
 def _described(process: Mapping[str, Any], known: Mapping[bytes, tuple[int, str]], sort: str) -> Row:

@@ -106,9 +106,11 @@ class Inspection:
     def references(self, limit: int = 0) -> tuple[int, int, list[tuple[Any, ...]]]:
         """Return how many objects there are here, their bytes, and a row for the `limit` largest (0: for all).
 
-        A row is id, size, state, kind of reference, site, local count, borrowers.
+        A row is id, size, state, kind of reference, site, local count, borrowers. References that were collected count
+        no more, though nothing else has happened since.
         """
         with self._process.lock:
+            self._ownership.drain()
             entries = list(self._ownership.objects.values())
             sizes = [entry.size() or 0 for entry in entries]
             inside = Counter(
