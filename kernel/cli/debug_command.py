@@ -104,10 +104,13 @@ def _choice() -> str:
 
 
 def _chosen(rows: Sequence[Row], which: str) -> Row:
-    """Return the row of that number, or whose id or task id begins so. Raises Refusal when it is not one."""
-    found = [row for row in rows if row["id"].startswith(which) or row["task"].hex() == which]
-    if not found and which.isdigit() and 1 <= int(which) <= len(rows):
+    """Return the row of that number, or whose id or task id begins so. Raises Refusal when it is not one.
+
+    A number is one of those in front of the rows, also where an id begins with it.
+    """
+    if which.isdigit() and 1 <= int(which) <= len(rows):
         return rows[int(which) - 1]
+    found = [row for row in rows if row["id"].startswith(which) or row["task"].hex() == which]
     if len(found) != 1:
         there = ", ".join(row["id"] for row in rows) or "none"
         raise Refusal(f"{which!r} names {'several' if found else 'no'} breakpoints; those that wait are {there}")

@@ -17,8 +17,10 @@ import cloudpickle
 from kernel_tune.errors import TrialError
 from kernel_tune.trial import Status, Trial
 
+ERROR_FILE = "error.txt"
+"""In a trial's directory: the tracebacks of all its failures."""
 RAISED_FILE = "error.pkl"
-"""In a trial's directory, beside the text in error.txt: the exception by which the trial failed last."""
+"""Beside it: the exception by which the trial failed last."""
 
 
 def carried(error: BaseException) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from kernel_tune.execution.carrier import MOST_UNTOLD, Carrier
 from kernel_tune.execution.instructions import Continue, Delete, Instruction, Notify
 from kernel_tune.trainable.orders import Saved
@@ -64,3 +65,18 @@ def test_a_checkpoint_is_deleted_after_its_news_and_before_its_trial_may_use_the
     carrier._ask = lambda trial, order: (seen.append(there.exists()), ask(trial, order))[1]  # type: ignore[method-assign]
     carrier.carry_out(steps)
     assert carrier.done == ["told checkpoint", "asked a"] and seen == [False]
+
+
+def test_a_failure_that_finds_no_room_on_the_disk_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "full").touch()  # below a file nothing can be written either
+    trial: Any = SimpleNamespace(failures=1, error_message="why", raised=b"", error_file="", logdir="")
+    trial.logdir = str(tmp_path / "there")
+    Carrier._write_error(Watched(), trial)
+    assert Path(trial.error_file).read_text() == "Failure number 1\nwhy\n" and not caplog.records
+    trial.logdir = str(tmp_path / "full" / "trial")
+    Carrier._write_error(Watched(), trial)
+    (said,) = caplog.messages
+    assert said.startswith("why trial namespace(") and f"can't be kept in {trial.logdir}/error.txt: [Errno 20]" in said
+    assert trial.error_file == ""

@@ -9,13 +9,13 @@ import re
 from typing import Any
 
 from kernel_tune.errors import TuneError
+from kernel_tune.raised import ERROR_FILE
 from kernel_tune.result import CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID, Result
 from kernel_tune.trial import Status, Trial
 
 RESULT_FILE = "result.json"
 PROGRESS_FILE = "progress.csv"
 PARAMETERS_FILES = ("params.json", "param.json")
-ERROR_FILE = "error.txt"
 STATE_FILE = "experiment_state.json"
 _NAME = re.compile(r"^(?P<trainable>.+?)_(?P<id>[0-9a-f]{8})(_.*)?$")
 

@@ -30,7 +30,7 @@ from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Processes
 from kernel_tune.execution.transfers import Transfer, make_transfer
 from kernel_tune.pickling import put
-from kernel_tune.raised import RAISED_FILE
+from kernel_tune.raised import ERROR_FILE, RAISED_FILE
 from kernel_tune.storage.checkpoint import damage_of
 from kernel_tune.storage.experiment_files import ExperimentFiles, write_whole
 from kernel_tune.trainable.durable import DurableTrainable
@@ -255,18 +255,21 @@ class Carrier:
             self._listeners.tell(f"on_{notify.event}", *where, again=again)
 
     def _write_error(self, trial: Trial) -> None:
-        os.makedirs(trial.logdir, exist_ok=True)
-        trial.error_file = os.path.join(trial.logdir, "error.txt")
-        with open(trial.error_file, "a", encoding="utf-8") as file:
-            file.write(f"Failure number {trial.failures}\n{trial.error_message}\n")
-        path = os.path.join(trial.logdir, RAISED_FILE)
+        """Write why a trial failed. A full disk is no reason to fail here: a trial may have failed for that."""
+        trial.error_file = path = os.path.join(trial.logdir, ERROR_FILE)
         try:
+            os.makedirs(trial.logdir, exist_ok=True)
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(f"Failure number {trial.failures}\n{trial.error_message}\n")
+            path = os.path.join(trial.logdir, RAISED_FILE)
             if trial.raised:
                 write_whole(path, trial.raised)
             elif os.path.exists(path):
                 os.remove(path)
-        except OSError as error:  # a full disk: the text is there
-            _log.warning("the exception of trial %s can't be kept in %s: %s", trial, path, error)
+        except OSError as error:
+            _log.warning("why trial %s failed can't be kept in %s: %s", trial, path, error)
+            if not os.path.exists(trial.error_file):
+                trial.error_file = ""
 
 
 def _transfers(loop: TrialLoop, options: RunOptions) -> dict[str, Transfer]:
