@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable
 
 from kernel.logs import Logger
-from kernel.node.children import let_go, start_child
+from kernel.node.children import let_go, open_log, start_child
 from kernel.node.config import AgentConfig
 from kernel.node.failed_starts import FailedStarts
 from kernel.threads import why_no_process
@@ -29,7 +29,7 @@ class HeadChild:
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
         self._log = Logger("kernel.node")
-        self._errors = os.path.join(config.directory, "logs", "head.err")
+        self._errors = open_log(config, "head.err")  # now: a loop that starts another must not wait for a disk
         self._serves = True
         """Whether the one that was started last has served."""
         self._failed_starts = FailedStarts("head")
@@ -63,6 +63,7 @@ class HeadChild:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._errors.close()
 
     def _look(self) -> None:
         if self._closing:
@@ -90,7 +91,7 @@ class HeadChild:
         if not self._durable:
             return f"the head died ({how}), and it keeps nothing that another could carry on with"
         if self._failed_starts.enough:
-            return f"{self._failed_starts}, the last one with {how}; look at the end of {self._errors}"
+            return f"{self._failed_starts}, the last one with {how}; look at the end of {self._errors.name}"
         if self._storeless and away_seconds > self._config.head_away_seconds:
             return f"the head died, and for {away_seconds:.0f} s no other could be started: {self._storeless}"
         return ""
@@ -115,7 +116,7 @@ class HeadChild:
 
     def _launch(self) -> tuple[subprocess.Popen[bytes], int]:
         try:
-            return start_child("kernel.node.head_main", self._config, "head.err")
+            return start_child("kernel.node.head_main", self._config, self._errors.fileno())
         except OSError as error:
             raise SessionEndedError(f"the head can't be started: {why_no_process(error)}") from error
 
@@ -126,7 +127,9 @@ class HeadChild:
         if not data:
             self._process.kill()
             code = self._process.wait()
-            raise SessionEndedError(f"the head did not start (exit code {code}); look at the end of {self._errors}")
+            raise SessionEndedError(
+                f"the head did not start (exit code {code}); look at the end of {self._errors.name}"
+            )
         error = pickle.loads(data)
         if isinstance(error, KernelError):
             self._process.wait()

@@ -109,6 +109,8 @@ def test_the_loops_of_a_cluster_never_wait_for_files(
         node = cluster.add_node(num_cpus=2, resources={"b": 100})
         cluster.connect()
         use_everything(many_files, {"resources": {"b": 1}, "num_cpus": 0.1}, eventually)
+        cluster.kill_head()
+        assert kernel.get(Counter.remote().pid.remote(), timeout=SECONDS), "another head serves"
         cluster.remove_node(node)
     assert watch.loops() == {"agent", "head"}
     assert watch.findings() == []

@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,13 +47,16 @@ class Head:
 class Agent:
     """The loop of an agent whose head this is, with a clock of the test's."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, durable: bool = True) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: Path, durable: bool = True) -> None:
+        (directory / "logs").mkdir()
         self.now = 1000.0
         self.heads: list[Head] = []
+        self.errors: list[int] = []
+        """What each was to write its errors to."""
         self.ended: list[str] = []
         self.reactor = Reactor(lambda: self.now)
         monkeypatch.setattr(head_child, "start_child", self._start)
-        config: Any = SimpleNamespace(directory="/session", head_away_seconds=AWAY_SECONDS)
+        config: Any = SimpleNamespace(directory=str(directory), head_away_seconds=AWAY_SECONDS)
         self.child = HeadChild(config)
         self.child.supervise(self.reactor, durable, self.ended.append)
 
@@ -60,7 +64,8 @@ class Agent:
     def head(self) -> Head:
         return self.heads[-1]
 
-    def _start(self, *arguments: Any) -> tuple[Any, int]:
+    def _start(self, module: str, config: Any, errors: int) -> tuple[Any, int]:
+        self.errors.append(errors)
         reader, writer = os.pipe()
         self.heads.append(Head(writer))
         if len(self.heads) == 1:
@@ -82,8 +87,8 @@ class Agent:
 
 
 @pytest.fixture
-def agent(monkeypatch: pytest.MonkeyPatch) -> Agent:
-    return Agent(monkeypatch)
+def agent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Agent:
+    return Agent(monkeypatch, tmp_path)
 
 
 def test_heads_that_are_killed_before_they_serve_are_replaced_for_a_minute(agent: Agent) -> None:
@@ -122,7 +127,7 @@ def test_so_many_that_end_by_themselves_before_they_serve_end_the_session(agent:
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     [reason] = agent.ended
     assert reason.startswith(f"{FAILED_STARTS} heads in a row did not come up, the last one with {how}; look at")
-    assert reason.endswith("/session/logs/head.err")
+    assert reason.endswith("/logs/head.err")
 
 
 def test_one_that_says_why_it_can_not_start_counts_too(agent: Agent) -> None:
@@ -156,8 +161,13 @@ def test_those_without_their_store_are_replaced_as_long_as_nodes_look_for_a_head
     assert reason.endswith("no other could be started: the disk is full")
 
 
-def test_one_that_keeps_nothing_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = Agent(monkeypatch, durable=False)
+def test_its_standard_error_stays_open_for_the_next_one(agent: Agent) -> None:
+    first, second = agent.errors[0], (agent.head.dies(), agent.look(), agent.errors[-1])[-1]
+    assert isinstance(first, int) and first == second and len(agent.errors) == 2
+
+
+def test_one_that_keeps_nothing_is_not_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    agent = Agent(monkeypatch, tmp_path, durable=False)
     agent.head.dies()
     assert agent.look() == 1
     assert agent.ended == ["the head died (signal 9), and it keeps nothing that another could carry on with"]
