@@ -8,6 +8,8 @@ from typing import Any
 
 from kernel.api.listing_filters import Filter, check_filters, chosen
 from kernel.api.session import ensure_session
+from kernel.logs import Logger
+from kernel.runtime.task_rows import all_tasks
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 
@@ -107,7 +109,10 @@ def _actors(ask: Ask) -> list[Row]:
 
 
 def _tasks(ask: Ask) -> list[Row]:
-    return list(ask("tasks"))
+    found = ask("tasks")
+    for pid, node in found["silent"].values():
+        Logger("kernel").warning("a process did not answer in time: its tasks are missing here", pid=pid, node=node)
+    return all_tasks(found["ended"], found["waiting"], found["workers"])
 
 
 def _nodes(ask: Ask) -> list[Row]:
@@ -163,6 +168,9 @@ def _jobs(ask: Ask) -> list[Row]:
 
 
 def _objects(ask: Ask) -> list[Row]:
+    found = ask("memory", 0)
+    for pid in found["silent"]:
+        Logger("kernel").warning("a process did not answer in time: its objects are missing here", pid=pid)
     return [
         {
             "object_id": bytes(row[0]).hex(),
@@ -173,7 +181,7 @@ def _objects(ask: Ask) -> list[Row]:
             "type": process["role"].upper(),
             "pid": process["pid"],
         }
-        for process in ask("memory", 0)["processes"]
+        for process in found["processes"]
         for row in process["rows"]
     ]
 

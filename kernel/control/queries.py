@@ -15,7 +15,7 @@ from kernel.control.replies import outcome_of
 from kernel.control.value_limit import check_size
 from kernel.runtime import operations as op
 from kernel.runtime.answers import Pickled
-from kernel.runtime.task_rows import NO_PROCESS, all_tasks
+from kernel.runtime.task_rows import NO_PROCESS
 from kernel.transport.connection import Message
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import LeaseId, NodeId, ObjectId, ProcessId, task_of
@@ -230,7 +230,7 @@ class Answers:
                             "held": held.get((process.node.id, process.pid), 0),
                             "count": count,
                             "bytes": size,
-                            "rows": rows,
+                            "rows": Pickled(rows),
                         }
                     )
                 usage = _add([report["store"] for report in self._of_nodes(reports).values()])
@@ -259,18 +259,21 @@ class Answers:
         return self._ask_processes("trace", put_together)
 
     def tasks(self, caller: Caller) -> Later:
-        """Return a row per task and call: those that wait or run, and the last that have ended."""
+        """Return what processes told of tasks and calls, for `kernel.runtime.task_rows.all_tasks`, and who
+        was `silent`. As it came, like the timeline: who asks makes the rows.
+        """
         later = Later()
 
-        def with_ended(answers: dict[ProcessId, Any]) -> None:
-            ended = [(NO_PROCESS, event) for data in self._past_calls for event in pickle.loads(data)]
-            for id, data in answers.items():
-                ended += [(self._place(id), event) for event in (pickle.loads(data) if data else ())]
+        def with_ended(ended: dict[ProcessId, Any]) -> None:
+            told = [(NO_PROCESS, Pickled(data)) for data in self._past_calls]
+            told += [(self._place(id), Pickled(data)) for id, data in ended.items() if data]
+            silent = self._silent(ended)
 
             def with_open(answers: dict[ProcessId, Any]) -> None:
-                waiting = [(self._place(id), pickle.loads(data)) for id, data in answers.items() if data]
+                waiting = [(self._place(id), Pickled(data)) for id, data in answers.items() if data]
                 workers = {id.hex(): self._place(id) for id in self._head.callers}
-                later.set(Pickled.of(all_tasks(ended, waiting, workers)))
+                found = {"ended": told, "waiting": waiting, "workers": workers}
+                later.set(Pickled.of({**found, "silent": {**silent, **self._silent(answers)}}))
 
             self._ask_processes("open_tasks", with_open)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from kernel.local.calls import call_user
 from kernel.local.environment import Environment
 from kernel.local.event_loop import LocalLoop
 from kernel.local.loopback import Line
@@ -234,7 +235,7 @@ class LocalActor:
                 cls = runner.load_definition(self.definition.blob, sender)
                 slots = self.table.tasks.arguments.message(self.creation)
                 args, kwargs, _ = runner.arguments_from(sender, "", self.creation.arguments, slots)
-                self.instance = cls(*args, **kwargs)
+                self.instance = call_user(cls, args, kwargs)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 self.table.calls.keep_interrupt(error)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kernel.local.loopback import Line, Loopback
 from kernel.local.placement import Place
 from kernel.local.streaming import GeneratorRun, Streaming
 from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
@@ -24,6 +25,12 @@ from kernel_spec.errors import WorkerDiedError
 Function = Callable[..., Any]
 Ended = Callable[[BaseException | None, str], None]
 """Called once when a call is over, with what it raised if that ends the actor (ExitActor, SystemExit), and why."""
+
+
+@calls_user_code
+def call_user(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call what is the user's; signals' handlers may raise in it."""
+    return function(*args, **kwargs)
 
 
 class Calls:
@@ -59,7 +66,7 @@ class Calls:
                 function, name = lookup()
                 slots = self._table.arguments.message(task)
                 args, kwargs, _ = runner.arguments(line, task.arguments, slots)  # type: ignore[arg-type]
-                value = function(*args, **kwargs)
+                value = call_user(function, args, kwargs)
                 returns = task.definition.returns
                 if returns >= 0:
                     runner.send_result(line, task.id, returns, value, name)  # type: ignore[arg-type]

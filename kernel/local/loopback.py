@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any
 
+from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.layout import pack, packed_size
 from kernel.runtime.objects import Entry
 from kernel.runtime.ownership import Carried, Ownership
@@ -53,6 +54,7 @@ class LocalPump:
         self.on_tick: Callable[[], None] = lambda: None
         self.lurking = True
 
+    @calls_user_code  # a signal's handler may raise here: there is nothing to be put back
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
         """Park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
         while waiter.remaining > 0:

@@ -15,7 +15,7 @@ from kernel.local.environment import environment_here
 from kernel.local.groups import LocalGroup
 from kernel.local.resources import ADDRESS
 from kernel.runtime.definitions import group_of
-from kernel.runtime.task_rows import all_tasks, open_tasks
+from kernel.runtime.task_rows import open_tasks
 from kernel_spec.errors import OptionError, ProtocolError
 from kernel_spec.ids import ActorId
 from kernel_spec.placement import all_hold, conditions
@@ -151,14 +151,15 @@ class LocalAnswers:
         """Return what this process tells of its calls, see `kernel.runtime.tracing.events_of`; nobody else is asked."""
         return {"told": [pickle.dumps(self._runtime.trace.events())], "silent": {}}
 
-    def tasks(self) -> list[dict[str, Any]]:
-        """Return a row per task and call."""
+    def tasks(self) -> dict[str, Any]:
+        """Return what this process tells of tasks and calls, see `kernel.runtime.task_rows.all_tasks`."""
         runtime = self._runtime
         here = {"worker_id": runtime.process.hex(), "worker_pid": os.getpid(), "node_id": runtime.node.hex()}
         place = {**here, "job_id": runtime.job.hex()}
         with runtime.lock:
             waiting = open_tasks(list(runtime.ownership.objects.values()), runtime.tasks.running)
-        return all_tasks([(place, event) for event in runtime.trace.events()], [(place, waiting)], {})
+        ended = [(place, runtime.trace.events())]
+        return {"ended": ended, "waiting": [(place, waiting)], "workers": {}, "silent": {}}
 
     def workers(self) -> list[dict[str, Any]]:
         """There are none but this process."""

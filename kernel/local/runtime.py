@@ -39,6 +39,7 @@ from kernel.local.stalemate import Stalemate
 from kernel.local.streaming import Streaming
 from kernel.local.submission import LocalTasks
 from kernel.local.waits import Waits
+from kernel.runtime import critical_sections, signals
 from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition, function_inside
@@ -123,6 +124,8 @@ class LocalRuntime:
         self._forever: list[ObjectRef] = []
         self.callers: set[int] = set()
         self._stopped = threading.Event()
+        critical_sections.guard(self.lock)
+        signals.install()
         threading.Thread(target=self._look_after_dropped, name="kernel-local-janitor", daemon=True).start()
 
     def make_runner(self, actor_name: str) -> CallRunner:
@@ -392,6 +395,7 @@ class LocalRuntime:
                     run.task.stream.finish()
             self.streaming.runs.clear()
         self._stopped.set()
+        critical_sections.unguard(self.lock)
         shutil.rmtree(self.session_directory, ignore_errors=True)
 
     def _check_alive(self) -> None:

@@ -22,7 +22,8 @@ MAX_CALL_BYTES = 64 << 20
 class DiskSpill:
     """Keeps each object in a file of its own, in a fresh directory (0700) under `directory`. Thread-safe.
 
-    Raises `SpillError` when that directory can't be made.
+    Where somebody removes that directory, what was in it is lost, and the next write makes it again. Raises
+    `SpillError` when it can't be made at first.
     """
 
     name = "disk"
@@ -46,13 +47,13 @@ class DiskSpill:
     def write(self, object: ObjectId, data: memoryview) -> str:
         """Store the bytes and return the uri; raise `OutOfDiskError` or `SpillError`, leaving nothing behind."""
         path = os.path.join(self.directory, f"{object.hex()}-{next(self._numbers)}")
-        unfinished = f"{path}.unfinished"
         try:
-            _write_file(unfinished, data)
-            os.rename(unfinished, path)
+            try:
+                _write_whole(path, data)
+            except FileNotFoundError:
+                _make_again(self.directory)
+                _write_whole(path, data)
         except OSError as error:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(unfinished)
             raise self._write_error(object, data.nbytes, error) from error
         return SCHEME + urllib.parse.quote(path)
 
@@ -94,6 +95,25 @@ class DiskSpill:
         return OutOfDiskError(
             f"{what} ({room} bytes are free there); make room, or name another place with spill_directory"
         )
+
+
+def _make_again(directory: str) -> None:
+    """Make a directory (0700) that somebody has removed, and those around it; one that is there is fine."""
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    with contextlib.suppress(FileExistsError):  # another thread was first
+        os.mkdir(directory, 0o700)
+
+
+def _write_whole(path: str, data: memoryview) -> None:
+    """Write a file that is there as a whole or not at all."""
+    unfinished = f"{path}.unfinished"
+    try:
+        _write_file(unfinished, data)
+        os.rename(unfinished, path)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(unfinished)
+        raise
 
 
 def _write_file(path: str, data: memoryview) -> None:

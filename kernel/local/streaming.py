@@ -17,6 +17,7 @@ from kernel.local.loopback import Line, Loopback
 from kernel.local.placement import Place
 from kernel.runtime import operations as op
 from kernel.runtime.call_runner import CallRunner
+from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution
 from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.task import Task
@@ -147,7 +148,7 @@ class Streaming:
 
     def _step(self, run: GeneratorRun) -> bool:
         try:
-            item = next(run.items)
+            item = _next(run.items)
         except StopIteration:
             return False
         run.index += 1
@@ -202,6 +203,12 @@ def iterator_of(value: Any, name: str, returns: int) -> Iterator[Any]:
     return iter(value)
 
 
+@calls_user_code
+def _next(items: Iterator[Any]) -> Any:
+    return next(items)
+
+
+@calls_user_code
 def _close(items: Iterator[Any]) -> None:
     if inspect.isgenerator(items):
         items.close()

@@ -6,7 +6,8 @@ import os
 import pickle
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from typing import IO
 
 from kernel.node.config import AgentConfig
 from kernel.node.processes import command_of
@@ -15,19 +16,19 @@ from kernel.node.processes import command_of
 def start_child(
     module: str,
     config: AgentConfig,
-    errors: str,
+    errors: str | int,
     environment: Mapping[str, str] | None = None,
     inherited: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Run `main` of a module, as `kernel.node.boot` describes; return the process and the pipe on which it reports.
 
-    What it writes is added to the file `errors` in the session's logs. The child notices when its standard input is
-    closed. It has the descriptors `inherited`, which are its further arguments. Raises OSError when no process can be
-    started.
+    What it writes is added to the file `errors` in the session's logs, or to a descriptor. The child notices when its
+    standard input is closed. It has the descriptors `inherited`, which are its further arguments. Raises OSError when
+    no process can be started.
     """
     reader, writer = os.pipe()
     try:
-        with open(os.path.join(config.directory, "logs", errors), "ab") as file:
+        with nullcontext(errors) if isinstance(errors, int) else open_log(config, errors) as file:
             process = subprocess.Popen(
                 command_of(module, *map(str, [writer, *inherited])),
                 stdin=subprocess.PIPE,
@@ -47,6 +48,11 @@ def start_child(
         process.stdin.write(pickle.dumps(config))
         process.stdin.flush()
     return process, reader
+
+
+def open_log(config: AgentConfig, name: str) -> IO[bytes]:
+    """Return a file of the session's logs, to add to."""
+    return open(os.path.join(config.directory, "logs", name), "ab")
 
 
 def let_go(process: subprocess.Popen[bytes]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import pickle
 import select
+import signal
 import subprocess
 from collections.abc import Callable
 
 from kernel.logs import Logger
-from kernel.node.children import let_go, start_child
+from kernel.node.children import let_go, open_log, start_child
 from kernel.node.config import AgentConfig
+from kernel.node.failed_starts import FailedStarts
 from kernel.threads import why_no_process
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import HeadReplacedError, KernelError, MetadataError, SessionEndedError
@@ -19,10 +21,6 @@ START_SECONDS = 20.0
 END_SECONDS = 3.0
 LOOK_SECONDS = 0.05
 RETRY_SECONDS = 0.5
-FAILED_STARTS = 3
-"""After so many heads in a row that died before they served, no other is started. Those that could not use their
-metadata store do not count: a full disk and a server that is away may come right, for as long as nodes look for a head.
-"""
 
 
 class HeadChild:
@@ -31,7 +29,12 @@ class HeadChild:
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
         self._log = Logger("kernel.node")
-        self._failed_starts = 0
+        self._errors = open_log(config, "head.err")  # now: a loop that starts another must not wait for a disk
+        self._serves = True
+        """Whether the one that was started last has served."""
+        self._failed_starts = FailedStarts("head")
+        """Without those that could not use their metadata store: a full disk and a server that is away may come right,
+        for as long as nodes look for a head."""
         self._storeless = ""
         """What its metadata store said to the head that was started last, if that is why it could not serve."""
         self._died_at = self._not_before = 0.0
@@ -60,6 +63,7 @@ class HeadChild:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._errors.close()
 
     def _look(self) -> None:
         if self._closing:
@@ -70,23 +74,24 @@ class HeadChild:
             return
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         self._died_at = self._died_at or now
+        if not self._serves and not self._storeless:
+            self._failed_starts.add(now if code == -signal.SIGKILL else None)
         if reason := self._reason_to_give_up(how, now - self._died_at):
             self._closing = True
             self._on_end(reason)
             return
         if not self._storeless:
             self._log.warning("the head died and is started again", how=how)
-            self._failed_starts += 1
         let_go(self._process)
         self._process, reader = self._launch()
-        self._unheard = True
+        self._serves, self._unheard = False, True
         self._reactor.register(reader, lambda events: self._started(reader))
 
     def _reason_to_give_up(self, how: str, away_seconds: float) -> str:
         if not self._durable:
             return f"the head died ({how}), and it keeps nothing that another could carry on with"
-        if self._failed_starts == FAILED_STARTS:
-            return f"{FAILED_STARTS} heads in a row died before they served, the last one with {how}"
+        if self._failed_starts.enough:
+            return f"{self._failed_starts}, the last one with {how}; look at the end of {self._errors.name}"
         if self._storeless and away_seconds > self._config.head_away_seconds:
             return f"the head died, and for {away_seconds:.0f} s no other could be started: {self._storeless}"
         return ""
@@ -99,18 +104,19 @@ class HeadChild:
         self._unheard = False
         error = pickle.loads(data) if data else None
         if data and error is None:
-            self._failed_starts, self._storeless, self._died_at = 0, "", 0.0
+            self._serves, self._failed_starts = True, FailedStarts("head")
+            self._storeless, self._died_at = "", 0.0
         elif isinstance(error, MetadataError) and not isinstance(error, HeadReplacedError):
             if not self._storeless:
                 self._log.error("the head can't start before its metadata store works; trying on", reason=str(error))
-            self._failed_starts, self._storeless = 0, str(error)
+            self._failed_starts, self._storeless = FailedStarts("head"), str(error)
             self._not_before = self._reactor.clock() + RETRY_SECONDS
         elif error is not None:
             self._log.error("the head can't start", reason=str(error))
 
     def _launch(self) -> tuple[subprocess.Popen[bytes], int]:
         try:
-            return start_child("kernel.node.head_main", self._config, "head.err")
+            return start_child("kernel.node.head_main", self._config, self._errors.fileno())
         except OSError as error:
             raise SessionEndedError(f"the head can't be started: {why_no_process(error)}") from error
 
@@ -121,8 +127,9 @@ class HeadChild:
         if not data:
             self._process.kill()
             code = self._process.wait()
-            log = os.path.join(self._config.directory, "logs", "head.err")
-            raise SessionEndedError(f"the head did not start (exit code {code}); look at the end of {log}")
+            raise SessionEndedError(
+                f"the head did not start (exit code {code}); look at the end of {self._errors.name}"
+            )
         error = pickle.loads(data)
         if isinstance(error, KernelError):
             self._process.wait()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
+from kernel.node.failed_starts import FailedStarts
 from kernel.runtime.operations import DIED
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import LeaseId, ProcessId
@@ -18,11 +19,6 @@ IDLE = "idle"
 LEASED = "leased"
 ACTOR = "actor"
 ENDING = "ending"
-
-FAILED_STARTS = 3
-"""So many workers of one key in a row may not come up; then leases for which no other one starts are given up."""
-KILLED_STARTS_SECONDS = 60.0
-"""For so long workers that somebody kills before they are up are replaced, however many they are."""
 
 Key = tuple[bytes, str]
 """Job id and environment."""
@@ -80,39 +76,6 @@ class WorkerRecord:
         return self.devices is None or self.devices == devices
 
 
-@dataclass(slots=True)
-class _FailedStarts:
-    """The workers of one key that did not come up, since the last one that did.
-
-    `broken` is how many ended by themselves. Of those that were killed it counts how long ago the first was: who kills
-    says nothing about whether the next one would come up.
-    """
-
-    broken: int = 0
-    first_killed_at: float | None = None
-    killed_seconds: float = 0.0
-
-    def add(self, killed_at: float | None) -> None:
-        """Count one more."""
-        if killed_at is None:
-            self.broken += 1
-            return
-        if self.first_killed_at is None:
-            self.first_killed_at = killed_at
-        self.killed_seconds = killed_at - self.first_killed_at
-
-    @property
-    def enough(self) -> bool:
-        """Whether to give up."""
-        return self.broken >= FAILED_STARTS or self.killed_seconds >= KILLED_STARTS_SECONDS
-
-    def __str__(self) -> str:
-        """Say what failed, for the error of those who get no worker."""
-        if self.broken >= FAILED_STARTS:
-            return f"{FAILED_STARTS} workers in a row did not come up"
-        return f"every worker of the last {self.killed_seconds:.0f} s was killed before it was up"
-
-
 @dataclass(frozen=True, slots=True)
 class StartWorker:
     """Fork a worker for this key."""
@@ -152,7 +115,8 @@ class WorkerPool:
         self._devices: dict[LeaseId, str] = {}
         """Those of the leases that wait."""
         self._starting: dict[Key, int] = {}
-        self._failed_starts: dict[Key, _FailedStarts] = {}
+        self._failed_starts: dict[Key, FailedStarts] = {}
+        """Of the keys of which no worker has come up since."""
 
     def prestart(self, key: Key) -> list[Instruction]:
         """Have one worker of this key ready before it is asked for."""
@@ -220,7 +184,7 @@ class WorkerPool:
         if worker is None:
             return None, []
         if worker.state == STARTING and (worker.pid or worker.cause):  # else its template died before it forked
-            self._failed_starts.setdefault(worker.key, _FailedStarts()).add(killed_at)
+            self._failed_starts.setdefault(worker.key, FailedStarts("worker")).add(killed_at)
         self._leave_state(worker)
         key, instructions = worker.key, list[Instruction]()
         failed = self._failed_starts.get(key)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.control import words
 from kernel.node.descriptor_limit import check_room, describe_shortage
+from kernel.node.failed_starts import FAILED_STARTS
 from kernel.node.last_words import end_of_agent_errors, last_words
 from kernel.node.processes import describe_code, describe_status, end_orphans, is_alive, kill, reap_adopted
 from kernel.node.template_link import TemplateLink
 from kernel.node.worker_pool import (
     ENDING,
-    FAILED_STARTS,
     NO_WORK,
     Assign,
     GiveUp,

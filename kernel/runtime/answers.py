@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 
 class Pickled(bytes):
-    """A value that the head has pickled for a process that asked; it travels as `REPLY_PICKLED`."""
+    """A value that was pickled for a process that asked; as an answer of the head it travels as `REPLY_PICKLED`.
+
+    Inside of another value that is pickled it stays as it is, and is unpickled with that.
+    """
 
     __slots__ = ()
 
@@ -19,3 +23,6 @@ class Pickled(bytes):
     def load(self) -> Any:
         """Return the value."""
         return pickle.loads(self)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
+        return pickle.loads, (bytes(self),)

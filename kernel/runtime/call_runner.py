@@ -17,6 +17,7 @@ from kernel.runtime.remote_traceback import is_internal
 from kernel.runtime.task_arguments import WITH_KEYWORDS, WITH_REFERENCES
 from kernel.runtime.task_error import capture
 from kernel.runtime.unpicklable import explain
+from kernel.runtime.unpickling_notes import naming
 from kernel.runtime.value_forms import INLINE_BYTES, Stored, in_message, inline, inline_or_stored
 from kernel.runtime.waiting import Waiter
 from kernel.runtime.worker_info import current_worker
@@ -64,16 +65,24 @@ class CallRunner:
             args = [None] * arguments
         else:
             flags, data, extra = arguments
-            if type(extra) is list:
-                value = self._serializer.loads(data, extra, arrival)
-            else:
-                view = self._runtime.store.view(data, extra, (sender, address))
-                value = self._serializer.loads(*unpack(view), arrival)
+            try:
+                if type(extra) is list:
+                    value = self._serializer.loads(data, extra, arrival)
+                else:
+                    view = self._runtime.store.view(data, extra, (sender, address))
+                    value = self._serializer.loads(*unpack(view), arrival)
+            except Exception as error:
+                naming(error, "the arguments of the call, which did not begin")
+                raise
             args, kwargs = value if flags & WITH_KEYWORDS else (value, kwargs)
         if slots:
             args = list(args)
             for slot in slots:
-                value = self._slot(slot, arrival)
+                try:
+                    value = self._slot(slot, arrival)
+                except Exception as error:
+                    naming(error, f"{_described(slot)} of the call, which did not begin")
+                    raise
                 if type(slot[0]) is int:
                     args[slot[0]] = value
                 else:
@@ -247,6 +256,11 @@ def _is_said_of_the_call(error: BaseException) -> bool:
             return True  # below here, frames of plugins look like the user's
         entry = entry.tb_next
     return entry is None
+
+
+def _described(slot: tuple[Any, ...]) -> str:
+    which = f"argument {slot[0] + 1}" if type(slot[0]) is int else f"argument {slot[0]!r}"
+    return which if slot[1] in (0, 1) else f"object {bytes(slot[2]).hex()}, {which}"
 
 
 def _split(value: Any, returns: int, name: str) -> list[Any]:

@@ -1,8 +1,9 @@
 """Where an exception from outside (a signal's handler, a cancellation) would leave something half done.
 
 That is the kernel's own code, which handles messages there, keeps counts and hands out values; what it calls under its
-lock or in functions marked `@critical`; and every destructor, where Python would swallow the exception. What the kernel
-has called of the user's is none of it, nor are the places where a thread merely waits.
+lock or in functions marked `@critical`, and in local mode all that it calls; and every destructor, where Python would
+swallow the exception. What the kernel has called of the user's is none of it, nor are the places where a thread merely
+waits.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _own = tuple(
     )
 )
 """Files and folders of the code that takes messages and values in, and hands values out."""
+_LOCAL = os.path.join(_ROOT, "local", "")
+"""The code of local mode, where calls run amid the submission: what it calls must not be interrupted either."""
 _DESTRUCTOR = "__del__"
 _MARK = "_kernel_came_from_outside"
 
@@ -110,7 +113,8 @@ def is_critical(frame: FrameType | None) -> bool:
     if frame.f_code.co_filename.startswith(_own):
         return True
     while frame is not None and frame.f_code not in _boundaries:
-        if frame.f_code in _critical or frame.f_code.co_name == _DESTRUCTOR:
+        code = frame.f_code
+        if code in _critical or code.co_name == _DESTRUCTOR or code.co_filename.startswith(_LOCAL):
             return True
         frame = frame.f_back
     return False

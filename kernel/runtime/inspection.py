@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
+import pickle
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -54,7 +55,7 @@ class Inspection:
         self.log = Logger("kernel")
         process.methods["explain_object"] = self._explain_here
         process.methods["explain_matches"] = self._explain_matches
-        process.methods["references"] = self.references
+        process.methods["references"] = self._packed_references
 
     def explain_entry(self, entry: Entry, patience: float | None = None) -> str:
         """Say what an object is waiting for. May ask the agent or the owner, for `patience` s; not under the lock."""
@@ -121,6 +122,11 @@ class Inspection:
                 shown = heapq.nlargest(limit, shown, sizes.__getitem__)  # type: ignore[assignment]
             return len(entries), sum(sizes), [self._row(entries[index], inside) for index in shown]
 
+    def _packed_references(self, limit: int) -> tuple[int, int, bytes]:
+        """Return `references` for the head, the rows pickled: the head's loop passes on what may be very many."""
+        count, size, rows = self.references(limit)
+        return count, size, pickle.dumps(rows)
+
     def _row(self, entry: Entry, inside: Mapping[ObjectId, int]) -> tuple[Any, ...]:
         details = entry.details
         site = details.site if details is not None else None
@@ -132,13 +138,13 @@ class Inspection:
             site, kind = task.site if task is not None else getattr(entry, "site", None), "task call"
         where = f"({kind}) {site[0].co_filename}:{site[0].co_name}:{site[1]}" if site is not None else f"({kind})"
         return (
-            entry.id,
+            bytes(entry.id),
             entry.size(),
             STATE_NAMES[entry.state],
             _reference_kind(entry, inside.get(entry.id, 0)),
             where,
             entry.local,
-            [process for process in (details.borrowers or ())] if details is not None else [],
+            [bytes(process) for process in (details.borrowers or ())] if details is not None else [],
         )
 
     def _explain_borrowed(self, entry: Entry, patience: float) -> str:

@@ -7,11 +7,9 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from kernel.runtime import operations as op
-from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.layout import unpack
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
@@ -21,9 +19,10 @@ from kernel.runtime.serialization import ValueSerializer
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.task_error import rebuild
 from kernel.runtime.tasks import TaskTable
+from kernel.runtime.unpickling_notes import naming
 from kernel.runtime.value_forms import inline_or_stored
 from kernel.runtime.waiting import Waiter
-from kernel_spec.errors import ArgumentError, GetTimeoutError, KernelError
+from kernel_spec.errors import ArgumentError, GetTimeoutError
 from kernel_spec.ids import object_id
 
 
@@ -199,13 +198,9 @@ class ObjectVerbs(ABC):
 
 def _naming(entry: Entry, error: Exception) -> Exception:
     """Return what the unpickling of an object raised, with a note that says which object it is and where it is from."""
-    if not isinstance(error, KernelError) and not is_from_outside(error):
-        site = getattr(entry, "site", None) or (entry.details.site if entry.details is not None else None)
-        made = f", made in {site[0].co_filename}, line {site[1]}" if site is not None else ""
-        notes = [*getattr(error, "__notes__", ()), f"  raised by unpickling object {entry.id.hex()}{made}"]
-        with suppress(AttributeError, TypeError):  # of a class that takes no attributes
-            error.__notes__ = notes  # type: ignore[attr-defined]
-    return error
+    site = getattr(entry, "site", None) or (entry.details.site if entry.details is not None else None)
+    made = f", made in {site[0].co_filename}, line {site[1]}" if site is not None else ""
+    return naming(error, f"object {entry.id.hex()}{made}")
 
 
 def failure_to_raise(kind: int, data: bytes) -> BaseException:

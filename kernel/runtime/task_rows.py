@@ -36,18 +36,19 @@ def open_tasks(entries: Iterable[Entry], running: Container[bytes] = ()) -> list
 
 
 def all_tasks(
-    ended: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    ended: Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]],
     waiting: Sequence[tuple[Mapping[str, Any], Sequence[Row]]],
     workers: Mapping[str, Mapping[str, Any]],
 ) -> list[Row]:
     """Return a row per task, in the order in which they ended; those that have not come last.
 
-    `ended` are events of the timeline, each with where its process is, `waiting` what processes say of their open
+    `ended` are events of the timeline, those of a process with where it is, `waiting` what processes say of their open
     tasks, `workers` where each process is that may run one, by id.
     """
     rows: dict[str, Row] = {}
     attempts: Counter[str] = Counter()
-    for place, event in sorted(ended, key=lambda one: one[1]["ts"]):
+    events = [(place, event) for place, some in ended for event in some]
+    for place, event in sorted(events, key=lambda one: one[1]["ts"]):
         if event["cat"] != "task":
             continue
         id = event["args"]["task_id"]

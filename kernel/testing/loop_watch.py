@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -36,6 +37,8 @@ _WITHOUT_EVENT = ("stat", "lstat", "access", "statvfs", "fsync", "fdatasync", "p
 """Functions of `os` that may wait for a file and that no audit hook hears of."""
 _NO_FILES = ("/proc", "/sys/", "/dev/null")
 """What lies there is made by the machine when it is read."""
+_NUMBER = re.compile(r"[0-9.]+|[0-9a-fA-F:.%]*:[0-9a-fA-F:.%]*")
+"""A host given by its number."""
 _DEEP = 6
 """How many callers a finding names."""
 
@@ -167,6 +170,8 @@ class _Watcher:
         if self._reporting or not self._is_ours():
             return
         first = os.fsdecode(arguments[0]) if arguments and isinstance(arguments[0], (str, bytes)) else ""
+        if what == "socket.getaddrinfo" and _NUMBER.fullmatch(first):
+            return  # it is turned into bytes; nobody is asked
         if (what == "open" and not first) or first.startswith(_NO_FILES):
             return  # a descriptor; or no file
         frame = sys._getframe(2)

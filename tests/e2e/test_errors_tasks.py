@@ -409,6 +409,36 @@ def test_a_value_whose_unpickling_raises_is_named(make, several):
 
 
 @kernel.remote
+def take(*values, **named):
+    return "never"
+
+
+@kernel.remote
+class Taker:
+    def take(self, *values, **named):
+        return "never"
+
+
+@pytest.mark.parametrize("kind", ["task", "method"])
+def test_an_argument_whose_unpickling_raises_is_named(kind):
+    taker = Taker.remote()
+    call = take.remote if kind == "task" else taker.take.remote
+    stored = make_unreadable.remote(100_000)
+    kernel.wait([stored], timeout=PATIENCE_SECONDS)
+    for ref, what in [
+        (call(1, Unreadable()), "the arguments"),
+        (call(1, kernel.put(Unreadable())), "argument 2"),
+        (call(1, there=kernel.put(Unreadable())), "argument 'there'"),
+        (call(stored), f"object {stored.hex()}, argument 1"),
+        (call(1, [Unreadable(), np.zeros(100_000)]), "the arguments"),
+    ]:
+        with pytest.raises(ValueError, match="nothing comes of this") as caught:
+            kernel.get(ref, timeout=PATIENCE_SECONDS)
+        note = f"  raised by unpickling {what} of the call, which did not begin"
+        assert note in caught.value.__notes__ and note in caught.value.remote_traceback
+
+
+@kernel.remote
 def until_there(path):
     while not os.path.exists(path):
         time.sleep(0.01)

@@ -7,14 +7,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kernel
+from kernel.node.processes import children_of
 from kernel.testing.cluster import Cluster
-from kernel.testing.faults import wait_until
+from kernel.testing.faults import kill, wait_until
 from kernel_spec.errors import SessionEndedError
 
 PLUGINS = {"metadata_store": "sqlite"}
@@ -138,6 +140,30 @@ def test_heads_that_die_one_after_another(restart: Any) -> None:
         assert kernel.get(counter.up.remote(), timeout=SECONDS)[0] == expected
         restart()
     assert kernel.get(counter.up.remote(), timeout=SECONDS)[0] == 4
+
+
+def test_heads_that_are_killed_while_they_start_are_replaced(cluster: Cluster) -> None:
+    counter = Counter.remote()
+    assert kernel.get(counter.up.remote(), timeout=SECONDS)[0] == 1
+    known, deadline = {cluster.kill_head()}, time.monotonic() + SECONDS
+    while len(known) < 7 and time.monotonic() < deadline:
+        for pid in set(heads_of(cluster.head.agent)) - known:
+            kill(pid)  # most likely before it serves
+            known.add(pid)
+    assert len(known) == 7
+    assert kernel.get(far.remote("asked of the next head"), timeout=SECONDS) == "asked of the next head"
+    assert kernel.get(counter.up.remote(), timeout=SECONDS)[0] == 2
+
+
+def heads_of(agent: int) -> list[int]:
+    """Return the agent's children that are heads, or about to be."""
+    found = []
+    for pid in children_of(agent):
+        with suppress(OSError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"kernel.node.head_main" in command or b"kernel: head" in command:
+                found.append(pid)
+    return found
 
 
 def test_a_program_that_ends_while_there_is_no_head_leaves_nothing(cluster: Cluster) -> None:

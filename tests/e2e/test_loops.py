@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,19 @@ def test_the_loop_of_a_session_never_waits_for_files(
     assert watch.findings() == []
 
 
+def test_lists_of_very_much_hold_up_no_loop(watch: LoopWatch) -> None:
+    with kernel.init(num_cpus=1):
+        endless = kernel.remote(lambda: time.sleep(3600)).remote()
+        refs = [count_files.remote() for _ in range(40_000)]
+        held = [kernel.put(number) for number in range(20_000)]
+        assert len(kernel.list_state("tasks", limit=50_000)) in (0, 40_001), "none where they did not come in time"
+        assert get_runtime().query("memory", 0)["processes"]
+        kernel.cancel(endless, force=True)
+        del refs, held
+    assert watch.longest_turn() > 0
+    assert watch.findings() == []
+
+
 def test_the_loops_of_a_cluster_never_wait_for_files(
     watch: LoopWatch, many_files: str, eventually: Callable[..., Any]
 ) -> None:
@@ -95,6 +109,8 @@ def test_the_loops_of_a_cluster_never_wait_for_files(
         node = cluster.add_node(num_cpus=2, resources={"b": 100})
         cluster.connect()
         use_everything(many_files, {"resources": {"b": 1}, "num_cpus": 0.1}, eventually)
+        cluster.kill_head()
+        assert kernel.get(Counter.remote().pid.remote(), timeout=SECONDS), "another head serves"
         cluster.remove_node(node)
     assert watch.loops() == {"agent", "head"}
     assert watch.findings() == []

@@ -285,6 +285,23 @@ def test_the_directory_is_gone(spills: Spills, runs: Runs) -> None:
         directory.mkdir(exist_ok=True)
 
 
+@pytest.mark.usefixtures("nothing_stays")
+def test_the_directory_is_gone_and_there_is_no_room_in_memory(spills: Spills, runs: Runs) -> None:
+    made, put = make.remote(runs, 1), kernel.put(np.ones(SIZE, np.uint8))
+    directory = spills.spill(made, put)[0].parent
+    held = [kernel.put(np.full(5 * MB, number, np.uint8)) for number in range(6)]  # has to be spilled for the others
+    while directory.exists():
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(directory)
+    for _ in range(2):
+        assert kernel.get(total.remote(made), timeout=SECONDS) == SIZE
+        with pytest.raises(ObjectLostError, match="No such file"):
+            kernel.get(put, timeout=SECONDS)
+    for number, ref in enumerate(held):
+        with contextlib.suppress(ObjectLostError):  # it had been spilled before
+            assert kernel.get(total.remote(ref), timeout=SECONDS) == 5 * MB * number
+
+
 # -- several nodes -----------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import posixpath
 import secrets
 import tempfile
@@ -127,7 +128,13 @@ class FsspecSpill:
             self._raise("can't spill to", error)
 
     def _write_once(self, path: str, data: memoryview) -> None:
-        file = self._step(lambda: self._files.open(path, "wb", block_size=STEP_BYTES))
+        try:
+            file = self._step(lambda: self._files.open(path, "wb", block_size=STEP_BYTES))
+        except FileNotFoundError:
+            if not self._is_local:
+                raise
+            self._make_directory_again()
+            file = self._step(lambda: self._files.open(path, "wb", block_size=STEP_BYTES))
         try:
             for start in range(0, len(data), STEP_BYTES):
                 # A copy: a step that hangs must not read from memory that is given to another object.
@@ -137,6 +144,12 @@ class FsspecSpill:
         except BaseException:
             self._drop(file, path)
             raise
+
+    def _make_directory_again(self) -> None:
+        """Make the directory that somebody has removed: what was in it is lost, what comes is not."""
+        os.makedirs(os.path.dirname(self.directory), exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # another thread was first
+            os.mkdir(self.directory, 0o700)
 
     def _write_all(self, file: Any, piece: bytes | memoryview) -> None:
         rest = memoryview(piece)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterator
@@ -202,6 +203,21 @@ def test_a_place_that_can_not_be_written_is_known_at_the_start(faulty: type[Faul
         plugin.open_target("/proc/nonesuch")
     with pytest.raises(SpillError, match=r"can't use 'nonesuch://place': .*pip install"):
         plugin.open_target("nonesuch://user:secret@place")
+
+
+def test_a_directory_that_somebody_removed_is_made_again(tmp_path: Path) -> None:
+    made: Any = plugin.open_target(str(tmp_path / "spill"))
+    gone = made.write(OBJECT, memoryview(b"abc"))
+    shutil.rmtree(tmp_path / "spill")
+    again = made.write(OBJECT, memoryview(b"def"))
+    assert stat.S_IMODE(os.stat(made.directory).st_mode) == 0o700
+    data = bytearray(3)
+    made.read_into(again, memoryview(data))
+    assert data == b"def"
+    with pytest.raises(SpillError, match="No such file"):
+        made.read_into(gone, memoryview(data))
+    made.close()
+    assert not os.path.exists(made.directory)
 
 
 def test_a_directory_is_private_and_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from kernel.api.listing_filters import parse_filter
 from kernel.api.listings import KINDS, row_of, rows_of, summary_of
@@ -21,7 +22,11 @@ ACTOR = {"actor_id": "aa", "class_name": "A", "state": "ALIVE", "detached": True
 
 
 def ask(name: str, *arguments: Any) -> Any:
-    return {"tasks": TASKS, "actors": [ACTOR]}[name]
+    if name == "actors":
+        return [ACTOR]
+    waiting = [{**row, "worker": str(row["worker_pid"]), "attempt_number": 0} for row in TASKS]
+    workers = {str(row["worker_pid"]): {"worker_pid": row["worker_pid"]} for row in TASKS}
+    return {"ended": [], "waiting": [({"job_id": None}, waiting)], "workers": workers, "silent": {b"p": (7, "ab")}}
 
 
 def ids(*filters: Any, limit: int = 100, kind: str = "tasks") -> list[str]:
@@ -47,6 +52,13 @@ def test_details_are_shown_when_asked_for() -> None:
     assert row_of(ask, "tasks", "02")["error_message"] == "ValueError: no"  # type: ignore[index]
     assert row_of(ask, "actors", "aa")["num_restarts"] == 2  # type: ignore[index]
     assert row_of(ask, "tasks", "ff") is None
+
+
+def test_processes_that_did_not_answer_are_named() -> None:
+    with capture_logs() as lines:
+        rows_of(ask, "tasks", None, 100, False)
+    [line] = lines
+    assert line["event"].endswith("its tasks are missing here") and (line["pid"], line["node"]) == (7, "ab")
 
 
 def test_a_summary_counts_states() -> None:

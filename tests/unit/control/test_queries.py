@@ -18,7 +18,8 @@ class AskingHead:
         self.handlers: dict[int, Any] = {}
         node = SimpleNamespace(id=b"node")
         self.callers = {
-            name: SimpleNamespace(id=name, role="worker", pid=pid, node=node) for name, pid in ((b"a", 1), (b"b", 2))
+            name: SimpleNamespace(id=name, role="worker", pid=pid, node=node, job=b"job")
+            for name, pid in ((b"a", 1), (b"b", 2))
         }
         self.asked: list[Callable[[Any], None]] = []
         self.timers: list[Callable[[], None]] = []
@@ -39,6 +40,34 @@ def ask_timeline() -> tuple[AskingHead, list[Any]]:
 
     Answers(head).timeline(None).when_done(answered)  # type: ignore[arg-type]
     return head, answers
+
+
+class NotToBeUnpacked:
+    """Says so where a pickled one is unpacked."""
+
+    unpacked = 0
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return _unpack, ()
+
+
+def _unpack() -> None:
+    NotToBeUnpacked.unpacked += 1
+
+
+def test_rows_of_tasks_and_objects_are_passed_on_as_they_came() -> None:
+    rows = pickle.dumps([NotToBeUnpacked()])
+    head = AskingHead()
+    answers: list[bytes] = []
+    Answers(head).tasks(None).when_done(answers.append)  # type: ignore[arg-type]
+    for asked in range(4):  # what has ended, then what has not
+        head.asked[asked](rows if asked % 2 else None)
+    assert NotToBeUnpacked.unpacked == 0
+    found = pickle.loads(answers[0])
+    assert NotToBeUnpacked.unpacked == 2
+    place = {"worker_id": b"b".hex(), "worker_pid": 2, "node_id": b"node".hex(), "job_id": b"job".hex()}
+    assert found["ended"] == found["waiting"] == [(place, [None])]
+    assert found["silent"] == {b"a": (1, b"node".hex())}
 
 
 def test_it_is_answered_when_all_have_answered() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 
 import pytest
@@ -26,6 +27,21 @@ def test_files_are_private(tmp_path) -> None:
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     target.close()
+
+
+def test_a_directory_that_somebody_removed_is_made_again(tmp_path) -> None:
+    target = DiskSpill(str(tmp_path / "spill"))
+    gone = target.write(OBJECT, memoryview(b"abc"))
+    shutil.rmtree(tmp_path / "spill")
+    again = target.write(OBJECT, memoryview(b"def"))
+    assert stat.S_IMODE(os.stat(target.directory).st_mode) == 0o700
+    read = bytearray(3)
+    target.read_into(again, memoryview(read))
+    assert read == b"def"
+    with pytest.raises(SpillError, match="No such file"):
+        target.read_into(gone, memoryview(read))
+    target.close()
+    assert not os.path.exists(target.directory)
 
 
 def test_closing_touches_nothing_else(tmp_path) -> None:

@@ -8,12 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from kernel.node.failed_starts import FAILED_STARTS, KILLED_STARTS_SECONDS
 from kernel.node.worker_pool import (
     ACTOR,
     ENDING,
-    FAILED_STARTS,
     IDLE,
-    KILLED_STARTS_SECONDS,
     LEASED,
     STARTING,
     Assign,

@@ -1,0 +1,44 @@
+"""When to start no other process in the place of those that did not come up."""
+
+from __future__ import annotations
+
+from kernel_spec.dataclass import dataclass
+
+FAILED_STARTS = 3
+"""So many in a row may end by themselves before they are up; then no other one is started."""
+KILLED_STARTS_SECONDS = 60.0
+"""For so long those that somebody kills before they are up are replaced, however many they are."""
+
+
+@dataclass(slots=True)
+class FailedStarts:
+    """The processes of one `kind` that did not come up, since the last one that did.
+
+    `broken` is how many ended by themselves. Of those that were killed it counts how long ago the first was: who kills
+    says nothing about whether the next one would come up.
+    """
+
+    kind: str
+    broken: int = 0
+    first_killed_at: float | None = None
+    killed_seconds: float = 0.0
+
+    def add(self, killed_at: float | None) -> None:
+        """Count one more."""
+        if killed_at is None:
+            self.broken += 1
+            return
+        if self.first_killed_at is None:
+            self.first_killed_at = killed_at
+        self.killed_seconds = killed_at - self.first_killed_at
+
+    @property
+    def enough(self) -> bool:
+        """Whether to give up."""
+        return self.broken >= FAILED_STARTS or self.killed_seconds >= KILLED_STARTS_SECONDS
+
+    def __str__(self) -> str:
+        """Say what failed, for the error of those who wait for one."""
+        if self.broken >= FAILED_STARTS:
+            return f"{FAILED_STARTS} {self.kind}s in a row did not come up"
+        return f"every {self.kind} of the last {self.killed_seconds:.0f} s was killed before it was up"

@@ -1,0 +1,17 @@
+"""What an error of unpickling leaves open: which value it was that could not be made again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from kernel.runtime.critical_sections import is_from_outside
+from kernel_spec.errors import KernelError
+
+
+def naming(error: Exception, what: str) -> Exception:
+    """Return what the unpickling of `what` raised, with a note that says so; our own errors say it themselves."""
+    if not isinstance(error, KernelError) and not is_from_outside(error):
+        notes = [*getattr(error, "__notes__", ()), f"  raised by unpickling {what}"]
+        with suppress(AttributeError, TypeError):  # of a class that takes no attributes
+            error.__notes__ = notes  # type: ignore[attr-defined]
+    return error
