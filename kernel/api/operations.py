@@ -19,8 +19,8 @@ from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.interface import Runtime
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.task_error import hide_internal_frames
-from kernel_spec.errors import ActorNotFoundError, ArgumentError, KernelError, OptionError
+from kernel.runtime.shown_tracebacks import for_users
+from kernel_spec.errors import ActorNotFoundError, ArgumentError, OptionError
 
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _CELLS = ("<module>", "<cell line")
@@ -81,8 +81,8 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
         if type(refs) is ObjectRef:
             return runtime.get_one(refs, timeout)
         return runtime.get(_checked(refs), timeout)
-    except KernelError as error:
-        raise hide_internal_frames(error)  # noqa: B904  (the same error, with the causes that it has)
+    except BaseException as error:
+        raise for_users(error)  # noqa: B904  (the same error, with the causes that it has)
 
 
 def _checked(refs: Any) -> Sequence[ObjectRef]:
@@ -96,7 +96,11 @@ def _checked(refs: Any) -> Sequence[ObjectRef]:
 
 def put(value: Any, *, weak: bool = False) -> ObjectRef:
     """Store a value and return a reference to it. A `weak` one may be dropped when space is short."""
-    return (current._runtime or ensure_session(value)).put(value, weak)
+    __tracebackhide__ = True
+    try:
+        return (current._runtime or ensure_session(value)).put(value, weak)
+    except BaseException as error:
+        raise for_users(error)  # noqa: B904  (the same error)
 
 
 class _Arrival:
@@ -131,11 +135,14 @@ def wait(
     if timeout is not None and timeout < 0:
         raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
     _warn_in_coroutine("wait")
-    if not has_streams:
-        return runtime.wait(refs, num_returns, timeout, fetch_local)
-    waited: Any = [_Arrival(ref, runtime) if type(ref) is ObjectRefGenerator else ref for ref in refs]
-    ready, others = runtime.wait(waited, num_returns, timeout, fetch_local)
-    return _with_streams(ready), _with_streams(others)
+    try:
+        if not has_streams:
+            return runtime.wait(refs, num_returns, timeout, fetch_local)
+        waited: Any = [_Arrival(ref, runtime) if type(ref) is ObjectRefGenerator else ref for ref in refs]
+        ready, others = runtime.wait(waited, num_returns, timeout, fetch_local)
+        return _with_streams(ready), _with_streams(others)
+    except BaseException as error:
+        raise for_users(error)  # noqa: B904  (the same error)
 
 
 _WAITABLE = (ObjectRef, ObjectRefGenerator)

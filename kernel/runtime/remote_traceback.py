@@ -47,7 +47,7 @@ def frames_of(traceback: TracebackType | None) -> list[Frame]:
     while traceback is not None:
         entries.append(traceback)
         traceback = traceback.tb_next
-    entries = [entry for entry in entries if not _is_hidden(entry)] or entries
+    entries = [entry for entry in entries if not is_hidden(entry)] or entries
     if len(entries) > _FRAME_LIMIT:
         left_out = len(entries) - _FRAME_LIMIT
         entries = entries[:_FIRST_FRAMES] + entries[_FIRST_FRAMES - _FRAME_LIMIT :]
@@ -57,7 +57,8 @@ def frames_of(traceback: TracebackType | None) -> list[Frame]:
     return [_frame_of(entry) for entry in entries]
 
 
-def _is_hidden(entry: TracebackType) -> bool:
+def is_hidden(entry: TracebackType) -> bool:
+    """Say whether an entry is of the kernel itself, or of a module that has its lines hidden."""
     frame = entry.tb_frame
     return is_internal(frame.f_code.co_filename) or frame.f_globals.get("__tracebackhide__") is True
 
@@ -90,11 +91,16 @@ def user_traceback(entry: TracebackType | None) -> TracebackType | None:
     """Return the entries of a traceback that are not the kernel's own, None if all are."""
     kept = []
     while entry is not None:
-        if not _is_hidden(entry):
+        if not is_hidden(entry):
             kept.append(entry)
         entry = entry.tb_next
+    return strung_together(kept)
+
+
+def strung_together(entries: list[TracebackType]) -> TracebackType | None:
+    """Return a traceback of `entries`, None for none."""
     traceback = None
-    for entry in reversed(kept):
+    for entry in reversed(entries):
         traceback = TracebackType(traceback, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return traceback
 

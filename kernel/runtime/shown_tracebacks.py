@@ -1,0 +1,117 @@
+"""Which entries of a traceback users are to see: those of their own code, unless the error is a mistake of ours."""
+
+from __future__ import annotations
+
+import opcode
+import os
+from types import TracebackType
+from typing import TypeVar
+
+from kernel.logs import shows_own_lines
+from kernel.mounts import is_library
+from kernel.runtime.carried_exception import is_group
+from kernel.runtime.critical_sections import is_from_outside
+from kernel.runtime.remote_traceback import is_hidden, strung_together
+from kernel_spec.errors import InternalError, KernelError
+
+_RAISE = opcode.opmap["RAISE_VARARGS"]
+_PYTHONS = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
+_INSTALLED = tuple(_PYTHONS[0] + name + os.sep for name in ("site-packages", "dist-packages"))
+
+_E = TypeVar("_E", bound=BaseException)
+
+
+def for_users(error: _E) -> _E:
+    """Take what users are not to see out of the traceback of `error` and return it, for `raise for_users(error)`."""
+    return error.with_traceback(users_part(error, error.__traceback__))
+
+
+def users_part(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
+    """Return the entries of a traceback of `error` that its users are to see; None for none.
+
+    That is all of it where lines of the kernel are wanted (`KERNEL_TRACEBACK=1`, `logging_level="debug"`), and where
+    they tell of a mistake of ours. A Ctrl-C says nothing about the code that it strikes: what waits for the user, a
+    library or Python's own, is left out with the kernel's lines that have called it.
+    """
+    entries = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    if not entries or _are_all_wanted(error, entries):
+        return entries[0] if entries else None
+    is_ctrl_c = isinstance(error, KeyboardInterrupt)
+    kept = []
+    below_ours = False
+    for entry in entries:
+        if is_hidden(entry) or (is_ctrl_c and is_library(entry.tb_frame.f_globals.get("__name__"))):
+            below_ours = True
+        elif not (is_ctrl_c and below_ours and _is_pythons(entry)):
+            below_ours = False
+            kept.append(entry)
+    return strung_together(kept)
+
+
+def _are_all_wanted(error: BaseException, entries: list[TracebackType]) -> bool:
+    if shows_own_lines():
+        return True
+    if isinstance(error, KernelError):
+        return isinstance(error, InternalError)
+    if isinstance(error, KeyboardInterrupt) or is_from_outside(error):
+        return False
+    for entry in reversed(entries):
+        if is_hidden(entry):  # whatever we raise ourselves has a message for users
+            return entry is not entries[-1] or not _was_raised_by(entry)
+        if not _is_pythons(entry):
+            return False
+    return False
+
+
+def _was_raised_by(entry: TracebackType) -> bool:
+    """Whether a `raise` in this very line made the error, rather than that something failed."""
+    code = entry.tb_frame.f_code.co_code
+    return 0 <= entry.tb_lasti < len(code) and code[entry.tb_lasti] == _RAISE
+
+
+def _is_pythons(entry: TracebackType) -> bool:
+    file = entry.tb_frame.f_code.co_filename
+    return file.startswith(_PYTHONS) and not file.startswith(_INSTALLED)
+
+
+def _has_users_lines(error: BaseException | None) -> bool:
+    entry = error.__traceback__ if error is not None else None
+    while entry is not None and _is_pythons(entry):
+        entry = entry.tb_next
+    return entry is not None
+
+
+class UsersLines:
+    """While entered, `error` and all errors that it came from have the tracebacks that users are to see."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+        self._before: list[tuple[BaseException, TracebackType | None, bool]] = []
+
+    def __enter__(self) -> None:
+        waiting: list[BaseException | None] = [self._error]
+        seen = set()
+        while waiting:
+            error = waiting.pop()
+            if error is None or id(error) in seen:
+                continue
+            seen.add(id(error))
+            self._before.append((error, error.__traceback__, error.__suppress_context__))
+            shown = users_part(error, error.__traceback__)
+            # Without any line of theirs users would learn less than with ours. A Ctrl-C is told by its name.
+            if shown is not None or isinstance(error, KeyboardInterrupt):
+                error.__traceback__ = shown
+            waiting += [error.__cause__, error.__context__]
+            if is_group(error):
+                waiting += error.exceptions  # type: ignore[attr-defined]
+        for error, *_ in self._before:
+            if isinstance(error, KeyboardInterrupt) and not _has_users_lines(error.__context__):
+                error.__suppress_context__ = True  # what it came from was amid a step of ours
+
+    def __exit__(self, *exception: object) -> None:
+        for error, traceback, suppress in self._before:
+            error.__traceback__ = traceback
+            error.__suppress_context__ = suppress
