@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import opcode
-import os
 from types import TracebackType
 from typing import TypeVar
 
@@ -11,12 +10,10 @@ from kernel.logs import shows_own_lines
 from kernel.mounts import is_library
 from kernel.runtime.carried_exception import is_group
 from kernel.runtime.critical_sections import is_from_outside
-from kernel.runtime.remote_traceback import is_hidden, strung_together
+from kernel.runtime.remote_traceback import is_hidden, is_pythons, strung_together
 from kernel_spec.errors import InternalError, KernelError
 
 _RAISE = opcode.opmap["RAISE_VARARGS"]
-_PYTHONS = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
-_INSTALLED = tuple(_PYTHONS[0] + name + os.sep for name in ("site-packages", "dist-packages"))
 
 _E = TypeVar("_E", bound=BaseException)
 
@@ -45,7 +42,7 @@ def users_part(error: BaseException, traceback: TracebackType | None) -> Traceba
     for entry in entries:
         if is_hidden(entry) or (is_ctrl_c and is_library(entry.tb_frame.f_globals.get("__name__"))):
             below_ours = True
-        elif not (is_ctrl_c and below_ours and _is_pythons(entry)):
+        elif not (is_ctrl_c and below_ours and is_pythons(entry)):
             below_ours = False
             kept.append(entry)
     return strung_together(kept)
@@ -61,7 +58,7 @@ def _are_all_wanted(error: BaseException, entries: list[TracebackType]) -> bool:
     for entry in reversed(entries):
         if is_hidden(entry):  # whatever we raise ourselves has a message for users
             return entry is not entries[-1] or not _was_raised_by(entry)
-        if not _is_pythons(entry):
+        if not is_pythons(entry):
             return False
     return False
 
@@ -72,14 +69,9 @@ def _was_raised_by(entry: TracebackType) -> bool:
     return 0 <= entry.tb_lasti < len(code) and code[entry.tb_lasti] == _RAISE
 
 
-def _is_pythons(entry: TracebackType) -> bool:
-    file = entry.tb_frame.f_code.co_filename
-    return file.startswith(_PYTHONS) and not file.startswith(_INSTALLED)
-
-
 def _has_users_lines(error: BaseException | None) -> bool:
     entry = error.__traceback__ if error is not None else None
-    while entry is not None and _is_pythons(entry):
+    while entry is not None and is_pythons(entry):
         entry = entry.tb_next
     return entry is not None
 
