@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kernel.api.parameters import check_timeout
 from kernel.runtime.current import get_runtime
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.shown_tracebacks import for_users
@@ -33,6 +34,8 @@ class ObjectRefGenerator:
     def next(self, timeout: float | None = None) -> ObjectRef:
         """Return the next reference; raises GetTimeoutError after `timeout` seconds, StopIteration at the end."""
         __tracebackhide__ = True
+        if timeout is not None:
+            check_timeout(timeout)
         try:
             return get_runtime().next_item(self._stream, timeout)
         except StopIteration:

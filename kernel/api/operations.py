@@ -6,12 +6,14 @@ import difflib
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from numbers import Integral
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar, overload
 
-from kernel.api.actor import ActorClass, ActorHandle, handle_from_description
+from kernel.api.actor import ActorClass, ActorHandle, ActorMethod, handle_from_description
 from kernel.api.generators import ObjectRefGenerator
+from kernel.api.parameters import check_timeout
 from kernel.api.remote_function import RemoteFunction
 from kernel.api.session import ensure_session
 from kernel.runtime import current
@@ -72,8 +74,8 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
     time runs out, and faults (`FaultError`) when a value can't be had.
     """
     __tracebackhide__ = True
-    if timeout is not None and timeout < 0:
-        raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
+    if timeout is not None:
+        check_timeout(timeout)
     runtime = current._runtime or ensure_session(*_checked(refs))
     if "asyncio" in sys.modules:
         _warn_in_coroutine("get")
@@ -90,7 +92,7 @@ def _checked(refs: Any) -> Sequence[ObjectRef]:
     if type(refs) is ObjectRef:
         return [refs]
     if not _are_refs(refs):
-        raise ArgumentError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
+        raise ArgumentError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}{_instead(refs)}")
     return refs  # type: ignore[no-any-return]
 
 
@@ -130,10 +132,12 @@ def wait(
     runtime = current._runtime or ensure_session(*refs)
     if len(set(refs) if has_streams else {ref._entry.id for ref in refs}) != len(refs):
         raise OptionError("wait() takes each reference once; the list repeats some")
-    if num_returns < 1 or num_returns > len(refs):
-        raise OptionError(f"num_returns must be between 1 and the {len(refs)} references given, not {num_returns}")
-    if timeout is not None and timeout < 0:
-        raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
+    if not refs:
+        raise ArgumentError("wait() takes a list of ObjectRefs, and this one is empty: there is nothing to wait for")
+    if not isinstance(num_returns, Integral) or not 1 <= num_returns <= len(refs):
+        raise OptionError(f"num_returns must be between 1 and the {len(refs)} references given, not {num_returns!r}")
+    if timeout is not None:
+        check_timeout(timeout)
     _warn_in_coroutine("wait")
     try:
         if not has_streams:
@@ -167,7 +171,8 @@ def cancel(ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursiv
         get_runtime().cancel(end, force, recursive)
         return
     if type(ref) is not ObjectRef:
-        raise ArgumentError(f"cancel() takes an ObjectRef, not {_describe(ref)}")
+        one_by_one = "; cancel one after the other" if isinstance(ref, (list, tuple)) else ""
+        raise ArgumentError(f"cancel() takes an ObjectRef, not a {type(ref).__name__}{one_by_one}")
     get_runtime().cancel(ref, force, recursive)
 
 
@@ -221,6 +226,21 @@ def _describe(value: Any, right: tuple[type, ...] = (ObjectRef,)) -> str:
         wrong = next((item for item in value if type(item) not in right), None)
         return f"a {type(value).__name__} with a {type(wrong).__name__} in it"
     return f"a {type(value).__name__}"
+
+
+def _instead(value: Any) -> str:
+    """Return what to do instead of getting `value`, for what people get by mistake."""
+    if isinstance(value, ObjectRefGenerator):
+        return "; iterate over it, and get each of the references that it yields"
+    if isinstance(value, (RemoteFunction, ActorMethod)):
+        return "; call it, with .remote(...), for a reference"
+    if isinstance(value, ActorHandle):
+        return "; call one of its methods, with .remote(...), for a reference"
+    if isinstance(value, (Mapping, Set)):
+        return "; get list(it.values())" if isinstance(value, Mapping) else "; get list(it)"
+    if isinstance(value, (list, tuple)):
+        return next((hint for item in value if (hint := _instead(item))), "")
+    return ""
 
 
 def _warn_in_coroutine(verb: str) -> None:

@@ -10,6 +10,8 @@ from kernel.logs import shows_own_lines
 from kernel.mounts import is_library
 from kernel.runtime.carried_exception import is_group
 from kernel.runtime.critical_sections import is_from_outside
+from kernel.runtime.current import find_runtime
+from kernel.runtime.hints import hint_of
 from kernel.runtime.remote_traceback import is_hidden, is_pythons, strung_together
 from kernel_spec.errors import InternalError, KernelError
 
@@ -77,11 +79,15 @@ def _has_users_lines(error: BaseException | None) -> bool:
 
 
 class UsersLines:
-    """While entered, `error` and all errors that it came from have the tracebacks that users are to see."""
+    """While entered, `error` and all errors that it came from have the tracebacks that users are to see.
+
+    And a note says what to do, where we know it.
+    """
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
         self._before: list[tuple[BaseException, TracebackType | None, bool]] = []
+        self._notes: list[tuple[BaseException, list[str] | None]] = []
 
     def __enter__(self) -> None:
         waiting: list[BaseException | None] = [self._error]
@@ -96,6 +102,7 @@ class UsersLines:
             # Without any line of theirs users would learn less than with ours. A Ctrl-C is told by its name.
             if shown is not None or isinstance(error, KeyboardInterrupt):
                 error.__traceback__ = shown
+            self._note(error)
             waiting += [error.__cause__, error.__context__]
             if is_group(error):
                 waiting += error.exceptions  # type: ignore[attr-defined]
@@ -103,7 +110,24 @@ class UsersLines:
             if isinstance(error, KeyboardInterrupt) and not _has_users_lines(error.__context__):
                 error.__suppress_context__ = True  # what it came from was amid a step of ours
 
+    def _note(self, error: BaseException) -> None:
+        if find_runtime() is None:
+            return
+        try:
+            hint = hint_of(error, str(error))
+            if hint is not None:
+                notes = getattr(error, "__notes__", None)
+                error.__notes__ = [*(notes or ()), hint]  # type: ignore[attr-defined]
+                self._notes.append((error, notes))
+        except Exception:
+            return  # an error that can't be printed, or has no room for notes, is not to hide another
+
     def __exit__(self, *exception: object) -> None:
+        for error, notes in self._notes:
+            if notes is None:
+                del error.__notes__  # type: ignore[attr-defined]
+            else:
+                error.__notes__ = notes  # type: ignore[attr-defined]
         for error, traceback, suppress in self._before:
             error.__traceback__ = traceback
             error.__suppress_context__ = suppress
