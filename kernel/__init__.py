@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from kernel import mounts as _mounts
+from kernel.api import display_hooks as _display_hooks
 from kernel_spec.version import __version__
 
 if _TYPE_CHECKING:
@@ -159,6 +160,7 @@ __all__ = [
 ]
 
 _mounts.install()
+_display_hooks.install()
 
 
 def __getattr__(name: str) -> _Any:

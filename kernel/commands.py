@@ -10,9 +10,8 @@ from typing import Any
 
 import click
 
+from kernel.logs import TRACEBACK_VARIABLE
 from kernel_spec.errors import KernelError, PluginNotFoundError, UsageError
-
-TRACEBACK_VARIABLE = "KERNEL_TRACEBACK"
 
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """How newer clicks say that a group was called alone: its message is the help."""

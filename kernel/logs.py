@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+TRACEBACK_VARIABLE = "KERNEL_TRACEBACK"
+
 _configure: Callable[[], None] | None = None
 _configuring = threading.RLock()
 """Held while `_configure` runs: what another thread logs meanwhile waits for it."""
@@ -23,6 +25,11 @@ def configure_later(configure: Callable[[], None], debug: bool) -> None:
 def is_debug(level: int | str) -> bool:
     """Return whether debug lines are wanted at `level`."""
     return level <= 10 if isinstance(level, int) else level.lower() == "debug"
+
+
+def shows_own_lines() -> bool:
+    """Return whether tracebacks are to show the kernel's own lines: they tell those who debug it, and nobody else."""
+    return _debug or os.environ.get(TRACEBACK_VARIABLE) == "1"
 
 
 def configure_for_people(level: int | str) -> None:

@@ -63,6 +63,11 @@ def libraries() -> Mapping[str, tuple[str, ...]]:
     return found
 
 
+def is_library(module: object) -> bool:
+    """Return whether a module of that name belongs to a mounted library."""
+    return isinstance(module, str) and module.partition(".")[0] in _mounted.values()
+
+
 class _TopFinder:
     """Answers for `kernel.X` when nobody else did."""
 

@@ -25,6 +25,7 @@ from kernel.runtime.current import get_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import NO_EXECUTION, ExitActor, current_execution
 from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.shown_tracebacks import for_users
 from kernel.runtime.streams import Stream
 from kernel.runtime.worker_info import current_worker
 from kernel_spec.errors import OptionError, OutsideActorError
@@ -134,6 +135,13 @@ class ActorClass:
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Start an actor and return a handle at once. Raises NameTakenError when its name is taken."""
+        __tracebackhide__ = True
+        try:
+            return self._create(args, kwargs)
+        except BaseException as error:
+            raise for_users(error)  # noqa: B904  (the same error)
+
+    def _create(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ActorHandle:
         runtime = current._runtime or ensure_session(*args, *kwargs.values())
         if self._session is not runtime or self._definition is None:
             self._definition = define_class(self._cls)
@@ -268,15 +276,19 @@ class ActorMethod:
 
         Raises TypeError for arguments that the method does not take, PendingCallsLimitError at max_pending_calls.
         """
-        if kwargs or not self._parameters.least <= len(args) <= self._parameters.most:
-            problem = self._parameters.problem(len(args), kwargs)
-            if problem:
-                raise TypeError(f"{self._title} {problem}")
-        runtime = get_runtime()
-        if self._limit > 0:
-            runtime.check_pending_calls(self._actor, self._limit)
-        result = runtime.call_actor(self._actor, self._name, self._options, args, kwargs)
-        return ObjectRefGenerator(result) if type(result) is Stream else result
+        __tracebackhide__ = True
+        try:
+            if kwargs or not self._parameters.least <= len(args) <= self._parameters.most:
+                problem = self._parameters.problem(len(args), kwargs)
+                if problem:
+                    raise TypeError(f"{self._title} {problem}")
+            runtime = get_runtime()
+            if self._limit > 0:
+                runtime.check_pending_calls(self._actor, self._limit)
+            result = runtime.call_actor(self._actor, self._name, self._options, args, kwargs)
+            return ObjectRefGenerator(result) if type(result) is Stream else result
+        except BaseException as error:
+            raise for_users(error)  # noqa: B904  (the same error)
 
     def options(self, **options: Any) -> ActorMethod:
         """Return the same method with other options for its calls."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kernel.api.parameters import check_timeout
 from kernel.runtime.current import get_runtime
 from kernel.runtime.object_ref import ObjectRef
+from kernel.runtime.shown_tracebacks import for_users
 from kernel.runtime.streams import Stream, abandoned
 
 
@@ -26,11 +28,20 @@ class ObjectRefGenerator:
         return self
 
     def __next__(self) -> ObjectRef:
+        __tracebackhide__ = True
         return self.next(None)
 
     def next(self, timeout: float | None = None) -> ObjectRef:
         """Return the next reference; raises GetTimeoutError after `timeout` seconds, StopIteration at the end."""
-        return get_runtime().next_item(self._stream, timeout)
+        __tracebackhide__ = True
+        if timeout is not None:
+            check_timeout(timeout)
+        try:
+            return get_runtime().next_item(self._stream, timeout)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            raise for_users(error)  # noqa: B904  (the same error)
 
     def __aiter__(self) -> ObjectRefGenerator:
         return self

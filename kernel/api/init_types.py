@@ -20,6 +20,8 @@ _BYTES = (Real,), "a number of bytes"
 _TEXT = (str,), "a string"
 _PATH = (str, os.PathLike), "a path"
 _MAPPING = (Mapping,), "a dict"
+_LEVELS = ("debug", "info", "warning", "error", "critical")
+_FLAGS = ("local_mode", "log_to_driver", "show_failures")
 
 _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "address": _TEXT,
@@ -47,11 +49,27 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def check_types(given: object) -> None:
-    """Raise OptionError for an attribute of `given` (`InitOptions`) that is of no type that its argument may have."""
+    """Raise OptionError for an attribute of `given` (`InitOptions`) that is of no type that its argument may have.
+
+    A string for a flag would count as true, whatever it says.
+    """
+    for name in _FLAGS:
+        value = getattr(given, name)
+        if (
+            value is not None and not isinstance(value, int) and type(value).__name__ not in ("bool", "bool_")
+        ):  # numpy's
+            raise OptionError(
+                f"init({name}={_shown(value)}): {name} must be True or False, not a {type(value).__name__}"
+            )
     for name, (types, words) in _TYPES.items():
         value = getattr(given, name)
         if value is not None and not isinstance(value, types):
             raise OptionError(f"init({name}={_shown(value)}): {name} must be {words}, not a {type(value).__name__}")
+    level = getattr(given, "logging_level")  # noqa: B009  (an object that has just these)
+    if isinstance(level, str) and level.lower() not in _LEVELS:
+        near = difflib.get_close_matches(level.lower(), _LEVELS, 1, 0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise OptionError(f"logging_level must be one of {', '.join(_LEVELS)}, not {level!r}{hint}")
 
 
 def check_names(function: Callable[P, R]) -> Callable[P, R]:

@@ -6,12 +6,14 @@ import difflib
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from numbers import Integral
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar, overload
 
-from kernel.api.actor import ActorClass, ActorHandle, handle_from_description
+from kernel.api.actor import ActorClass, ActorHandle, ActorMethod, handle_from_description
 from kernel.api.generators import ObjectRefGenerator
+from kernel.api.parameters import check_timeout
 from kernel.api.remote_function import RemoteFunction
 from kernel.api.session import ensure_session
 from kernel.runtime import current
@@ -19,8 +21,8 @@ from kernel.runtime.current import get_runtime
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.interface import Runtime
 from kernel.runtime.object_ref import ObjectRef
-from kernel.runtime.task_error import hide_internal_frames
-from kernel_spec.errors import ActorNotFoundError, ArgumentError, KernelError, OptionError
+from kernel.runtime.shown_tracebacks import for_users
+from kernel_spec.errors import ActorNotFoundError, ArgumentError, OptionError
 
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _CELLS = ("<module>", "<cell line")
@@ -72,8 +74,8 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
     time runs out, and faults (`FaultError`) when a value can't be had.
     """
     __tracebackhide__ = True
-    if timeout is not None and timeout < 0:
-        raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
+    if timeout is not None:
+        check_timeout(timeout)
     runtime = current._runtime or ensure_session(*_checked(refs))
     if "asyncio" in sys.modules:
         _warn_in_coroutine("get")
@@ -81,8 +83,8 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
         if type(refs) is ObjectRef:
             return runtime.get_one(refs, timeout)
         return runtime.get(_checked(refs), timeout)
-    except KernelError as error:
-        raise hide_internal_frames(error)  # noqa: B904  (the same error, with the causes that it has)
+    except BaseException as error:
+        raise for_users(error)  # noqa: B904  (the same error, with the causes that it has)
 
 
 def _checked(refs: Any) -> Sequence[ObjectRef]:
@@ -90,13 +92,17 @@ def _checked(refs: Any) -> Sequence[ObjectRef]:
     if type(refs) is ObjectRef:
         return [refs]
     if not _are_refs(refs):
-        raise ArgumentError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}")
+        raise ArgumentError(f"get() takes an ObjectRef or a list of them, not {_describe(refs)}{_instead(refs)}")
     return refs  # type: ignore[no-any-return]
 
 
 def put(value: Any, *, weak: bool = False) -> ObjectRef:
     """Store a value and return a reference to it. A `weak` one may be dropped when space is short."""
-    return (current._runtime or ensure_session(value)).put(value, weak)
+    __tracebackhide__ = True
+    try:
+        return (current._runtime or ensure_session(value)).put(value, weak)
+    except BaseException as error:
+        raise for_users(error)  # noqa: B904  (the same error)
 
 
 class _Arrival:
@@ -126,16 +132,21 @@ def wait(
     runtime = current._runtime or ensure_session(*refs)
     if len(set(refs) if has_streams else {ref._entry.id for ref in refs}) != len(refs):
         raise OptionError("wait() takes each reference once; the list repeats some")
-    if num_returns < 1 or num_returns > len(refs):
-        raise OptionError(f"num_returns must be between 1 and the {len(refs)} references given, not {num_returns}")
-    if timeout is not None and timeout < 0:
-        raise OptionError(f"timeout must be zero or more seconds, not {timeout!r}")
+    if not refs:
+        raise ArgumentError("wait() takes a list of ObjectRefs, and this one is empty: there is nothing to wait for")
+    if not isinstance(num_returns, Integral) or not 1 <= num_returns <= len(refs):
+        raise OptionError(f"num_returns must be between 1 and the {len(refs)} references given, not {num_returns!r}")
+    if timeout is not None:
+        check_timeout(timeout)
     _warn_in_coroutine("wait")
-    if not has_streams:
-        return runtime.wait(refs, num_returns, timeout, fetch_local)
-    waited: Any = [_Arrival(ref, runtime) if type(ref) is ObjectRefGenerator else ref for ref in refs]
-    ready, others = runtime.wait(waited, num_returns, timeout, fetch_local)
-    return _with_streams(ready), _with_streams(others)
+    try:
+        if not has_streams:
+            return runtime.wait(refs, num_returns, timeout, fetch_local)
+        waited: Any = [_Arrival(ref, runtime) if type(ref) is ObjectRefGenerator else ref for ref in refs]
+        ready, others = runtime.wait(waited, num_returns, timeout, fetch_local)
+        return _with_streams(ready), _with_streams(others)
+    except BaseException as error:
+        raise for_users(error)  # noqa: B904  (the same error)
 
 
 _WAITABLE = (ObjectRef, ObjectRefGenerator)
@@ -160,7 +171,8 @@ def cancel(ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursiv
         get_runtime().cancel(end, force, recursive)
         return
     if type(ref) is not ObjectRef:
-        raise ArgumentError(f"cancel() takes an ObjectRef, not {_describe(ref)}")
+        one_by_one = "; cancel one after the other" if isinstance(ref, (list, tuple)) else ""
+        raise ArgumentError(f"cancel() takes an ObjectRef, not a {type(ref).__name__}{one_by_one}")
     get_runtime().cancel(ref, force, recursive)
 
 
@@ -214,6 +226,21 @@ def _describe(value: Any, right: tuple[type, ...] = (ObjectRef,)) -> str:
         wrong = next((item for item in value if type(item) not in right), None)
         return f"a {type(value).__name__} with a {type(wrong).__name__} in it"
     return f"a {type(value).__name__}"
+
+
+def _instead(value: Any) -> str:
+    """Return what to do instead of getting `value`, for what people get by mistake."""
+    if isinstance(value, ObjectRefGenerator):
+        return "; iterate over it, and get each of the references that it yields"
+    if isinstance(value, (RemoteFunction, ActorMethod)):
+        return "; call it, with .remote(...), for a reference"
+    if isinstance(value, ActorHandle):
+        return "; call one of its methods, with .remote(...), for a reference"
+    if isinstance(value, (Mapping, Set)):
+        return "; get list(it.values())" if isinstance(value, Mapping) else "; get list(it)"
+    if isinstance(value, (list, tuple)):
+        return next((hint for item in value if (hint := _instead(item))), "")
+    return ""
 
 
 def _warn_in_coroutine(verb: str) -> None:

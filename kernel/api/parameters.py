@@ -10,7 +10,19 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from kernel_spec.errors import OptionError
+
 ANY = 1 << 30
+
+
+def check_timeout(seconds: Any, name: str = "timeout") -> None:
+    """Raise OptionError, which names the argument, for what is no number of seconds to wait."""
+    try:
+        if seconds >= 0:
+            return
+    except (TypeError, ValueError):
+        pass
+    raise OptionError(f"{name} must be zero or more seconds, not {seconds!r}")
 
 
 class Parameters(NamedTuple):

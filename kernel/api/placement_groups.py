@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernel.api.operations import get
+from kernel.api.parameters import check_timeout
 from kernel.api.session import ensure_session
 from kernel.runtime.current import get_runtime
 from kernel.runtime.object_ref import ObjectRef
@@ -68,6 +69,8 @@ class PlacementGroup:
 
         Raises PlacementGroupRemovedError when the group is removed.
         """
+        if timeout_seconds is not None:
+            check_timeout(timeout_seconds, "timeout_seconds")
         self._awaited = self._awaited or self.ready()
         try:
             get(self._awaited, timeout=timeout_seconds)
@@ -135,8 +138,8 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
 
 def get_placement_group(name: str) -> PlacementGroup:
     """Return the group of that name in this namespace; raises PlacementGroupNotFoundError when there is none."""
-    if not name:
-        raise OptionError("a placement group is found by its name, which must not be empty")
+    if not isinstance(name, str) or not name:
+        raise OptionError(f"a placement group is found by its name, a string that is not empty, not {name!r}")
     runtime = ensure_session()
     row = runtime.query("find_placement_group", name, runtime.namespace)
     if row is None:
@@ -178,7 +181,9 @@ def _check_bundle(index: int, bundle: Any) -> Amounts:
         raise OptionError(f"bundle {index} must map names of resources to quantities, not {bundle!r}")
     try:
         wanted = amounts(bundle)
-    except (ValueError, TypeError) as error:
+    except TypeError:
+        raise OptionError(f"bundle {index} is {bundle!r}: a quantity of a resource must be a number") from None
+    except ValueError as error:
         raise OptionError(f"bundle {index} is {bundle!r}: {error}") from None
     if not wanted:
         raise OptionError(f"bundle {index} is {bundle!r}: it must reserve something")

@@ -22,6 +22,7 @@ from kernel.api.runtime_env import prepare_environment
 from kernel.api.session import ensure_session
 from kernel.runtime import current
 from kernel.runtime.definitions import FunctionDefinition, Shape
+from kernel.runtime.shown_tracebacks import for_users
 from kernel.runtime.streams import Stream
 from kernel_spec.errors import OptionError
 
@@ -59,16 +60,20 @@ class RemoteFunction(Generic[P, R]):
         `num_returns=0` None. Reference arguments are resolved before the call runs. Raises TypeError for arguments that
         the function does not take.
         """
-        runtime = current._runtime
-        if runtime is not self._session or runtime is None:
-            runtime = ensure_session(*args, *kwargs.values())
-            self._definition = self._define()
-            self._session = runtime
-            self._parameters = parameters_of(self._function)
-        if kwargs or not self._parameters.least <= len(args) <= self._parameters.most:
-            self._check(args, kwargs)
-        result = runtime.submit(self._definition, args, kwargs)  # type: ignore[arg-type]
-        return ObjectRefGenerator(result) if type(result) is Stream else result
+        __tracebackhide__ = True
+        try:
+            runtime = current._runtime
+            if runtime is not self._session or runtime is None:
+                runtime = ensure_session(*args, *kwargs.values())
+                self._definition = self._define()
+                self._session = runtime
+                self._parameters = parameters_of(self._function)
+            if kwargs or not self._parameters.least <= len(args) <= self._parameters.most:
+                self._check(args, kwargs)
+            result = runtime.submit(self._definition, args, kwargs)  # type: ignore[arg-type]
+            return ObjectRefGenerator(result) if type(result) is Stream else result
+        except BaseException as error:
+            raise for_users(error)  # noqa: B904  (the same error)
 
     def options(self, **options: Any) -> RemoteFunction[P, R]:
         """Return the same function with other options; this one stays as it is."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernel.api import display_hooks
 from kernel.api.init_options import REMOTE, InitOptions, check_init, make_local_runtime
 from kernel.api.init_types import check_names
 from kernel.logs import Logger, configure_for_people, configure_later, is_debug
@@ -115,6 +117,7 @@ def init(
             tuple(head_services), plugin_options, token_file, tls, preload, show_failures,
         )  # fmt: skip
         check_init(given)
+        display_hooks.install()
         if configure_logging:
             configure_later(lambda: configure_for_people(given.logging_level), is_debug(given.logging_level))
         if given.local_mode:
@@ -134,7 +137,8 @@ def init(
 
 def _shut_down_at_exit() -> None:
     leave_at_exit()
-    shutdown()
+    with contextlib.suppress(KeyboardInterrupt):  # the program is over, and has no lines to show
+        shutdown()
 
 
 def shutdown() -> None:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from kernel_spec.errors import ReferenceUseError
 
-_REMEDY = (
+REMEDY = (
     "a reference stands for a value that may not be there yet. kernel.get(ref) returns the value; a task that is given "
     "ref as an argument gets the value, but inside a list or dict it stays a reference: kernel.get(list)"
 )
@@ -29,7 +29,7 @@ _SINGLE = {"-": "neg", "+": "pos", "~": "invert", "abs": "abs", "int": "int", "f
 
 def _refuse(what: str) -> NoReturn:
     __tracebackhide__ = True
-    raise ReferenceUseError(f"{what}: {_REMEDY}")
+    raise ReferenceUseError(f"{what}: {REMEDY}")
 
 
 class _Missing:

@@ -31,6 +31,8 @@ def _folder(file: str) -> str:
 
 _INTERNAL = (os.path.dirname(_folder(__file__)[:-1]) + os.sep, _folder(kernel_spec.__file__))
 _TESTING = _INTERNAL[0] + "testing" + os.sep
+_PYTHONS = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
+_INSTALLED = tuple(_PYTHONS[0] + name + os.sep for name in ("site-packages", "dist-packages"))
 
 
 def is_internal(filename: str) -> bool:
@@ -47,7 +49,10 @@ def frames_of(traceback: TracebackType | None) -> list[Frame]:
     while traceback is not None:
         entries.append(traceback)
         traceback = traceback.tb_next
-    entries = [entry for entry in entries if not _is_hidden(entry)] or entries
+    called_by_us = bool(entries) and is_hidden(entries[0])
+    entries = [entry for entry in entries if not is_hidden(entry)] or entries
+    if called_by_us:  # by way of a pool's thread, it may be
+        entries = entries[next((at for at, entry in enumerate(entries) if not is_pythons(entry)), 0) :]
     if len(entries) > _FRAME_LIMIT:
         left_out = len(entries) - _FRAME_LIMIT
         entries = entries[:_FIRST_FRAMES] + entries[_FIRST_FRAMES - _FRAME_LIMIT :]
@@ -57,9 +62,16 @@ def frames_of(traceback: TracebackType | None) -> list[Frame]:
     return [_frame_of(entry) for entry in entries]
 
 
-def _is_hidden(entry: TracebackType) -> bool:
+def is_hidden(entry: TracebackType) -> bool:
+    """Say whether an entry is of the kernel itself, or of a module that has its lines hidden."""
     frame = entry.tb_frame
     return is_internal(frame.f_code.co_filename) or frame.f_globals.get("__tracebackhide__") is True
+
+
+def is_pythons(entry: TracebackType) -> bool:
+    """Say whether an entry is of Python's own library."""
+    file = entry.tb_frame.f_code.co_filename
+    return file.startswith(_PYTHONS) and not file.startswith(_INSTALLED)
 
 
 def _frame_of(entry: TracebackType) -> Frame:
@@ -90,11 +102,16 @@ def user_traceback(entry: TracebackType | None) -> TracebackType | None:
     """Return the entries of a traceback that are not the kernel's own, None if all are."""
     kept = []
     while entry is not None:
-        if not _is_hidden(entry):
+        if not is_hidden(entry):
             kept.append(entry)
         entry = entry.tb_next
+    return strung_together(kept)
+
+
+def strung_together(entries: list[TracebackType]) -> TracebackType | None:
+    """Return a traceback of `entries`, None for none."""
     traceback = None
-    for entry in reversed(kept):
+    for entry in reversed(entries):
         traceback = TracebackType(traceback, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return traceback
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from kernel.runtime.carried_exception import is_group, pack, put_together, take_apart, unpack
 from kernel.runtime.critical_sections import critical
+from kernel.runtime.hints import hint_of
 from kernel.runtime.remote_text import text_of
 from kernel.runtime.remote_traceback import frames_of, hide_internal_frames, traceback_of
 from kernel_spec.errors import ActorDiedError, TaskError
@@ -29,7 +30,6 @@ _CHAIN_DEPTH = 8
 _MESSAGE_LIMIT = 100_000
 _HAS_NOTES = sys.version_info >= (3, 11)
 _RECORD = "_kernel_record"
-_READ_ONLY = "  arrays that were sent are shared by all who have them, and can't be changed: use array.copy()"
 
 Record = dict[str, Any]
 """Plain data: `type`, `module`, `message`, `notes`, `frames`, `carried` (bytes or None), `cause`, `context`
@@ -112,8 +112,8 @@ def _record(error: BaseException, depth: int, seen: set[int]) -> Record:
     record["carried"], left_behind = pack(error)
     notes = _attributes(error).get("__notes__") or ()
     record["notes"] = ["".join([note]) for note in notes if isinstance(note, str)]
-    if isinstance(error, ValueError) and "read-only" in record["message"]:  # numpy's words
-        record["notes"].append(_READ_ONLY)
+    if (hint := hint_of(error, record["message"])) is not None:
+        record["notes"].append(hint)
     record["notes"] += [f"  left behind, as it can't be pickled: .{name}" for name in left_behind]
     record["suppress"] = bool(error.__suppress_context__)
     record["cause"] = _linked(error.__cause__, depth, seen)

@@ -131,6 +131,23 @@ def test_the_message_names_task_process_and_node_and_shows_the_users_line():
     assert "kernel/runtime/executor.py" not in shown
 
 
+def test_a_generator_that_a_pools_thread_runs_shows_the_users_lines_only():
+    @kernel.remote
+    class Actor:
+        async def waits(self):
+            pass
+
+        def items(self):
+            yield 1
+            raise ValueError("the second")
+
+    *_, last = Actor.remote().items.remote()
+    with pytest.raises(ValueError, match="the second") as caught:
+        kernel.get(last)
+    names = [entry.name for entry in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[-2:] == ["get", "items"], names
+
+
 def test_the_story_survives_nested_tasks():
     @kernel.remote
     def inner():

@@ -18,7 +18,7 @@ from kernel.testing.faults import PATIENCE_SECONDS
 from kernel.testing.roots import temporary_root
 
 BEGIN = """
-import time
+import os, signal, threading, time
 import kernel
 kernel.init(num_cpus=2, temp_dir="{folder}")
 
@@ -39,6 +39,11 @@ class Broken:
     def method(self):
         pass
 
+@kernel.remote(num_cpus=0)
+def interrupts(pid):
+    os.kill(pid, signal.SIGINT)
+    time.sleep(600)
+
 def pause():
     time.sleep(0.01)
 """
@@ -52,6 +57,10 @@ CELLS = {
     "runs out of time": "@kernel.remote\ndef sleeps():\n    time.sleep(600)\nkernel.get(sleeps.remote(), timeout=0.1)",
     "blocks in a coroutine": "async def mine():\n    return kernel.get(kernel.put(4))\nawait mine()",
     "leaves a failure behind": "divide.remote(5) and None\nwhile not kernel.errors():\n    pause()",
+    "can't be put": "kernel.put(threading.Lock())",
+    "can't be called": "divide.remote(1, 2)",
+    "is interrupted in get": "kernel.get(interrupts.remote(os.getpid()))",
+    "is interrupted elsewhere": "interrupts.remote(os.getpid()) and time.sleep(600)",
     "tunes": (
         "from kernel import tune\n"
         "def trainable(config):\n    tune.report({{'score': config['x']}})\n"
@@ -114,6 +123,21 @@ def test_an_error_of_a_task_is_shown_with_the_cells_lines(cells: dict[str, dict[
         "error"
     ]
     assert "operations.py" not in cell["error"] and "futures.py" not in cell["error"], cell["error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("can't be put", "SerializationError: can't pickle the value"),
+        ("can't be called", "TypeError: divide() takes 1 positional argument but 2 were given"),
+        ("is interrupted in get", "KeyboardInterrupt"),
+        ("is interrupted elsewhere", "KeyboardInterrupt"),
+    ],
+)
+def test_no_line_but_the_cells_is_shown(cells: dict[str, dict[str, Any]], name: str, error: str) -> None:
+    shown = cells[name]["error"]
+    assert f"----> 1 {CELLS[name]}" in shown and error in shown, shown
+    assert ".py" not in shown and "skipping hidden" not in shown, shown
 
 
 def test_errors_of_actors_and_of_the_kernel_are_shown(cells: dict[str, dict[str, Any]]) -> None:

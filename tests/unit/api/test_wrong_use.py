@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
+import json
 import logging
 import os
-from collections.abc import Callable
+import sys
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import numpy as np
 import pytest
 
 import kernel
+from kernel.api import display_hooks
 from kernel.runtime.objects import Entry
 from kernel.runtime.task_error import capture, rebuild
 from kernel_spec.errors import OptionError, ReferenceUseError
@@ -115,3 +119,111 @@ def test_numbers_and_paths_of_other_kinds_are_fine(tmp_path: Path) -> None:
     with kernel.init(num_cpus=np.float64(2), memory=np.int64(1 << 30), local_mode=True, logging_level=level):  # type: ignore[arg-type]
         assert kernel.cluster_resources()["CPU"] == 2.0
     assert isinstance(tmp_path, os.PathLike)
+
+
+@pytest.mark.parametrize("name", ["local_mode", "log_to_driver", "show_failures"])
+def test_a_flag_of_init_is_no_string(name: str) -> None:
+    with pytest.raises(OptionError, match=rf"^init\({name}='no'\): {name} must be True or False, not a str$"):
+        kernel.init(**{name: "no"})  # type: ignore[arg-type]
+    assert not kernel.is_initialized()
+
+
+def test_an_unknown_level_of_logging_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"debug, info, .*, not 'warn'; did you mean 'warning'\?$"):
+        kernel.init(logging_level="warn")
+    assert not kernel.is_initialized()
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[None]:
+    with kernel.init(num_cpus=1, local_mode=True):
+        yield
+
+
+@kernel.remote
+def one() -> int:
+    return 1
+
+
+@kernel.remote
+def some() -> Iterator[int]:
+    yield 1
+
+
+@kernel.remote
+class Actor:
+    def method(self) -> None:
+        pass
+
+
+def group() -> Any:
+    return kernel.placement_group([{"CPU": 1}])
+
+
+@pytest.mark.usefixtures("local")
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda ref: kernel.get(ref, timeout="5"), "timeout must be zero or more seconds, not '5'$"),
+        (lambda ref: kernel.get(ref, timeout=float("nan")), "timeout must be zero or more seconds, not nan$"),
+        (lambda ref: kernel.wait([ref], timeout="5"), "timeout must be zero or more seconds, not '5'$"),
+        (lambda ref: some.remote().next(timeout="5"), "timeout must be zero or more seconds, not '5'$"),
+        (lambda ref: group().wait("5"), "timeout_seconds must be zero or more seconds, not '5'$"),
+        (lambda ref: kernel.wait([ref], num_returns="1"), "num_returns must be between 1 and the 1 .* not '1'$"),
+        (lambda ref: kernel.wait([]), "is empty: there is nothing to wait for$"),
+        (lambda ref: kernel.get(some.remote()), "not a ObjectRefGenerator; iterate over it, and get each"),
+        (lambda ref: kernel.get([some.remote()]), "with a ObjectRefGenerator in it; iterate over it, and get each"),
+        (lambda ref: kernel.get(one), "; call it, with .remote"),
+        (lambda ref: kernel.get(Actor.remote()), "; call one of its methods, with .remote"),
+        (lambda ref: kernel.get(Actor.remote().method), "; call it, with .remote"),
+        (lambda ref: kernel.get({"a": ref}), r"; get list\(it.values\(\)\)$"),
+        (lambda ref: kernel.get({ref}), r"; get list\(it\)$"),
+        (lambda ref: kernel.cancel([ref]), "takes an ObjectRef, not a list; cancel one after the other$"),
+        (lambda ref: kernel.placement_group([{"CPU": "x"}]), "a quantity of a resource must be a number$"),
+        (lambda ref: kernel.get_placement_group(3), "found by its name, a string that is not empty, not 3$"),
+    ],
+)
+def test_wrong_arguments_are_named(use: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(kernel.exceptions.UsageError, match=said):
+        use(one.remote())
+
+
+def shown_of(error: BaseException) -> str:
+    """Return what is shown of an error that nobody caught, without the lines of code."""
+    shown: list[str] = []
+    hook = display_hooks._ProgramHook(lambda _, error, tb: shown.extend(traceback.format_exception_only(error)))
+    hook(type(error), error, error.__traceback__)
+    return "".join(shown)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="notes of exceptions came with Python 3.11")
+@pytest.mark.usefixtures("local")
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda ref: len(ref), "kernel.get(ref) returns the value"),
+        (lambda ref: ref(), "kernel.get(ref) returns the value"),
+        (lambda ref: f"{ref:.2f}", "kernel.get(ref) returns the value"),
+        (lambda ref: [1, 2][ref], "kernel.get(ref) returns the value"),
+        (lambda ref: ref.unheard_of, "kernel.get(ref) returns the value"),
+        (lambda ref: json.dumps({"a": ref}), "kernel.get(ref) returns the value"),
+        (lambda ref: some.remote()[0], "for ref in stream: value = kernel.get(ref)"),
+        (lambda ref: kernel.get(kernel.put(np.zeros(9)))[:].fill(1), "use array.copy()"),
+    ],
+)
+def test_what_python_refuses_is_shown_with_what_to_do(use: Callable[[Any], Any], said: str) -> None:
+    ref = one.remote()
+    with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
+        use(ref)
+    assert said in shown_of(caught.value)
+    assert not hasattr(caught.value, "__notes__"), "the error itself is left as it was"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="notes of exceptions came with Python 3.11")
+@pytest.mark.usefixtures("local")
+def test_a_hint_follows_the_notes_that_there_are() -> None:
+    error = TypeError("object of type 'ObjectRef' has no len()")
+    error.__notes__ = ["mine"]
+    assert shown_of(error).index("mine") < shown_of(error).index("kernel.get(ref)")
+    assert error.__notes__ == ["mine"]
+    assert "kernel.get" not in shown_of(TypeError("object of type 'ObjectReference' has no len()"))

@@ -17,7 +17,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from kernel.runtime.remote_traceback import traceback_of
+from kernel.runtime.remote_traceback import frames_of, traceback_of
 from kernel.runtime.task_error import capture, hide_internal_frames, rebuild, record_of
 from kernel_spec.errors import ActorDiedError, KernelError, ObjectLostError, SerializationError, TaskError
 
@@ -415,6 +415,40 @@ def test_kernel_frames_are_hidden() -> None:
         task()
     except SerializationError as local:
         assert traceback.extract_tb(hide_internal_frames(local).__traceback__)[-1].name == "task"
+
+
+def test_pythons_frames_are_left_out_between_ours_and_the_users_only() -> None:
+    import contextlib
+    import json
+
+    from kernel.runtime import executor
+
+    namespace: dict[str, Any] = {"json": json}
+    exec(compile("def call(function): function()", executor.__file__, "exec"), namespace)
+
+    @contextlib.contextmanager
+    def nothing() -> Any:
+        yield
+
+    @nothing()
+    def task() -> None:
+        json.loads("nothing")
+
+    def names(function: Any) -> list[str]:
+        try:
+            function()
+        except ValueError as error:
+            return [name for _, _, name, _, _ in frames_of(error.__traceback__.tb_next)]  # type: ignore[union-attr]
+        raise AssertionError
+
+    whole = names(task)
+    assert whole[:2] == ["inner", "task"]
+    assert names(lambda: namespace["call"](task)) == ["<lambda>", *whole]
+    namespace["task"] = task
+    exec(compile("def alone(): task()", executor.__file__, "exec"), namespace)
+    assert names(namespace["alone"]) == whole[1:]
+    exec(compile("def bare(): json.loads('nothing')", executor.__file__, "exec"), namespace)
+    assert names(namespace["bare"]) == whole[2:]
 
 
 THREE_DEEP = """

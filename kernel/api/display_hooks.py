@@ -1,0 +1,81 @@
+"""Errors that nobody caught, shown with the lines of the user's program only, by Python's own hooks.
+
+`sys.excepthook` shows those of programs and of Python's prompt, `threading.excepthook` those of threads, and a
+formatter of IPython those of cells. Whoever has set one of them before is still called, and whoever sets one later
+decides what is shown.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+
+class _ProgramHook:
+    """Calls `before`, which shows an error, with what users are to see of it."""
+
+    def __init__(self, before: Callable[..., Any]) -> None:
+        self.before = before
+
+    def __call__(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        from kernel.runtime.shown_tracebacks import UsersLines, users_part
+
+        if traceback is not error.__traceback__:
+            traceback = users_part(error, traceback) or traceback
+            self.before(kind, error, traceback)
+            return
+        with UsersLines(error):
+            self.before(kind, error, error.__traceback__)
+
+
+class _ThreadHook:
+    """The same for a thread."""
+
+    def __init__(self, before: Callable[..., Any]) -> None:
+        self.before = before
+
+    def __call__(self, failure: Any) -> None:
+        from kernel.runtime.shown_tracebacks import UsersLines
+
+        error = failure.exc_value
+        if error is None:
+            self.before(failure)
+            return
+        with UsersLines(error):
+            shown = (failure.exc_type, error, error.__traceback__, failure.thread)
+            self.before(threading.ExceptHookArgs(shown))
+
+
+class _CellHook:
+    """The same for cells of a notebook and lines of IPython, whose formatter takes an error apart itself."""
+
+    def __init__(self, before: Callable[..., Any]) -> None:
+        self.before = before
+
+    def __call__(self, kind: Any, error: Any, traceback: Any = None, *context: Any, **options: Any) -> Any:
+        from kernel.runtime.shown_tracebacks import UsersLines, users_part
+
+        if not isinstance(error, BaseException) or not isinstance(traceback, TracebackType):
+            return self.before(kind, error, traceback, *context, **options)
+        shown = users_part(error, traceback) or traceback
+        with UsersLines(error):
+            return self.before(kind, error, shown, *context, **options)
+
+
+def install() -> None:
+    """Have errors shown so from now on, which costs nothing until there is one.
+
+    Done by `import kernel`, and again when a session begins: IPython may have come later.
+    """
+    if not isinstance(sys.excepthook, _ProgramHook):
+        sys.excepthook = _ProgramHook(sys.excepthook)
+    if not isinstance(threading.excepthook, _ThreadHook):
+        threading.excepthook = _ThreadHook(threading.excepthook)
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    formatter = getattr(shell, "InteractiveTB", None)
+    if formatter is not None and not isinstance(formatter.structured_traceback, _CellHook):
+        formatter.structured_traceback = _CellHook(formatter.structured_traceback)
