@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernel.api.generators import ObjectRefGenerator
+from kernel.api.group_room import check_room
 from kernel.api.options import (
     ACTOR,
     METHOD,
@@ -172,8 +173,10 @@ class ActorClass:
         if given.get("get_if_exists") and "name" not in given:
             raise OptionError("get_if_exists=True needs a name to look for")
         environment = given.get("runtime_env")
+        wanted = wanted_resources(given, 1 if any(name in given for name in _RESOURCES) else 0)
+        check_room(self.__name__, given, wanted)
         return ActorOptions(
-            wanted_resources(given, 1 if any(name in given for name in _RESOURCES) else 0),
+            wanted,
             strategy_of(given),
             dict(given.get("scheduling_hints", {})),
             prepare_environment(environment) if environment else None,

@@ -214,7 +214,8 @@ KINDS: Mapping[str, Kind] = {
         _actors,
         "actor_id",
         ("actor_id", "class_name", "state", "job_id", "name", "node_id", "pid", "namespace"),
-        ("num_restarts", "is_detached", "death_cause"),
+        ("num_restarts", "is_detached", "death_cause", "required_resources", "placement_group_id"),
+        ("required_resources",),
         group_by="class_name",
     ),
     "tasks": Kind(

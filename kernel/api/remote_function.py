@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from kernel.api.generators import ObjectRefGenerator
+from kernel.api.group_room import check_room
 from kernel.api.options import (
     TASK,
     check_options,
@@ -89,8 +90,10 @@ class RemoteFunction(Generic[P, R]):
         function = self._function
         environment = options.get("runtime_env")
         prepared = pickle.dumps(prepare_environment(environment)) if environment else b""
+        wanted = wanted_resources(options, 1)
+        check_room(f"{options.get('name', getattr(function, '__name__', 'function'))}()", options, wanted)
         shape = Shape(
-            wanted_resources(options, 1),
+            wanted,
             strategy_of(options),
             dict(options.get("scheduling_hints", {})),
             prepared,

@@ -17,6 +17,7 @@ from kernel.runtime.answers import Pickled
 from kernel.transport.connection import Message
 from kernel_spec import observers
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId, process_of
+from kernel_spec.resources import quantities
 from kernel_spec.scheduling import NOWHERE, LeaseRequest
 
 if TYPE_CHECKING:
@@ -280,6 +281,8 @@ class ActorService:
                     "detached": record.description["detached"],
                     "job_id": record.job.hex(),
                     "cause": record.cause,
+                    "required_resources": quantities(record.description["wanted"]),
+                    "placement_group_id": (record.description["group"] or {}).get("group"),
                 }
             )
         return rows

@@ -195,6 +195,10 @@ class ActorTable:
         end = EndWorker(record.worker, cause, drain=False, kindly=False)
         return [end, *instructions] if record.worker else instructions
 
+    def actor_of(self, worker: ProcessId) -> ActorId | None:
+        """Return the actor that lives in a process."""
+        return self._by_worker.get(worker)
+
     def ends_itself(self, worker: ProcessId, reason: str) -> None:
         """An actor is about to leave by itself: it must not restart."""
         actor = self._by_worker.get(worker)

@@ -285,7 +285,8 @@ class Answers:
         if process is None:
             return NO_PROCESS
         where = {"worker_id": id.hex(), "worker_pid": process.pid, "node_id": process.node.id.hex()}
-        return {**where, "job_id": process.job.hex()}
+        actor = self._head.actors.table.actor_of(id)
+        return {**where, "job_id": process.job.hex(), "actor_id": actor.hex() if actor else None}
 
     def stacks(self, caller: Caller) -> Later:
         """Return the Python stacks of every process that answers, by node and pid (see `kernel.runtime.stacks`)."""

@@ -195,6 +195,8 @@ class LocalAnswers:
                     "detached": actor.options.detached,
                     "job_id": self._runtime.job.hex(),
                     "cause": actor.cause,
+                    "required_resources": quantities(actor.options.wanted),
+                    "placement_group_id": (group_of(actor.options.strategy) or {}).get("group"),
                 }
                 for actor in self._runtime.actors.actors.values()
                 if dead or actor.state != DEAD

@@ -168,8 +168,8 @@ class AsyncExecutor(ExecutorBase):
             runner.settle(arrival)
             if returns < 0:
                 await self._run_generator(connection, task, value, name, extra)
-            if self._cancelled.get(task) is False:
-                raise asyncio.CancelledError  # it was busy all the time
+            if task in self._cancelled:
+                raise asyncio.CancelledError  # it was busy all the time, or has kept its cancellation to itself
             if returns < 0:
                 runner.send_end(connection, task)
             else:

@@ -43,7 +43,8 @@ def all_tasks(
     """Return a row per task, in the order in which they ended; those that have not come last.
 
     `ended` are events of the timeline, those of a process with where it is, `waiting` what processes say of their open
-    tasks, `workers` where each process is that may run one, by id.
+    tasks, `workers` where each process is that may run one, by id. Who knows which actor lives in a process says so in
+    the place of its events; otherwise a name tells calls of actors.
     """
     rows: dict[str, Row] = {}
     attempts: Counter[str] = Counter()
@@ -53,14 +54,16 @@ def all_tasks(
             continue
         id = event["args"]["task_id"]
         rows.pop(id, None)
-        rows[id] = {**_ended_task(event), **place, "attempt_number": attempts[id]}
+        known = place.get("worker_id") is not None and "actor_id" in place
+        of_actor = place["actor_id"] is not None if known else "." in event["name"]
+        rows[id] = {**_ended_task(event, of_actor), **place, "attempt_number": attempts[id]}
         rows[id]["worker_pid"] = event["pid"]
         attempts[id] += 1
     for place, some in waiting:
         for row in some:
             ran = attempts[row["task_id"]]
             worker = workers.get(row.pop("worker"), NO_PROCESS)
-            where = {**worker, "job_id": place["job_id"]}
+            where = {**worker, "job_id": place["job_id"], "actor_id": row["actor_id"]}
             rows.pop(row["task_id"], None)
             rows[row["task_id"]] = {**row, **where, "attempt_number": max(ran, row["attempt_number"])}
     return list(rows.values())
@@ -98,11 +101,11 @@ def _open_task(task: Task, running: Container[bytes]) -> Row:
     }
 
 
-def _ended_task(event: Mapping[str, Any]) -> Row:
+def _ended_task(event: Mapping[str, Any], of_actor: bool) -> Row:
     details = event["args"]
     failed = "failed" in details
     return {
-        **_names(event["name"], details["task_id"], "." in event["name"]),
+        **_names(event["name"], details["task_id"], of_actor),
         "state": "FAILED" if failed else "FINISHED",
         "actor_id": None,
         "parent_task_id": None,

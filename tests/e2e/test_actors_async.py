@@ -132,6 +132,14 @@ class Service:
             raise
         return "finished"
 
+    async def keeps_it_to_itself(self) -> str:
+        self.outcome = "started"
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            self.outcome = "kept"
+        return "finished"
+
     async def last_outcome(self) -> str:
         return getattr(self, "outcome", "")
 
@@ -363,6 +371,16 @@ def test_running_coroutine_is_cancelled(eventually: Callable[..., Any]) -> None:
     with pytest.raises(TaskCancelledError, match=r"Service\.cancelled\(\)"):
         kernel.get(ref, timeout=SECONDS)
     assert kernel.get(service.last_outcome.remote()) == "cancelled"
+
+
+def test_cancelled_coroutine_that_returns_all_the_same_is_cancelled(eventually: Callable[..., Any]) -> None:
+    service = Service.remote()
+    ref = service.keeps_it_to_itself.remote()
+    eventually(lambda: kernel.get(service.last_outcome.remote()) == "started")
+    kernel.cancel(ref)
+    with pytest.raises(TaskCancelledError, match=r"Service\.keeps_it_to_itself\(\)"):
+        kernel.get(ref, timeout=SECONDS)
+    assert kernel.get(service.last_outcome.remote()) == "kept"
 
 
 def test_waiting_coroutine_never_runs_once_cancelled(eventually: Callable[..., Any]) -> None:

@@ -67,10 +67,12 @@ def test_tasks_take_from_the_bundle_they_name(make: Any) -> None:
 
     ids, inside = kernel.get(devices.options(scheduling_strategy=Inside(group)).remote(), timeout=SECONDS)
     assert len(ids) == 1 and inside
-    with pytest.raises(
-        exceptions.InfeasibleError, match=r"devices\(\) wants CPU: 1, GPU: 1, and bundle 0 of placement"
-    ):
-        kernel.get(devices.options(scheduling_strategy=Inside(group, 0)).remote(), timeout=SECONDS)
+    small = devices.options(scheduling_strategy=Inside(group, 0))
+    with pytest.raises(exceptions.OptionError, match=r"devices\(\) wants CPU: 1, GPU: 1, and bundle 0 of placement"):
+        small.remote()
+    later = devices.options(scheduling_strategy=Inside(group, 0).to_mapping())
+    with pytest.raises(exceptions.InfeasibleError, match=r"devices\(\) wants CPU: 1, GPU: 1, and bundle 0 of"):
+        kernel.get(later.remote(), timeout=SECONDS)
     assert kernel.get(group_here.remote(), timeout=SECONDS) == (None, None)
 
 

@@ -215,10 +215,24 @@ def test_what_no_bundle_can_hold_fails_at_once(make: Any) -> None:
     wide = where.options(num_cpus=2)
     assert kernel.get(wide.options(scheduling_strategy=Inside(group)).remote(), timeout=SECONDS) == nodes_of(group)[1]
     with pytest.raises(
+        OptionError, match=f"where.. wants CPU: 2, and bundle 0 of placement group '{group.id}' holds only"
+    ):
+        wide.options(scheduling_strategy=Inside(group, 0)).remote()
+    with pytest.raises(
+        OptionError, match=rf"Member wants CPU: 3, and no bundle of placement group '{group.id}' holds that"
+    ):
+        Member.options(num_cpus=3, scheduling_strategy=Inside(group)).remote()
+
+
+def test_what_no_bundle_can_hold_fails_later_where_its_bundles_are_not_known(make: Any) -> None:
+    group = make([{"CPU": 1}, {"CPU": 2}], name="small")
+    wide = where.options(num_cpus=2)
+    inside = Inside(group, 0).to_mapping()
+    with pytest.raises(
         InfeasibleError, match="where.. wants CPU: 2, and bundle 0 of placement group 'small' holds only"
     ):
-        kernel.get(wide.options(scheduling_strategy=Inside(group, 0)).remote(), timeout=SECONDS)
-    member = Member.options(num_cpus=3, scheduling_strategy=Inside(group)).remote()
+        kernel.get(wide.options(scheduling_strategy=inside).remote(), timeout=SECONDS)
+    member = Member.options(num_cpus=3, scheduling_strategy={**inside, "bundle": -1}).remote()
     with pytest.raises(
         InfeasibleError, match=r"Member wants CPU: 3, and no bundle of placement group 'small' holds that"
     ):

@@ -35,7 +35,9 @@ def add_to_handles() -> None:
     group: Any = kernel.PlacementGroup
     group.id = property(lambda self: PlacementGroupID(self._id))
     reference.size = lambda self: len(self.binary())
-    for generic in (handle, reference, kernel.ObjectRefGenerator):
+    stream: Any = kernel.ObjectRefGenerator
+    stream.next_ready = lambda self: not self.is_finished() and bool(kernel.wait([self], timeout=0)[0])
+    for generic in (handle, reference, stream):
         generic.__class_getitem__ = classmethod(GenericAlias)  # annotations such as ObjectRef[int]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -43,8 +44,8 @@ class RuntimeContext:
 
     @property
     def runtime_env(self) -> dict[str, Any]:
-        """Return nothing: which environment a worker has is not told to it."""
-        return {}
+        """Return the runtime_env that this code runs in; directories in it are packed, and can be given again."""
+        return kernel.get_runtime_context().runtime_env
 
     def get_placement_group_id(self) -> str | None:
         """Return the id of the placement group this code runs in, or None."""
@@ -89,8 +90,8 @@ class RuntimeContext:
         return str(kernel.init(ignore_reinit_error=True)["session_dir"])
 
     def get_runtime_env_string(self) -> str:
-        """Return an empty environment."""
-        return "{}"
+        """Return the runtime_env that this code runs in, as JSON."""
+        return json.dumps(self.runtime_env)
 
     def get(self) -> dict[str, Any]:
         """Return all of it as a dict."""

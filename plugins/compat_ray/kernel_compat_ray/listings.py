@@ -15,8 +15,8 @@ _STATES = {"STARTING": "PENDING_CREATION", "WAITING": "DEPENDENCIES_UNREADY"}
 _COLUMNS = {"actors": {"ray_namespace": "namespace"}, "objects": {"task_status": "state"}}
 """Ray's names of columns that kernel has under others."""
 _ABSENT = {
-    "actors": ("repr_name", "placement_group_id", "required_resources", "call_site", "label_selector"),
-    "tasks": ("creation_time_ms", "events", "placement_group_id", "call_site", "label_selector", "runtime_env_info"),
+    "actors": ("repr_name", "call_site", "label_selector"),
+    "tasks": ("creation_time_ms", "placement_group_id", "call_site", "label_selector", "runtime_env_info"),
     "nodes": ("start_time_ms", "end_time_ms"),
     "workers": ("exit_type", "exit_detail", "start_time_ms", "end_time_ms"),
     "jobs": ("submission_id", "message", "error_type", "metadata", "runtime_env"),
@@ -162,6 +162,8 @@ def _in_words_of_ray(kind: str, row: dict[str, Any]) -> Row:
     found = {**dict.fromkeys(_ABSENT[kind]), **row}
     if kind == "actors":
         found["state"] = _STATES.get(row["state"], row["state"])
+    if kind == "tasks":
+        found["events"] = _events(row)
     if kind == "nodes":
         found["labels"] = to_ray(row["labels"])
     if kind == "jobs":
@@ -169,6 +171,12 @@ def _in_words_of_ray(kind: str, row: dict[str, Any]) -> Row:
     for theirs, ours in _COLUMNS.get(kind, {}).items():
         found[theirs] = found[ours]
     return Row(found)
+
+
+def _events(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what is known of when a task came into which state."""
+    times = (("RUNNING", row["start_time_ms"]), (row["state"], row["end_time_ms"]))
+    return [{"state": state, "created_ms": at} for state, at in times if at is not None]
 
 
 def _check_timeout(timeout: Any) -> None:

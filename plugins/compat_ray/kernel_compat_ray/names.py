@@ -96,6 +96,7 @@ NAMES: dict[str, dict[str, str]] = {
         "ActorClass": ".actors:ActorClass",
         "ActorClassInheritanceException": ".errors:ActorClassInheritanceException",
         "ActorHandle": "kernel:ActorHandle",
+        "ActorMethod": "kernel.api.actor:ActorMethod",
         "ActorProxy": "kernel:ActorHandle",
         "exit_actor": "kernel:exit_actor",
         "method": ".actors:method",

@@ -67,8 +67,10 @@ def _environment(given: dict[str, Any]) -> None:
         given["runtime_env"] = plain_environment(given["runtime_env"])
 
 
-def plain_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a runtime_env without what has nothing to change here."""
+def plain_environment(environment: Any) -> Any:
+    """Return a runtime_env without what has nothing to change here; what is none is for kernel to refuse."""
+    if not isinstance(environment, Mapping):
+        return environment
     config = environment.get("config")
     if config:
         warn_ignored('runtime_env["config"]', "environments are set up by the worker's node at once")

@@ -42,3 +42,12 @@ def test_timeouts_are_whole_seconds(timeout: Any) -> None:
         listings.list_tasks(timeout=timeout)
     with pytest.raises(TypeError, match="nope"):
         listings.list_tasks(nope=1)
+
+
+def test_events_of_a_task_are_when_it_came_into_its_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = {"task_id": "01", "state": "FAILED", "start_time_ms": 5, "end_time_ms": 9}
+    waits = {"task_id": "02", "state": "PENDING_ARGS_AVAIL", "start_time_ms": None, "end_time_ms": None}
+    monkeypatch.setattr(kernel, "list_state", lambda kind, filters, limit, detail: [ended, waits])
+    first, second = listings.list_tasks(detail=True)
+    assert first.events == [{"state": "RUNNING", "created_ms": 5}, {"state": "FAILED", "created_ms": 9}]
+    assert second.events == []

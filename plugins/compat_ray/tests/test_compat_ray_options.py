@@ -10,6 +10,7 @@ from kernel_compat_ray.options import translate
 from kernel_compat_ray.session import JobConfig, init_options
 from kernel_compat_ray.strategies import In, NodeLabelSchedulingStrategy, NotIn
 
+import kernel
 from kernel.exceptions import OptionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -108,3 +109,11 @@ def test_a_cluster_elsewhere_is_sent_what_its_workers_need_to_import_ray():
     (module,) = given["runtime_env"].pop("py_modules")
     assert given == {"address": "kernel://a:1", "namespace": "n", "runtime_env": {"env_vars": {"A": "1"}}}
     assert module.endswith("path/ray")
+
+
+@pytest.mark.parametrize("wrong", [3, "pip", ["pip"], 0])
+def test_what_is_no_environment_is_refused_by_its_name(wrong: object) -> None:
+    with pytest.raises(OptionError, match=r"^runtime_env must be a mapping such as .*, not "):
+        kernel.remote(**translate({"runtime_env": wrong}))(lambda: None)
+    with pytest.raises(OptionError, match=r"runtime_env must be a dict, not a "):
+        kernel.init(**init_options(None, {"runtime_env": wrong}, {}))

@@ -454,7 +454,8 @@ def test_actors_are_listed_with_where_they_are(stage: Stage) -> None:
     assert stage.row() == {
         "actor_id": ACTOR.hex(), "class_name": "Counter", "name": "counter", "namespace": "space", "state": ALIVE,
         "pid": 1, "node_id": SECOND.hex(), "worker_id": MINE.hex(), "workers": [MINE.hex()], "restarts": 0,
-        "detached": False, "job_id": JOB.hex(), "cause": "",
+        "detached": False, "job_id": JOB.hex(), "cause": "", "required_resources": {"CPU": 1.0, "GPU": 0.5},
+        "placement_group_id": None,
     }  # fmt: skip
     stage.create(other := ActorId(OWNER + b"another!"))
     row = stage.row(other)
