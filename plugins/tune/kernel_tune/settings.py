@@ -101,8 +101,9 @@ class FailureConfig:
 class CheckpointConfig:
     """When trials save their state, and which checkpoints are kept.
 
-    The frequency is in iterations, and for classes; functions report checkpoints themselves. `num_to_keep` are kept,
-    the best by `checkpoint_score_attribute` ("max" or "min" by `checkpoint_score_order`), and the newest.
+    The frequency is in iterations, and for classes, as is `checkpoint_at_end`; functions report checkpoints themselves.
+    Where that is None, a `Tuner` has classes saved at the end that can be, and `tune.run` has not. `num_to_keep` are
+    kept, the best by `checkpoint_score_attribute` ("max" or "min" by `checkpoint_score_order`), and the newest.
     """
 
     num_to_keep: int | None = None
