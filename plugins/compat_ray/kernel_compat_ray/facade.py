@@ -42,6 +42,20 @@ def bind_names_of_modules(module: ModuleType) -> None:
             vars(module)[name] = resolve(f"{module.__name__}.{name}")
 
 
+def keep_names_of_library(module: ModuleType, name: str) -> None:
+    """Keep what a library has by a name that is also a module's below Ray's `name`, as `deployment` of `ray.serve`.
+
+    Such modules are imported now: later their import would put them in its place.
+    """
+    for full in [each for each in NAMES if each.rpartition(".")[0] == name]:
+        attribute = full.rpartition(".")[2]
+        if attribute in module.__all__:
+            before = {attribute: vars(module)[attribute]} if attribute in vars(module) else {}
+            importlib.import_module(full)
+            vars(module).pop(attribute, None)
+            vars(module).update(before)
+
+
 def is_extended_library(name: str) -> bool:
     """Return whether a module of that name is a library of kernel that has names of Ray besides its own."""
     return name in LIBRARIES and _FALLBACK in NAMES.get(name, {})

@@ -12,7 +12,14 @@ from types import ModuleType
 
 from kernel_compat_ray.deprecation import warn_renamed
 from kernel_compat_ray.errors import NotSupportedError
-from kernel_compat_ray.facade import bind_names_of_modules, extend, is_extended_library, make_module, undo_extensions
+from kernel_compat_ray.facade import (
+    bind_names_of_modules,
+    extend,
+    is_extended_library,
+    keep_names_of_library,
+    make_module,
+    undo_extensions,
+)
 from kernel_compat_ray.names import HOST, LIBRARIES, MODULES_REFUSED, MODULES_RENAMED, NAMES
 
 
@@ -66,6 +73,7 @@ class _AliasLoader(Loader):
         module.__spec__ = self._own_spec
         if is_extended_library(self._name):
             extend(module, self._name)
+            keep_names_of_library(module, self._name)
 
 
 def _alias(fullname: str, real: str) -> ModuleSpec | None:

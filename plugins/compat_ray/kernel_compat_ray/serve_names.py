@@ -21,6 +21,7 @@ _DECLARING = _same("Application", "Deployment")
 _OLD_HANDLES = ("RayServeDeploymentHandle", "RayServeHandle", "RayServeSyncHandle")
 
 SERVE_NAMES: dict[str, dict[str, str]] = {
+    "ray.serve": {"*": "kernel.serve"},
     "ray.serve.api": {
         **_DECLARING,
         **_same(

@@ -134,6 +134,7 @@ class DeploymentSchema(_Schema):
         (said,) = config.applications[0].deployments
         settings = with_options(DeploymentSettings(), said.options, said.where)
         values = {each.name: getattr(settings, each.name) for each in fields(settings)}
+        values["placement_group_bundles"] = list(settings.placement_group_bundles) or None  # an empty list is a mistake
         return Facts(values, name=said.name, autoscaling_config=values.pop("autoscaling"))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -178,3 +180,25 @@ def test_connections_that_wait_to_be_accepted_are_waited_for(monkeypatch: pytest
                 await asyncio.wait_for(settling, SECONDS)
 
     asyncio.run(go())
+
+
+def test_who_connects_when_serve_start_has_returned_comes_to_what_is_new(
+    proxy: tuple[int, int], certificates: Path
+) -> None:
+    secure = {"ssl_certfile": str(certificates / "server.pem"), "ssl_keyfile": str(certificates / "server.key")}
+    trusting = ssl.create_default_context(cafile=certificates / "server.pem")
+    trusting.set_alpn_protocols(["h2"])
+    http = {"port": proxy[0], "access_log": False}
+    grpc = {"port": proxy[1], "grpc_servicer_functions": [SERVICE]}
+
+    def speaks_tls(port: int) -> bool:
+        with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as connection:
+            try:
+                with trusting.wrap_socket(connection, server_hostname="127.0.0.1"):
+                    return True
+            except (ssl.SSLError, ConnectionError):
+                return False
+
+    for more in (secure, {}) * 3:
+        serve.start(http_options={**http, **more}, grpc_options={**grpc, **more})
+        assert {(port, speaks_tls(port)) for _ in range(20) for port in proxy} == {(port, bool(more)) for port in proxy}

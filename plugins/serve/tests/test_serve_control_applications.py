@@ -303,6 +303,19 @@ class TestProxies:
         assert said.index("a-0-2 listens at 127.0.0.1:8000") < said.index(f"{before} is to end")
         assert DrainProxy(before, DRAIN_SECONDS, IDLE_SECONDS) in [each for _, each in world.done]
 
+    def test_they_are_settled_when_those_of_before_take_no_more_connections(self) -> None:
+        world = self.wished({"a": 1})
+        proxies, before = world.state.proxies, next(iter(world.state.proxies.proxies))
+        proxies.configure(ProxyWish("HeadOnly", HTTPOptions(root_path="/x"), GRPCOptions()), world.now)
+        while not proxies.proxies[before].aside:
+            assert not proxies.settled
+            world.run(0.01)
+        assert proxies.settled and before in proxies.proxies
+        proxies.configure(ProxyWish("Disabled", HTTPOptions(), GRPCOptions()), world.now)
+        assert not proxies.settled
+        world.run(1)
+        assert proxies.settled
+
     def test_options_that_can_t_be_leave_those_of_before_alone(self) -> None:
         world = self.wished({"a": 1})
         wish, before = world.state.proxies.wish, dict(world.proxies)

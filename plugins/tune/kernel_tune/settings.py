@@ -84,7 +84,7 @@ class ResumeConfig:
 
 @dataclass
 class FailureConfig:
-    """What happens when trials fail: each is tried again `max_failures` times (-1: always); `fail_fast` ends all.
+    """What happens when trials fail: each is tried again `max_failures` times (-1: always), or `fail_fast` ends all.
 
     With `fail_fast="raise"` what the trial has raised is raised from the run at once, and nothing is waited for.
     """
@@ -95,14 +95,20 @@ class FailureConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.fail_fast, bool) and self.fail_fast != "raise":
             raise ValueError(f"fail_fast is {self.fail_fast!r}: it is True, False or 'raise'")
+        if self.fail_fast and self.max_failures:
+            raise ValueError(
+                f"fail_fast={self.fail_fast!r} ends all at the first failure, but max_failures={self.max_failures!r} "
+                "has trials tried again: say one of them"
+            )
 
 
 @dataclass
 class CheckpointConfig:
     """When trials save their state, and which checkpoints are kept.
 
-    The frequency is in iterations, and for classes; functions report checkpoints themselves. `num_to_keep` are kept,
-    the best by `checkpoint_score_attribute` ("max" or "min" by `checkpoint_score_order`), and the newest.
+    The frequency is in iterations, and for classes, as is `checkpoint_at_end`; functions report checkpoints themselves.
+    Where that is None, a `Tuner` has classes saved at the end that can be, and `tune.run` has not. `num_to_keep` are
+    kept, the best by `checkpoint_score_attribute` ("max" or "min" by `checkpoint_score_order`), and the newest.
     """
 
     num_to_keep: int | None = None

@@ -134,6 +134,14 @@ def test_the_first_error_may_be_raised_at_once(how: str) -> None:
         tune.FailureConfig(fail_fast="rise")
 
 
+def test_all_ends_at_the_first_failure_or_trials_are_tried_again() -> None:
+    for fail_fast in (True, "raise"):
+        with pytest.raises(ValueError, match=f"fail_fast={fail_fast!r} ends all .* max_failures=3 has trials tried"):
+            tune.FailureConfig(max_failures=3, fail_fast=fail_fast)
+        with pytest.raises(ValueError, match="say one of them"):
+            tune.run(raises, fail_fast=fail_fast, max_failures=-1, verbose=0)
+
+
 @pytest.mark.parametrize("how", ["fit", "run"])
 def test_a_metric_that_is_never_reported_is_an_error(how: str) -> None:
     message = "has never reported 'accuracy', and the search for the best trial goes by it .*It reported: loss."

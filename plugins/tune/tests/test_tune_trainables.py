@@ -111,6 +111,13 @@ def test_a_report_that_is_no_dict_is_an_error_of_its_trial(value: Any) -> None:
     assert isinstance(error, TypeError) and "report() takes metrics as a dict or as keywords, not" in str(error)
 
 
+@pytest.mark.parametrize(("value", "hint"), [("place", ": tune.Checkpoint.from_directory('place')"), ({"a": 1}, "")])
+def test_what_is_saved_and_is_no_checkpoint_is_an_error_of_its_trial(value: Any, hint: str) -> None:
+    [error] = fit(lambda config: tune.report({"loss": 1}, checkpoint=value)).errors
+    assert isinstance(error, TypeError)
+    assert f"report() takes a tune.Checkpoint as checkpoint, not {value!r}{hint}\n" in f"{error}\n"
+
+
 def test_what_is_returned_and_is_no_metric_is_an_error_of_its_trial() -> None:
     [error] = fit(lambda config: ["loss"]).errors
     assert isinstance(error, TypeError)
@@ -179,6 +186,42 @@ def test_a_class_is_called_in_order_and_saves_at_the_end_where_asked(end: str, a
     saves = ["save"] if at_end else []
     assert file.read_text().split() == ["setup", "step", "log", "step", "log", *saves, "cleanup"]
     assert (analysis.trials[0].checkpoint is not None) is at_end
+
+
+@pytest.mark.parametrize("asked", [None, True, False])
+def test_a_tuner_saves_a_class_at_the_end_unless_told_otherwise(asked: bool | None, tmp_path: Path) -> None:
+    chosen = tune.CheckpointConfig(checkpoint_at_end=asked)
+    settings = tune.RunConfig(checkpoint_config=chosen, verbose=0, storage_path=str(tmp_path))
+    (result,) = tune.Tuner(Told, param_space={"file": str(tmp_path / "told"), "last": 0}, run_config=settings).fit()
+    saves = [] if asked is False else ["save"]
+    assert (tmp_path / "told").read_text().split() == ["setup", "step", "log", *saves, "cleanup"]
+    assert (result.checkpoint is not None) is (asked is not False)
+
+
+def test_a_class_that_can_not_save_is_saved_at_the_end_only_where_that_was_asked_for(tmp_path: Path) -> None:
+    class Forgets(tune.Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"done": True}
+
+    class Older(Forgets):
+        def _save(self, checkpoint_dir: str) -> dict[str, Any]:
+            return {}
+
+    def fitted(trainable: Any, **asked: bool) -> Any:
+        chosen = tune.CheckpointConfig(**asked)
+        settings = tune.RunConfig(checkpoint_config=chosen, storage_path=str(tmp_path), verbose=0)
+        return tune.Tuner(trainable, run_config=settings).fit()
+
+    assert fitted(Forgets).errors == [] and fitted(Forgets)[0].checkpoint is None
+    assert fitted(Older)[0].checkpoint is not None
+    (error,) = fitted(Forgets, checkpoint_at_end=True).errors
+    assert isinstance(error, NotImplementedError)
+
+
+def test_a_function_is_told_that_it_saves_itself() -> None:
+    for given in ({"checkpoint_at_end": True}, {"checkpoint_config": tune.CheckpointConfig(checkpoint_at_end=True)}):
+        with pytest.raises(ValueError, match="checkpoint_at_end is for Trainable classes, but .* is a function"):
+            tune.run(lambda config: {"v": 1}, verbose=0, **given)
 
 
 def test_a_class_that_saved_with_its_last_result_is_not_saved_again(tmp_path: Path) -> None:

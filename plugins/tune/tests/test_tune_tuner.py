@@ -192,7 +192,12 @@ def test_the_server_lists_adds_and_stops_trials(results: Path) -> None:
             tune.report({"score": 1})
             time.sleep(0.01)
 
+    early = TuneClient("127.0.0.1", port)
+    with pytest.raises(tune.TuneError, match="no tune server answers at http://127.0.0.1:.*: run with with_server"):
+        early.get_all_trials()
+
     def act(token: str) -> Any:
+        assert early.get_all_trials(), "it finds the token of a server that began after it was made"
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/trials")
         assert refused.value.code == 401 and "experiment's directory as server.token" in refused.value.read().decode()

@@ -10,6 +10,7 @@ from typing import Any
 
 import kernel
 from kernel_serve import spellings
+from kernel_serve.control.placement import wanted_of
 from kernel_serve.errors import DeploymentError
 from kernel_serve.settings import AUTOMATIC, AutoscalingConfig, DeploymentSettings, LoggingConfig, checked
 from kernel_spec.dataclass import dataclass
@@ -68,8 +69,11 @@ class Deployment:
 
     def options(self, func_or_class: Callable[..., Any] | None = None, **options: Any) -> Deployment:
         """Return the deployment with other options; this one stays as it is. Raises DeploymentError for a bad one."""
-        name = options.pop("name", self.name)
+        name = options.pop("name", None)
+        name = self.name if name is None else name
         version = options.pop("version", self.version)
+        if not isinstance(name, str) or not name:
+            raise DeploymentError(f"name of deployment {self.name} is a non-empty text, not {name!r}")
         if not isinstance(version or "", str):
             raise DeploymentError(f"version of deployment {name} is text, not {version!r}")
         route = options.pop("route_prefix", self.route_prefix)
@@ -190,8 +194,7 @@ def deployment(target: Callable[..., Any] | None = None, **options: Any) -> Any:
     def declare(target: Callable[..., Any]) -> Deployment:
         if not callable(target):
             raise DeploymentError(f"@serve.deployment is for functions and classes, not for a {type(target).__name__}")
-        name: Any = options.get("name") or getattr(target, "__name__", type(target).__name__)
-        first = Deployment(target, name, DeploymentSettings())
+        first = Deployment(target, getattr(target, "__name__", type(target).__name__), DeploymentSettings())
         return first.options(**options)
 
     return declare if target is None else declare(target)
@@ -218,8 +221,10 @@ def with_options(settings: DeploymentSettings, options: Mapping[str, Any], what:
     elif no_longer_scaled:
         given["num_replicas"], given["autoscaling"] = DeploymentSettings().num_replicas, None
     if "placement_group_bundles" in given:
-        bundles = given["placement_group_bundles"] or ()
-        if not isinstance(bundles, (list, tuple)):
+        bundles = given["placement_group_bundles"]
+        if bundles is None:
+            bundles = ()
+        elif not isinstance(bundles, (list, tuple)) or bundles == []:
             raise DeploymentError(f"{what}: placement_group_bundles is a list such as [{{'CPU': 1}}], not {bundles!r}")
         given["placement_group_bundles"] = tuple(bundles)
     if isinstance(given.get("logging_config"), LoggingConfig):
@@ -233,7 +238,26 @@ def with_options(settings: DeploymentSettings, options: Mapping[str, Any], what:
             given[name] = dict(given[name] or {})
     _check_actor_options(given.get("actor_options"), what)
     checked_fields = {field: getattr(settings, field) for field in DeploymentSettings.__dataclass_fields__}
-    return checked(DeploymentSettings, {**checked_fields, **given}, what)
+    found = checked(DeploymentSettings, {**checked_fields, **given}, what)
+    _check_bundles(found, what)
+    return found
+
+
+def _check_bundles(settings: DeploymentSettings, what: str) -> None:
+    """Raise DeploymentError for bundles in which no replica could ever start, and for a way to place none."""
+    bundles, strategy = settings.placement_group_bundles, settings.placement_group_strategy
+    if not bundles:
+        if strategy != DeploymentSettings().placement_group_strategy:
+            raise DeploymentError(f"{what}: placement_group_strategy={strategy!r} is for placement_group_bundles")
+        return
+    lacking = {
+        name: amount for name, amount in wanted_of(settings.actor_options).items() if bundles[0].get(name, 0.0) < amount
+    }
+    if lacking:
+        raise DeploymentError(
+            f"{what}: a replica's actor runs in the first of placement_group_bundles, {dict(bundles[0])}, which does "
+            f"not have what actor_options want: {lacking}"
+        )
 
 
 def _check_actor_options(options: Mapping[str, Any] | None, what: str) -> None:

@@ -20,7 +20,20 @@ class Facts(dict[str, Any]):
             ) from None
 
 
-class ProxyFacts(str):
+class Status(str):
+    """What something is, such as "RUNNING", which members of an enumeration would call `name` and `value`, too."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> str:
+        """The text."""
+        return str(self)
+
+    name = value
+
+
+class ProxyFacts(Status):
     """The status of a proxy, such as "HEALTHY". `facts["address"]` and `facts.address` are what else is known of it."""
 
     __slots__ = ("_known",)
@@ -52,9 +65,12 @@ class ProxyFacts(str):
 
 
 def facts_of(value: Any) -> Any:
-    """Return a value in which all dictionaries are `Facts`."""
+    """Return a value in which all dictionaries are `Facts`, and what these call `status` is a `Status`."""
     if isinstance(value, dict):
-        return Facts({name: facts_of(each) for name, each in value.items()})
+        found = Facts({name: facts_of(each) for name, each in value.items()})
+        if isinstance(found.get("status"), str):
+            found["status"] = Status(found["status"])
+        return found
     if isinstance(value, list):
         return [facts_of(each) for each in value]
     return value

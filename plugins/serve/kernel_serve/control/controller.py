@@ -177,9 +177,10 @@ class Controller:
     async def configure_proxies(
         self, location: ProxyLocation | None, http: HTTPOptions | None, grpc: GRPCOptions | None
     ) -> None:
-        """Have proxies there, and like this; return when they listen. What is None stays as it is, or is the default.
+        """Have proxies there, and like this; return when they listen, and who connects comes to none of before.
 
-        Raises ServeError when one of them can't listen; then all is as before.
+        What is None stays as it is, or is the default. Raises ServeError when one of them can't listen; then all is as
+        before.
         """
         await self._ready.wait()
         proxies = self._state.proxies

@@ -93,7 +93,8 @@ class CheckProxy:
 
 @dataclass(frozen=True, slots=True)
 class DrainProxy:
-    """Have a proxy finish its requests (`timeout` seconds at most), end it, and say `gone`.
+    """Have a proxy take no more connections: `aside`. When its requests are answered, in `timeout` seconds at most, end
+    it, and say `gone`.
 
     Clients that keep idle connections have `patience` seconds to be told, with an answer, to leave. `moved`: others
     listen at the same port, but at another address.

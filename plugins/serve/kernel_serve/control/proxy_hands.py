@@ -15,7 +15,7 @@ from kernel_spec.errors import ActorDiedError, KernelError
 
 START_SECONDS = 60.0
 SPREAD_SECONDS = 10.0
-"""How long news are waited for to reach a proxy: no longer than a check of its health may take."""
+"""How long news are waited for to reach a proxy, also that it is to go: no longer than a check of its health takes."""
 
 
 class ProxyHands(Hands):
@@ -84,6 +84,9 @@ class ProxyHands(Hands):
     async def _drain(self, drain: DrainProxy) -> None:
         handle = self.handles.get(drain.id)
         if handle is not None:
+            with suppress(asyncio.TimeoutError, TimeoutError, KernelError):  # it is stuck, or is dead
+                await asyncio.wait_for(handle.step_aside.remote(drain.moved).as_future(), SPREAD_SECONDS)
+            self._told("aside", drain.id)
             with suppress(asyncio.TimeoutError, TimeoutError, KernelError):  # it is killed then, or is dead
                 await asyncio.wait_for(handle.drain.remote(drain.patience, drain.moved).as_future(), drain.timeout)
         await self._kill(drain.id)

@@ -63,6 +63,8 @@ class ProxyState:
     failed_checks: int = 0
     stop_by: float = 0.0
     killed: bool = False
+    aside: bool = False
+    """Whether it takes no more connections."""
 
 
 class ProxyStates:
@@ -153,6 +155,13 @@ class ProxyStates:
         else:
             proxy.phase, proxy.next_check = UNHEALTHY, now + 1.0
             proxy.failed_checks += 1
+
+    def aside(self, id: str, now: float) -> None:
+        """A proxy that is to end takes no more connections."""
+        proxy = self.proxies.get(id)
+        if proxy is not None:
+            proxy.aside = True
+            self._note(now, f"{id} takes no more connections")
 
     def gone(self, id: str, now: float) -> None:
         """A proxy that was to end has ended."""
@@ -260,9 +269,10 @@ class ProxyStates:
 
     @property
     def settled(self) -> bool:
-        """Whether each proxy that there is to be listens."""
+        """Whether each proxy that there is to be listens, and who connects comes to none that is otherwise."""
         living = {(each.node, each.index) for each in self.proxies.values() if self._serves(each)}
-        return all(place in living for place in self._wanted())
+        others = [each for each in self.proxies.values() if each.wish != self.wish]
+        return all(place in living for place in self._wanted()) and all(each.aside for each in others)
 
     def trouble(self) -> str:
         """Return why a proxy could not start, or nothing."""

@@ -17,7 +17,7 @@ from kernel_serve.metrics.of_process import watch_loop, watch_process
 from kernel_serve.metrics.of_routers import watch_router
 from kernel_serve.metrics.registry import REGISTRY, Picture
 from kernel_serve.proxy.application import ProxyApplication
-from kernel_serve.proxy.holding_off import settled
+from kernel_serve.proxy.holding_off import hold_off, settled
 from kernel_serve.proxy.listening import ENDING_SECONDS, HANDING_SECONDS, Heirs, listening_socket
 from kernel_serve.proxy.passage import Passage
 from kernel_serve.proxy.server import HTTPServer
@@ -144,6 +144,22 @@ class ProxyActor:
     async def trace_anew(self) -> None:
         """Trace as the session's setting says now."""
         await asyncio.to_thread(setting.set_up_anew, "proxy", self._id)
+
+    async def step_aside(self, moved: bool = False) -> None:
+        """Return when who connects from now on comes to others that have the same ports, or to nobody.
+
+        `moved`: as for `drain`, which is to follow.
+        """
+
+        async def work() -> None:
+            if self._heirs is not None:
+                self._heirs.close()
+            if self._server is not None:
+                hold_off(self._port) if moved else self._server.stop_listening()
+            if self._grpc_server is not None:
+                self._grpc_server.hold_off()
+
+        await self._on_data_loop(work())
 
     async def drain(self, patience: float = 0.0, moved: bool = False) -> None:
         """Take no more connections, and return when the requests under way are answered.

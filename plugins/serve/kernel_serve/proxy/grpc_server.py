@@ -13,7 +13,7 @@ import grpc.aio
 
 from kernel_serve.proxy.grpc_call import REQUEST_ID, Begun, Call, EndedCall
 from kernel_serve.proxy.grpc_targets import APPLICATION, Found, Targets
-from kernel_serve.proxy.holding_off import settled
+from kernel_serve.proxy.holding_off import hold_off, settled
 from kernel_serve.proxy.ports import cannot_listen, check_free
 from kernel_serve.proxy.tls import grpc_credentials
 from kernel_serve.routing.dispatcher import Dispatcher
@@ -127,6 +127,10 @@ class GRPCServer:
             except OSError as known:
                 reason = known
             raise cannot_listen("take gRPC", host, wanted, reason, "grpc_options") from error
+
+    def hold_off(self) -> None:
+        """Have those who connect from now on come to others that have the same port."""
+        hold_off(self._port)
 
     async def drain(self, seconds: float | None = None, others: bool = False) -> None:
         """Take no more calls; return when those under way are answered, or after `seconds`, when they are cut off.

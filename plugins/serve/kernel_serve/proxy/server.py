@@ -92,6 +92,11 @@ class HTTPServer:
             connection.expire()
         self._sweeping = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
 
+    def stop_listening(self) -> None:
+        """Take no more connections. Those that wait at a socket that others have, too, are theirs."""
+        if self._server is not None:
+            self._server.close()
+
     async def drain(self, timeout: float = DRAIN_SECONDS, patience: float = 0.0) -> None:
         """Take no more connections; return when those that were there have had their answers, and are closed.
 
@@ -99,8 +104,7 @@ class HTTPServer:
         may be sending a request just now. After `timeout` seconds those that are left are cut off.
         """
         self.closing = True
-        if self._server is not None:
-            self._server.close()
+        self.stop_listening()
         for connection in list(self.connections):
             if not isinstance(connection, (Opening, HTTP1Connection)):
                 connection.finish()

@@ -106,5 +106,8 @@ class StandInProxy:
     async def await_news(self, versions: Mapping[str, str]) -> None:
         """It has nothing to learn."""
 
+    async def step_aside(self, moved: bool = False) -> None:
+        """It listens nowhere."""
+
     async def drain(self, patience: float = 0.0, moved: bool = False) -> None:
         """There is nothing to wait for."""

@@ -237,6 +237,8 @@ class World:
             self.after(0.1, lambda: self._proxy_started(instruction))
         elif isinstance(instruction, (DrainProxy, KillProxy)):
             self.proxies.pop(instruction.id, None)
+            if isinstance(instruction, DrainProxy):
+                self.after(0.05, lambda: self.state.proxies.aside(instruction.id, self.now))
             self.after(0.1, lambda: self.state.proxies.gone(instruction.id, self.now))
         elif isinstance(instruction, CheckProxy):
             self.after(0.01, lambda: self.state.proxies.healthy(instruction.id, self.now))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from kernel_serve.config.code_paths import forget_modules
 from kernel_serve.config.reading import read
 from kernel_serve.errors import DeployFailedError, NotServingError
 from kernel_serve.values import ApplicationSpec
+
+import kernel
 
 SHOP = """
 from kernel_serve.api.deployment import deployment
@@ -106,6 +108,13 @@ class Serve:
     def names(self) -> list[str]:
         """Return what was asked for, without arguments."""
         return [name for name, _ in self.asked if name != "join"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session_that_builds() -> Iterator[None]:
+    """End the session that the first command begins which builds an application."""
+    yield
+    kernel.shutdown()
 
 
 @pytest.fixture

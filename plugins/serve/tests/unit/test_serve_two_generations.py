@@ -257,6 +257,16 @@ def test_a_router_waits_for_news_of_what_it_follows() -> None:
     asyncio.run(follow())
 
 
+def test_a_status_has_the_name_and_value_of_a_member_of_an_enumeration() -> None:
+    found = facts_of({"applications": {"one": {"status": "RUNNING", "deployments": {"A": {"status": "HEALTHY"}}}}})
+    one = found.applications["one"]
+    assert (one.status.name, one.status.value, one.deployments.A.status.value) == ("RUNNING", "RUNNING", "HEALTHY")
+    assert one.status == "RUNNING" and {one.status: 1} == {"RUNNING": 1} and repr(one.status) == "'RUNNING'"
+    assert pickle.loads(pickle.dumps(found)) == found
+    proxy = ProxyFacts({"status": "HEALTHY", "index": 0})
+    assert (proxy.value, proxy.name) == ("HEALTHY", "HEALTHY")
+
+
 def test_a_proxy_is_its_status_with_what_else_is_known_of_it() -> None:
     proxy = ProxyFacts({"status": "HEALTHY", "address": "127.0.0.1:8000", "index": 0})
     assert {proxy: 1} == {"HEALTHY": 1} and isinstance(proxy, str)

@@ -258,11 +258,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
         register_trainable(trainable_name, plan.trainable)  # so that trials of it can be added by name
     trainable = find_trainable(trainable_name)
     is_function = issubclass(trainable, FunctionTrainable)
-    if plan.checkpoints.every and is_function:
-        raise ValueError(
-            f"checkpoint_freq is {plan.checkpoints.every}, but {trainable_name} is a function: it saves itself, by "
-            "report(metrics, checkpoint=...); the frequency is for Trainable classes"
-        )
+    checkpoints = plan.checkpoints.made_for(trainable, trainable_name)
     check_whole("tune", "num_samples", plan.num_samples, least=-1)
     check_whole("tune", "max_failures", plan.max_failures, least=-1)
     FailureConfig(plan.max_failures, plan.fail_fast)  # raises for what can't be
@@ -289,7 +285,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
         num_samples=plan.num_samples,
         stop=flatten(dict(plan.stop)) if isinstance(plan.stop, Mapping) else {},
         resources=plan.resources,
-        checkpoints=plan.checkpoints,
+        checkpoints=checkpoints,
         max_failures=plan.max_failures,
         fail_fast=bool(plan.fail_fast),
         raises=plan.fail_fast == "raise",

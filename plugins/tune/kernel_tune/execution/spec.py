@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernel_tune.arguments import check_whole
 from kernel_tune.execution.resources import Request, make_request
 from kernel_tune.settings import CheckpointConfig
+from kernel_tune.trainable.function import FunctionTrainable
+from kernel_tune.trainable.trainable import Trainable
 from kernel_tune.trial import Trial
 
 
@@ -18,7 +20,8 @@ class CheckpointPolicy:
 
     every: int = 0
     """Iterations between checkpoints of a class trainable, 0 for none."""
-    at_end: bool = False
+    at_end: bool | None = False
+    """None: trials of classes that can save do so."""
     keep: int | None = None
     score_attribute: str | None = None
     lowest: bool = False
@@ -28,12 +31,28 @@ class CheckpointPolicy:
         if self.keep is not None:
             check_whole("tune", "keep_checkpoints_num", self.keep, least=1)
 
+    def made_for(self, trainable: type[Trainable], name: str) -> CheckpointPolicy:
+        """Return what it means for a trainable. Raises ValueError for a function that is to be saved by others."""
+        if not issubclass(trainable, FunctionTrainable):
+            return self if self.at_end is not None else replace(self, at_end=trainable.can_save())
+        if self.every:
+            raise ValueError(
+                f"checkpoint_freq is {self.every}, but {name} is a function: it saves itself, by "
+                "report(metrics, checkpoint=...); the frequency is for Trainable classes"
+            )
+        if self.at_end:
+            raise ValueError(
+                f"checkpoint_at_end is for Trainable classes, but {name} is a function: it saves itself, by a last "
+                "report(metrics, checkpoint=...)"
+            )
+        return replace(self, at_end=False)
 
-def policy_of(config: CheckpointConfig) -> CheckpointPolicy:
-    """Return the policy of a `CheckpointConfig`."""
+
+def policy_of(config: CheckpointConfig, at_end: bool | None = False) -> CheckpointPolicy:
+    """Return the policy of a `CheckpointConfig`; `at_end` is for one that does not say it."""
     return CheckpointPolicy(
         config.checkpoint_frequency,
-        bool(config.checkpoint_at_end),
+        at_end if config.checkpoint_at_end is None else config.checkpoint_at_end,
         config.num_to_keep,
         config.checkpoint_score_attribute,
         config.checkpoint_score_order == "min",

@@ -141,7 +141,7 @@ class Tuner:
             local_dir=local_dir,
             trial_name_creator=tune.trial_name_creator,
             trial_dirname_creator=tune.trial_dirname_creator,
-            checkpoints=policy_of(run.checkpoint_config),
+            checkpoints=policy_of(run.checkpoint_config, at_end=None),
             max_failures=run.failure_config.max_failures,
             fail_fast=run.failure_config.fail_fast,
             upload_dir=upload_dir,

@@ -30,9 +30,7 @@ class TuneClient:
         host, _, port = tune_address.removeprefix("http://").partition(":")
         self._root = f"http://{host}:{port or port_forward}"
         self._token = token or os.environ.get(TOKEN_VARIABLE, "")
-        if not self._token and host in _HERE:
-            with contextlib.suppress(OSError), open(token_file(int(port or port_forward)), encoding="utf-8") as file:
-                self._token = file.read()
+        self._file = token_file(int(port or port_forward)) if host in _HERE else ""
 
     def get_all_trials(self, timeout: float | None = None) -> list[dict[str, Any]]:
         """Return what is known of all trials."""
@@ -58,10 +56,16 @@ class TuneClient:
         """Have all trials stopped."""
         self._ask("PUT", "/stop")
 
+    def _found(self) -> str:
+        """Return the token of the server that there is now: it may have begun after this was made."""
+        with contextlib.suppress(OSError), open(self._file, encoding="utf-8") as file:
+            return file.read()
+        return ""
+
     def _ask(self, method: str, path: str, body: Any = None, timeout: float | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._root + path, data, method=method)
-        request.add_header("Authorization", f"Bearer {self._token}")
+        request.add_header("Authorization", f"Bearer {self._token or self._found()}")
         request.add_header("Content-Type", "application/json")
         try:
             with urllib.request.urlopen(request, timeout=timeout or 30.0) as answer:

@@ -230,13 +230,16 @@ def report(
 
     May wait until a scheduler has decided whether the trial goes on, and raises StopIteration when it does not. Outside
     of a trial it does nothing; in other tasks and actors it raises TuneError, as nobody would hear of what is reported
-    there. Raises TypeError for what is no dict.
+    there. Raises TypeError for what is no dict, or no checkpoint.
     """
     for given in (_metric, metrics):
         if not isinstance(given, (dict, type(None), Mapping)):
             hint = ": report({'some_name': ...})" if _is_number(given) else ""
             raise TypeError(f"report() takes metrics as a dict or as keywords, not {reprlib.repr(given)}{hint}")
     values = {**(_metric or {}), **(metrics or {}), **kwargs}
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        hint = f": tune.Checkpoint.from_directory({checkpoint!r})" if isinstance(checkpoint, (str, os.PathLike)) else ""
+        raise TypeError(f"report() takes a tune.Checkpoint as checkpoint, not {reprlib.repr(checkpoint)}{hint}")
     if not values and checkpoint is None:
         raise TypeError("report() needs metrics: a dict, or keywords")
     session = _needed("tune.report()")

@@ -91,6 +91,11 @@ class Trainable:
         """
         return self._save(checkpoint_dir)
 
+    @classmethod
+    def can_save(cls) -> bool:
+        """Return whether the class has `save_checkpoint`, under its own name or the older one."""
+        return cls.save_checkpoint is not Trainable.save_checkpoint or cls._save is not Trainable._save
+
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Take the state of what `save_checkpoint` has returned; a path has another beginning, perhaps."""
         self._restore(checkpoint)
