@@ -6,8 +6,8 @@ import os
 
 from kernel.testing.object_store_shell import OWNER, READER, WRITER, ignore_release
 from kernel.testing.object_store_suite import ObjectStoreSuite, name
-from kernel_spec.errors import ObjectLostError, ObjectStoreError
-from kernel_spec.store import Abort, ClientLeft, Delete, Seal, Unpin
+from kernel_spec.errors import ObjectLostError, ObjectStoreError, ObjectStoreFullError
+from kernel_spec.store import Abort, ClientLeft, Delete, Keep, Seal, Unpin
 
 
 class ObjectLives(ObjectStoreSuite):
@@ -93,10 +93,31 @@ class ObjectLives(ObjectStoreSuite):
             shell.handle(Delete([name(0)]))
             assert shell.server.usage().used == 3
 
+    def test_each_pin_is_undone_by_one_unpin(self) -> None:
+        with self.shell() as shell:
+            shell.put(name(0), b"abc")
+            pins = [shell.pin(name(0)) for _ in range(2)]
+            shell.handle(Delete([name(0)]))
+            shell.handle(Unpin(READER, name(0)))
+            assert shell.server.usage().used == 3, "the second pin of the same process holds it"
+            assert bytes(shell.view(pins[1])) == b"abc"
+            shell.handle(Unpin(READER, name(0)))
+            self.is_empty(shell)
+
+    def test_bad_clients_raise_nothing(self) -> None:
+        with self.shell() as shell:
+            for event in (Seal(WRITER, name(0)), Abort(WRITER, name(0)), Keep(name(0)), ClientLeft(READER)):
+                shell.handle(event)
+            self.is_empty(shell)
+            shell.put(name(0), b"abc", pin=True)
+            shell.handle(Seal(WRITER, name(0)))
+            assert shell.read(name(0)) == b"abc"
+
     def test_sizes_below_one_are_refused(self) -> None:
         with self.shell() as shell:
             for size in (0, -1):
-                self.failure(shell, shell.create(name(0), size), ObjectStoreError)
+                error = self.failure(shell, shell.create(name(0), size), ObjectStoreError)
+                assert not isinstance(error, ObjectStoreFullError), "another place would not help"
             self.is_empty(shell)
 
     # -- processes that end ----------------------------------------------------------------------------------------
@@ -118,6 +139,15 @@ class ObjectLives(ObjectStoreSuite):
             shell.pin(name(0))
             shell.handle(Delete([name(0)]))
             shell.handle(ClientLeft(READER))
+            self.is_empty(shell)
+
+    def test_a_dead_reader_holds_nothing(self) -> None:
+        with self.shell() as shell:
+            shell.put(name(0), b"abc")
+            shell.pin(name(0))
+            shell.handle(ClientLeft(READER))
+            assert shell.server.usage().pinned == 0
+            shell.handle(Delete([name(0)]))
             self.is_empty(shell)
 
     def test_a_dead_owner_deletes_what_it_owned(self) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from kernel.testing.object_store_shell import WRITER
+from kernel.testing.object_store_shell import READER, WRITER, StoreShell
 from kernel.testing.object_store_suite import ObjectStoreSuite, name
-from kernel_spec.errors import ObjectLostError, ObjectStoreError, OutOfDiskError, SpillError
-from kernel_spec.store import Abort, Delete, Keep, RestoreLate, Unpin
+from kernel_spec.errors import ObjectLostError, ObjectStoreError, ObjectStoreFullError, OutOfDiskError, SpillError
+from kernel_spec.store import Abort, ClientLeft, Delete, Keep, RestoreLate, Unpin
 
 
 class FullStores(ObjectStoreSuite):
@@ -16,7 +16,7 @@ class FullStores(ObjectStoreSuite):
     def test_an_object_larger_than_the_store_fails_at_once(self) -> None:
         with self.shell(1000) as shell:
             too_much = shell.server.usage().capacity + 1
-            error = self.failure(shell, shell.create(name(0), too_much), ObjectStoreError)
+            error = self.failure(shell, shell.create(name(0), too_much), ObjectStoreFullError)
             assert str(too_much) in str(error) and name(0).hex() in str(error)
 
     def test_a_create_waits_for_space_and_gets_it(self) -> None:
@@ -44,7 +44,7 @@ class FullStores(ObjectStoreSuite):
             shell.put(name(0), b"x" * 900, pin=True)
             request = shell.create(name(1), 500)
             shell.give_up()
-            text = str(self.failure(shell, request, ObjectStoreError))
+            text = str(self.failure(shell, request, ObjectStoreFullError))
             for part in ("500", name(0).hex(), "900", "object_store_memory"):
                 assert part in text, f"the message lacks {part!r}: {text}"
             assert shell.server.usage().waiting == 0
@@ -60,6 +60,17 @@ class FullStores(ObjectStoreSuite):
             assert shell.read(name(0)) == b"s" * 400
             shell.handle(Delete([name(0), name(1), name(2)]))
             self.is_empty(shell)
+
+    def test_a_weak_object_that_is_read_stays(self) -> None:
+        with self.shell(1000) as shell:
+            shell.put(name(0), b"w" * 600, weak=True)
+            assert [row.weak for row in shell.server.objects()] == [True]
+            view = shell.view(shell.pin(name(0)))
+            request = shell.create(name(1), 600)
+            assert request not in shell.answers, "there is no room while somebody reads"
+            assert bytes(view) == b"w" * 600
+            shell.handle(Unpin(READER, name(0)))
+            shell.value(request)
 
     def test_weak_objects_may_have_to_be_kept_after_all(self) -> None:
         with self.shell(1000) as shell:
@@ -155,3 +166,40 @@ class FullStores(ObjectStoreSuite):
             assert [self.failure(shell, pin, SpillError) for pin in (first, shell.pin(name(0)))] == [late, late]
             shell.do_disk_work()
             assert shell.read(name(0)) == b"x" * 1000
+
+    def test_memory_that_a_late_restore_may_write_to_is_given_to_nobody(self) -> None:
+        if not self.spills:
+            return
+        with self.shell(1000) as shell:
+            self._restore(shell)
+            shell.handle(RestoreLate(name(0), SpillError("it hangs")))
+            request = shell.create(name(2), 1000)
+            assert request not in shell.answers, "the restore may still write to this memory"
+            shell.give_up()
+            self.failure(shell, request, ObjectStoreError)
+            shell.do_disk_work()
+            assert shell.read(name(0)) == b"x" * 1000
+
+    def test_memory_of_an_object_that_is_deleted_while_it_is_restored_waits_for_the_disk(self) -> None:
+        if not self.spills:
+            return
+        with self.shell(1000) as shell:
+            self._restore(shell)
+            shell.handle(ClientLeft(READER))
+            shell.handle(Delete([name(0)]))
+            request = shell.create(name(2), 1000)
+            assert request not in shell.answers, "the restore still writes to this memory"
+            shell.give_up()
+            assert request not in shell.answers, "nobody gives up while the disk works"
+            shell.do_disk_work()
+            shell.value(request)
+            assert not shell.disk
+
+    @staticmethod
+    def _restore(shell: StoreShell) -> None:
+        """Have object 0, which fills the store, read back for `READER`, and leave the disk to its work."""
+        shell.put(name(0), b"x" * 1000)
+        shell.put(name(1), b"y" * 1000)
+        shell.handle(Delete([name(1)]))
+        shell.eager = False
+        shell.pin(name(0))

@@ -63,7 +63,12 @@ class StoreViews(ObjectStoreSuite):
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         client = store.open_client(descriptors, server.client_options())
-        assert bytes(client.readable(reply.value, 4, ignore_release)) == b"fork"
-        assert bytes(server.view(reply.value, 4)) == b"fork"
+        view = client.readable(reply.value, 4, ignore_release)
+        assert bytes(view) == b"fork"
+        memory = server.view(reply.value, 4)
+        assert bytes(memory) == b"fork"
+        memory[:] = b"same"
+        assert bytes(view) == b"same", "a view is the memory of the store, not a copy of it"
+        del view
         client.close()
         server.close()

@@ -136,6 +136,8 @@ class Account:
         assert wait == missing, f"its snapshot has waiting groups {wait}, {missing} wait"
         assert snapshot.total.keys() == self.nodes.keys(), f"its snapshot has nodes {list(snapshot.total)}"
         for node, total in self.nodes.items():
+            shown = {name: units for name, units in snapshot.total[node].items() if units}
+            assert shown == total, f"its snapshot has {shown} in all on node {node.hex()}, but it is {total}"
             free = {name: units for name, units in snapshot.available[node].items() if units}
             held = [self.granted[id].allocation for id in self._on(node)]
             held += [bundle.allocation for bundle in self._bundles_on(node)]

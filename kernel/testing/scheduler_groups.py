@@ -254,6 +254,19 @@ class GroupConformance(SchedulerSuite):
         world.remove_group(group)
         assert stranger in world.granted
 
+    def test_leases_that_are_left_in_a_group_end_with_it(self) -> None:
+        if not self.placement_groups:
+            return
+        world = self.harness()
+        world.add_node({"CPU": 2})
+        group = world.group([{"CPU": 2}])
+        inside = world.request_many(2, {"CPU": 1}, group=group)
+        world.block(inside[0])
+        world.remove_group(group, in_order=False)
+        assert [world.explain(id).code for id in inside] == ["unknown"] * 2, "their group is over, and they with it"
+        world.release(*inside)
+        assert world.request({"CPU": 2}) in world.granted, "what the group held is free"
+
     def test_nothing_new_runs_in_bundles_on_a_draining_node(self) -> None:
         if not self.placement_groups:
             return

@@ -150,12 +150,15 @@ class SchedulerHarness(Account):
         self.feed(GroupHeld(request, tuple(held.values())))
         return request.id
 
-    def remove_group(self, id: GroupId) -> None:
-        """End a group, and before that every lease that waits or runs in it."""
+    def remove_group(self, id: GroupId, in_order: bool = True) -> None:
+        """End a group, and before that every lease that waits or runs in it.
+
+        Without `in_order` nobody says that those that run are over: they end with their group.
+        """
         for lease in [lease for lease, request in self.waiting.items() if request.group == id]:
             self.cancel(lease)
         for lease in [lease for lease in self.granted if self.requests[lease].group == id]:
-            self.release(lease)
+            self.release(lease) if in_order else self._forget(lease)
         self.groups.pop(id, None)
         self.bundles.pop(id, None)
         self.feed(GroupRemoved(id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernel.testing.scheduler_suite import SchedulerSuite
 from kernel_spec.ids import LeaseId, NodeId
 from kernel_spec.resources import amounts
-from kernel_spec.scheduling import ResourceChanged, Scheduler
+from kernel_spec.scheduling import NodeAdded, ResourceChanged, Scheduler
 
 
 class LeaseConformance(SchedulerSuite):
@@ -169,6 +169,16 @@ class LeaseConformance(SchedulerSuite):
         devices = [index for grant in world.granted.values() for index in grant.allocation.devices["GPU"]]
         assert sorted(devices) == [0, 1, 2, 3], f"four devices for two requests of two, got {devices}"
 
+    def test_a_node_says_which_of_its_resources_are_devices(self) -> None:
+        world = self.harness()
+        node = NodeId(b"node-tpu")
+        world.nodes[node], world.labels[node] = amounts({"CPU": 1, "TPU": 2}), {}
+        world.feed(NodeAdded(node, {"CPU": 1, "TPU": 2}, {}, ("TPU",)))
+        ids = world.request_many(3, {"TPU": 0.6})
+        assert len(world.granted) == 2, "a share of 0.6 fits once on each of two devices, however much is left in all"
+        devices = [world.granted[id].allocation.devices for id in ids[:2]]
+        assert sorted(index for held in devices for index in held.get("TPU", {})) == [0, 1], f"which devices? {devices}"
+
     def test_a_custom_resource_can_come_and_go(self) -> None:
         world = self.harness()
         node = world.add_node({"CPU": 1})
@@ -216,6 +226,19 @@ class LeaseConformance(SchedulerSuite):
         world.request({"CPU": 1}, requester="one")
         world.tick(0.5, times=20)
         assert not world.reclaimed, "swapping one worker for another of the same kind and holder helps nobody"
+
+    def test_nobody_is_asked_back_while_nobody_waits(self) -> None:
+        if not self.reclaims:
+            return
+        world = self.harness()
+        world.add_node({"CPU": 2})
+        held = world.request_many(2, {"CPU": 1}, requester="greedy")
+        world.tick(0.5, times=20)
+        waiting = world.request({"CPU": 2}, requester="modest")
+        world.cancel(waiting)
+        world.tick(0.5, times=20)
+        assert not world.reclaimed, "nobody deserves more than the holders what they hold"
+        assert list(world.granted) == held
 
     # -- questions -------------------------------------------------------------------------------------------------
 

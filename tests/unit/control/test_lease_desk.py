@@ -293,6 +293,41 @@ def test_a_holder_is_asked_to_give_a_lease_back_and_an_actor_is_not(books: Books
     assert holder.told == [(op.RECLAIM_LEASE, A)] and books.killed == []
 
 
+def test_a_worker_whose_cpu_is_in_use_is_told_so_and_goes_on_when_it_is_free(books: Books) -> None:
+    told: list[Any] = []
+    books.desk.tell_worker = lambda worker, message: told.append((worker, message))
+    books.desk.add_node(NODE, {"CPU": 1.0, "GPU": 1.0}, {}, ("GPU",))
+    holder = Holder()
+    books.grant(A, Holder(), worker=WORKER)
+    books.desk.block(A, True)
+    assert told == []
+    books.grant(B, holder)
+    assert told == [(WORKER, (op.CPU_TAKEN,))]
+    books.desk.block(A, False, asks=True)
+    assert len(told) == 1 and holder.told == [(op.RECLAIM_LEASE, B)]
+    books.desk.release(B, broken=False)
+    assert told[1:] == [(WORKER, (op.GO_ON,))]
+
+
+def test_a_worker_that_does_not_ask_goes_on_at_once_and_is_told_nothing(books: Books) -> None:
+    told: list[Any] = []
+    books.desk.tell_worker = lambda worker, message: told.append((worker, message))
+    books.grant(A, Holder(), worker=WORKER)
+    books.desk.block(A, True)
+    books.desk.block(A, False)
+    assert told == []
+
+
+def test_a_worker_that_asks_before_its_group_is_known_may_go_on(books: Books) -> None:
+    told: list[Any] = []
+    books.desk.tell_worker = lambda worker, message: told.append((worker, message))
+    books.desk.held(grant_of(A, bundle=0), request_of(A, GROUP), 1, WORKER, True)
+    books.desk.block(A, False)
+    assert told == []
+    books.desk.block(A, False, asks=True)
+    assert told == [(WORKER, (op.GO_ON,))], "its head is new and doesn't know who uses that CPU"
+
+
 def test_who_asks_while_the_desk_waits_is_heard_after(books: Books) -> None:
     books.desk.hold()
     for id in (A, B, C):
