@@ -14,7 +14,12 @@ from kernel_spec.errors import OptionError
 
 def task(number: int, name: str, state: str, pid: int | None = 1) -> dict[str, Any]:
     row = {"task_id": f"{number:02x}", "name": name, "func_or_class_name": name, "state": state, "worker_pid": pid}
-    return {**row, "type": "NORMAL_TASK", "error_message": "ValueError: no" if state == "FAILED" else None}
+    return {
+        **row,
+        "type": "NORMAL_TASK",
+        "actor_id": None,
+        "error_message": "ValueError: no" if state == "FAILED" else None,
+    }
 
 
 TASKS = [task(1, "load", "FINISHED"), task(2, "load", "FAILED", 2), task(3, "train", "RUNNING", None)]

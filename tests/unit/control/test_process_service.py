@@ -236,7 +236,7 @@ def test_what_a_method_had_not_foreseen_is_told_and_logged(bench: Bench) -> None
 def test_an_actor_goes_with_the_process_that_created_it(bench: Bench) -> None:
     said = {
         "class_name": "Counter", "name": "counter", "namespace": "space", "detached": False, "max_restarts": 0,
-        "get_if_exists": False, "job": JOB, "owner": WORKER, "environment": None,
+        "get_if_exists": False, "job": JOB, "owner": WORKER, "environment": None, "wanted": {}, "group": None,
     }  # fmt: skip
     bench.tell(0, words.FROM_PROCESS, WORKER, (op.CREATE_ACTOR, ActorId(b"actor"), pickle.dumps(said)))
     assert [row["state"] for row in bench.head.actors.list()] == ["PENDING_CREATION"]

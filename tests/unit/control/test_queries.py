@@ -21,6 +21,7 @@ class AskingHead:
             name: SimpleNamespace(id=name, role="worker", pid=pid, node=node, job=b"job")
             for name, pid in ((b"a", 1), (b"b", 2))
         }
+        self.actors = SimpleNamespace(table=SimpleNamespace(actor_of={b"b": b"actor"}.get))
         self.asked: list[Callable[[Any], None]] = []
         self.timers: list[Callable[[], None]] = []
         self.reactor = SimpleNamespace(call_later=lambda seconds, function: self.timers.append(function))
@@ -66,6 +67,7 @@ def test_rows_of_tasks_and_objects_are_passed_on_as_they_came() -> None:
     found = pickle.loads(answers[0])
     assert NotToBeUnpacked.unpacked == 2
     place = {"worker_id": b"b".hex(), "worker_pid": 2, "node_id": b"node".hex(), "job_id": b"job".hex()}
+    place["actor_id"] = b"actor".hex()
     assert found["ended"] == found["waiting"] == [(place, [None])]
     assert found["silent"] == {b"a": (1, b"node".hex())}
 
