@@ -13,6 +13,23 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+_OWN = ("kernel.", "kernel_spec.")
+
+
+def _concerns_us(error: BaseException | None) -> bool:
+    """Say whether an error may have lines of the kernel. Where it can't, nothing is loaded to look.
+
+    To load modules may run code as `exec` does, after which Python no longer ends as a Ctrl-C ends programs.
+    """
+    if "kernel.runtime.shown_tracebacks" in sys.modules:
+        return True
+    entry = error.__traceback__ if error is not None else None
+    while entry is not None:
+        if str(entry.tb_frame.f_globals.get("__name__")).startswith(_OWN):
+            return True
+        entry = entry.tb_next
+    return False
+
 
 class _ProgramHook:
     """Calls `before`, which shows an error, with what users are to see of it."""
@@ -21,6 +38,9 @@ class _ProgramHook:
         self.before = before
 
     def __call__(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if not _concerns_us(error):
+            self.before(kind, error, traceback)
+            return
         from kernel.runtime.shown_tracebacks import UsersLines, users_part
 
         if traceback is not error.__traceback__:
@@ -38,12 +58,12 @@ class _ThreadHook:
         self.before = before
 
     def __call__(self, failure: Any) -> None:
-        from kernel.runtime.shown_tracebacks import UsersLines
-
         error = failure.exc_value
-        if error is None:
+        if error is None or not _concerns_us(error):
             self.before(failure)
             return
+        from kernel.runtime.shown_tracebacks import UsersLines
+
         with UsersLines(error):
             shown = (failure.exc_type, error, error.__traceback__, failure.thread)
             self.before(threading.ExceptHookArgs(shown))
@@ -56,10 +76,10 @@ class _CellHook:
         self.before = before
 
     def __call__(self, kind: Any, error: Any, traceback: Any = None, *context: Any, **options: Any) -> Any:
+        if not isinstance(error, BaseException) or not isinstance(traceback, TracebackType) or not _concerns_us(error):
+            return self.before(kind, error, traceback, *context, **options)
         from kernel.runtime.shown_tracebacks import UsersLines, users_part
 
-        if not isinstance(error, BaseException) or not isinstance(traceback, TracebackType):
-            return self.before(kind, error, traceback, *context, **options)
         shown = users_part(error, traceback) or traceback
         with UsersLines(error):
             return self.before(kind, error, shown, *context, **options)

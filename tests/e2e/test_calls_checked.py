@@ -10,6 +10,8 @@ import pytest
 
 import kernel
 
+pytestmark = pytest.mark.usefixtures("session")
+
 
 @kernel.remote
 def add(a: int, /, b: int, c: int = 3, *, d: int = 4) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -165,3 +166,18 @@ def test_all_lines_are_shown_to_those_who_want_them() -> None:
         shown = run("-c", program + WRONG[0], **environment).stderr
         assert [os.path.basename(file) for file in files_in(shown)][:2] == ["<string>", "operations.py"], shown
         assert "in _dumps_capturing" in shown, shown
+
+
+@pytest.mark.parametrize("program", ["import kernel\n", PROGRAM])
+def test_a_ctrl_c_ends_a_program_as_python_does(program: str) -> None:
+    for line in (
+        "raise KeyboardInterrupt",
+        "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(600)",
+    ):
+        assert run("-c", program + line).returncode == -signal.SIGINT
+
+
+def test_an_error_of_a_program_that_only_imports_kernel_loads_nothing() -> None:
+    looks = "import atexit, sys, kernel\natexit.register(lambda: print(*sys.modules))\n"
+    assert "kernel.runtime" not in run("-c", looks + "1 / 0").stdout
+    assert "kernel.runtime" in run("-c", looks + "kernel.init(num_cpu=1)").stdout

@@ -15,6 +15,7 @@ import pytest
 import kernel
 from kernel.api import display_hooks
 from kernel.runtime.critical_sections import from_outside
+from kernel.runtime.hints import hint_of
 from kernel.runtime.shown_tracebacks import UsersLines, for_users, users_part
 from kernel_spec.errors import InternalError, OptionError
 
@@ -169,3 +170,71 @@ def test_ipython_has_its_formatter_wrapped_once(monkeypatch: pytest.MonkeyPatch)
     assert wrapped(type(error), error, error.__traceback__, tb_offset=1) == ["formatted"]
     assert wrapped(None, None, None, 2, 7) == ["formatted"]
     assert len(traceback.extract_tb(seen[0][0])) == 1 and seen[0][1:] == (1, 5) and seen[1] == (None, 2, 7)
+
+
+@pytest.mark.parametrize("file", [OWN, LIBRARY])
+def test_nothing_is_loaded_for_an_error_that_has_no_line_of_ours(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, tb: seen.append(tb))
+    monkeypatch.setattr(threading, "excepthook", lambda failure: seen.append(failure.exc_traceback))
+    display_hooks.install()
+    loaded = "kernel.runtime.shown_tracebacks"
+    monkeypatch.setattr(loaded, sys.modules[loaded])  # which is what it is again afterwards
+    module = "kernel.runtime.imagined" if file == OWN else "kernel_library"
+    error = raised(made_in(file, "def f(): raise OptionError", OptionError=OptionError, __name__=module))
+    for show in (
+        lambda: sys.excepthook(type(error), error, error.__traceback__),
+        lambda: threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None))),
+    ):
+        monkeypatch.delitem(sys.modules, loaded, raising=False)
+        show()
+        assert (loaded in sys.modules) is (file == OWN)
+    assert [len(traceback.extract_tb(tb)) for tb in seen] == ([1, 1] if file == OWN else [2, 2])
+
+
+def test_hooks_are_set_without_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    for ipython in (None, SimpleNamespace(), SimpleNamespace(get_ipython=lambda: None)):
+        monkeypatch.setitem(sys.modules, "IPython", ipython)
+        display_hooks.install()
+    assert isinstance(sys.excepthook, display_hooks._ProgramHook)
+
+
+# -- hints -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ValueError("assignment destination is read-only"), "array.copy()"),
+        (TypeError("it is read-only"), None),
+        (ValueError("anything"), None),
+        (TypeError("'ObjectRef' object is not callable"), "a reference stands for"),
+        (AttributeError("'ObjectRef' object has no attribute 'a'"), "a reference stands for"),
+        (TypeError("'ObjectRefGenerator' object is not subscriptable"), "a stream yields"),
+        (RuntimeError("about an ObjectRef"), None),
+        (OptionError("about an ObjectRef"), None),
+        (TypeError("about an ObjectReference"), None),
+    ],
+)
+def test_hints_are_for_what_python_says_of_ours(error: Exception, expected: str | None) -> None:
+    hint = hint_of(error, str(error))
+    assert (hint is None) is (expected is None) and (expected or "") in (hint or "")
+
+
+@pytest.mark.parametrize("notes", [None, ["mine"]])
+def test_a_hint_is_there_while_an_error_is_shown_in_a_session(
+    notes: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error: Any = TypeError("'ObjectRef' object is not callable")
+    if notes is not None:
+        error.__notes__ = notes
+    with UsersLines(error):
+        assert getattr(error, "__notes__", None) == notes  # without a session there are no references
+    monkeypatch.setattr("kernel.runtime.shown_tracebacks.find_runtime", lambda: "a session")
+    with UsersLines(error):
+        assert error.__notes__[:-1] == (notes or []) and "a reference stands for" in error.__notes__[-1]
+    assert getattr(error, "__notes__", None) == notes
+    plain: Any = TypeError("anything")
+    with UsersLines(plain):
+        assert not hasattr(plain, "__notes__")
