@@ -48,7 +48,7 @@ def get_state(kind: str, id: str) -> dict[str, Any] | None:
 
 
 def summarize_state(kind: str) -> dict[str, dict[str, Any]]:
-    """Return how many there are in each state: of "actors" by class, of "tasks" by name, of "objects" by call site."""
+    """Return how many are in each state: of "actors" by class, of "tasks" by function, of "objects" by call site."""
     return summary_of(ensure_session().query, kind)
 
 

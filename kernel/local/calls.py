@@ -105,6 +105,7 @@ class Calls:
 
     def traced(self, name: str, begun: float, task: Task, failed: bool) -> None:
         """Note in the timeline that a call ended."""
+        self._trace.note_function(name, getattr(task.definition, "function", None))
         self._trace.add(name, begun, time.time(), task.id, FAILED if failed else None)
 
     def keep_interrupt(self, interrupt: KeyboardInterrupt) -> None:

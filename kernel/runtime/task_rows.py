@@ -85,9 +85,12 @@ def _open_task(task: Task, running: Container[bytes]) -> Row:
     else:
         state = "PENDING_NODE_ASSIGNMENT"
     definition = task.definition
-    wanted = quantities(definition.shape.wanted) if isinstance(definition, FunctionDefinition) else {}
+    wanted, function = {}, None
+    if isinstance(definition, FunctionDefinition):
+        wanted = quantities(definition.shape.wanted)
+        function = getattr(definition.function, "__name__", None)
     return {
-        **_names(task.name, task.id.hex(), actor is not None or bool(task.actor)),
+        **_names(task.name, task.id.hex(), actor is not None or bool(task.actor), function),
         "state": state,
         "attempt_number": task.attempt,
         "actor_id": actor,
@@ -105,7 +108,7 @@ def _ended_task(event: Mapping[str, Any], of_actor: bool) -> Row:
     details = event["args"]
     failed = "failed" in details
     return {
-        **_names(event["name"], details["task_id"], of_actor),
+        **_names(event["name"], details["task_id"], of_actor, details.get("function")),
         "state": "FAILED" if failed else "FINISHED",
         "actor_id": None,
         "parent_task_id": None,
@@ -117,8 +120,8 @@ def _ended_task(event: Mapping[str, Any], of_actor: bool) -> Row:
     }
 
 
-def _names(name: str, id: str, of_actor: bool) -> Row:
+def _names(name: str, id: str, of_actor: bool, function: str | None) -> Row:
     kind = "NORMAL_TASK"
     if of_actor:
         kind = "ACTOR_CREATION_TASK" if name.endswith(f".{_INIT}") else "ACTOR_TASK"
-    return {"task_id": id, "name": name, "func_or_class_name": name, "type": kind}
+    return {"task_id": id, "name": name, "func_or_class_name": function or name, "type": kind}

@@ -33,6 +33,7 @@ class Trace:
 
     def __init__(self) -> None:
         self._ring: deque[tuple[Any, ...]] = deque(maxlen=KEPT)
+        self._functions: dict[str, str] = {}
         self._told: tuple[Any, ...] | None = None
         self.is_followed = False
         """Whether somebody asks for new calls."""
@@ -40,6 +41,14 @@ class Trace:
     def add(self, name: str, begun: float, ended: float, task: bytes, extra: Mapping[str, Any] | None = None) -> None:
         """Note a finished call; times are seconds since the epoch."""
         self._ring.append((name, begun, ended, task, threading.get_ident(), extra))
+
+    def note_function(self, name: str, function: Any) -> None:
+        """Remember which function goes by `name`, where that is not its own; not for ever, should names have no end."""
+        own = getattr(function, "__name__", name)
+        if own != name:
+            if len(self._functions) >= KEPT:
+                self._functions.clear()
+            self._functions[name] = own
 
     def new_calls(self) -> list[tuple[str, str, float, float, bool]]:
         """Return the calls added since this was last asked: id, name, begin, end, whether it failed.
@@ -58,7 +67,7 @@ class Trace:
 
     def events(self, most: int = KEPT) -> list[dict[str, Any]]:
         """Return the last calls, at most `most`, as Chrome trace events."""
-        pid = os.getpid()
+        pid, functions = os.getpid(), self._functions
         return [
             {
                 "name": name,
@@ -68,7 +77,11 @@ class Trace:
                 "dur": (ended - begun) * 1e6,
                 "pid": pid,
                 "tid": thread % 100_000,
-                "args": {"task_id": task.hex(), **(extra or {})},
+                "args": {
+                    "task_id": task.hex(),
+                    **({"function": own} if (own := functions.get(name)) else {}),
+                    **(extra or {}),
+                },
             }
             for name, begun, ended, task, thread, extra in list(self._ring)[-most:]
         ]

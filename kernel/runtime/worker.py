@@ -112,6 +112,7 @@ class Worker:
             if function is None:
                 function = self.runner.load_definition(blob, sender)
                 self._functions[message[2]] = (function, b"", description, sender)
+                self.runtime.trace.note_function(description["name"], function)
             return function, description["name"]
         name = message[2]
         if name == TERMINATE:

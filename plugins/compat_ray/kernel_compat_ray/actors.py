@@ -14,8 +14,10 @@ from kernel_compat_ray.options import translate
 __tracebackhide__ = True  # the lines of a task that fails are the program's
 
 
-def method(*args: Any, **options: Any) -> Callable[[Any], Any]:
-    """Give an actor's method options, such as `@ray.method(num_returns=2)`."""
+def method(*args: Any, **options: Any) -> Any:
+    """Give an actor's method options, such as `@ray.method(num_returns=2)`; `@ray.method` alone changes nothing."""
+    if len(args) == 1 and callable(args[0]) and not options:
+        return args[0]
     if args or not options:
         raise TypeError("@ray.method takes options: @ray.method(num_returns=2)")
     translated = translate(options)

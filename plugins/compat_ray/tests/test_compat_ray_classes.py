@@ -14,6 +14,7 @@ class Shelf:
     @staticmethod
     def doubled(width):
         return 2 * width
+    @ray.method
     def __len__(self):
         return 7
     def look(self):

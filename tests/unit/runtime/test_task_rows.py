@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kernel.runtime.task_rows import NO_PROCESS, all_tasks
+from kernel.runtime.tracing import Trace
 
 IN_A_WORKER = {"worker_id": "0a", "worker_pid": 7, "node_id": "0b", "job_id": "0c", "actor_id": None}
 IN_AN_ACTOR = {**IN_A_WORKER, "actor_id": "0d"}
@@ -33,6 +34,18 @@ def test_what_has_ended_is_told_apart_by_where_it_ran(place: Any, name: str, kin
     (row,) = all_tasks([(place, event(name))], [], {})
     assert (row["type"], row["actor_id"], row["name"], row["state"]) == (kind, actor, name, "FINISHED")
     assert (row["start_time_ms"], row["end_time_ms"], row["worker_pid"]) == (2000, 2500, 7)
+
+
+def test_a_task_under_another_name_tells_its_function() -> None:
+    def load() -> None: ...
+
+    trace = Trace()
+    trace.note_function("stage one", load)
+    trace.note_function("load", load)
+    for name in ("stage one", "load"):
+        trace.add(name, 1.0, 2.0, name.encode())
+    rows = all_tasks([(IN_A_WORKER, event) for event in trace.events()], [], {})
+    assert [(row["name"], row["func_or_class_name"]) for row in rows] == [("stage one", "load"), ("load", "load")]
 
 
 def test_a_call_that_waits_keeps_its_actor_wherever_its_caller_is() -> None:
