@@ -59,6 +59,7 @@ def test_a_trial_says_where_it_is_what_it_saved_and_what_it_needs() -> None:
     assert trial.path == trial.local_path == trial.logdir and os.path.isdir(trial.path)
     assert trial.checkpoint.to_dict()["step"] == 1
     assert trial.placement_group_factory == tune.PlacementGroupFactory([{"CPU": 1.0}, {"CPU": 1.0}])
+    assert trial.is_finished() and not tune.Trial("t").is_finished()
     [other] = tune.run(reports, verbose=0).trials
     assert other.checkpoint is None and tune.Trial("t").placement_group_factory is None
 
