@@ -153,6 +153,11 @@ def test_a_metric_that_is_never_reported_is_an_error(how: str) -> None:
             tune.run(reports, metric="accuracy", mode="max", verbose=0)
 
 
+def test_a_metric_that_is_never_reported_may_be_no_more_than_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
+    assert "loss" in tune.run(reports, metric="accuracy", mode="max", verbose=0).trials[0].last_result
+
+
 def test_a_metric_that_is_reported_now_and_then_is_none() -> None:
     def seldom(config: dict[str, Any]) -> None:
         tune.report({"loss": 1})
