@@ -118,9 +118,13 @@ class Trial:
         return PlacementGroupFactory(self.resources.bundles(), self.resources.strategy)
 
     @property
-    def is_finished(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it will never run again."""
         return self.status in (Status.TERMINATED, Status.ERROR)
+
+    def is_finished(self) -> bool:
+        """Return the same as `has_ended`: schedulers and callbacks that were written for Ray call it."""
+        return self.has_ended
 
     @property
     def iteration(self) -> int:

@@ -271,7 +271,7 @@ def test_the_end_is_shown_once() -> None:
             return True
 
         def report(self, trials: Any, done: bool, *sys_info: str) -> None:
-            if len(trials) == 3 and all(trial.is_finished for trial in trials):
+            if len(trials) == 3 and all(trial.has_ended for trial in trials):
                 shown.append(done)
 
     tune.run(lambda config: {"loss": 1}, num_samples=3, progress_reporter=Always(), verbose=1)

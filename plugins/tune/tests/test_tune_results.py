@@ -59,6 +59,7 @@ def test_a_trial_says_where_it_is_what_it_saved_and_what_it_needs() -> None:
     assert trial.path == trial.local_path == trial.logdir and os.path.isdir(trial.path)
     assert trial.checkpoint.to_dict()["step"] == 1
     assert trial.placement_group_factory == tune.PlacementGroupFactory([{"CPU": 1.0}, {"CPU": 1.0}])
+    assert trial.is_finished() and not tune.Trial("t").is_finished()
     [other] = tune.run(reports, verbose=0).trials
     assert other.checkpoint is None and tune.Trial("t").placement_group_factory is None
 
@@ -150,6 +151,11 @@ def test_a_metric_that_is_never_reported_is_an_error(how: str) -> None:
             tune.Tuner(reports, tune_config={"metric": "accuracy", "mode": "max"}, run_config={"verbose": 0}).fit()
         else:
             tune.run(reports, metric="accuracy", mode="max", verbose=0)
+
+
+def test_a_metric_that_is_never_reported_may_be_no_more_than_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
+    assert "loss" in tune.run(reports, metric="accuracy", mode="max", verbose=0).trials[0].last_result
 
 
 def test_a_metric_that_is_reported_now_and_then_is_none() -> None:

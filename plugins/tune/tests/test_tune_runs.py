@@ -153,7 +153,7 @@ def test_fail_fast_ends_the_others(results: Path) -> None:
             time.sleep(0.005)
 
     trials = run(fails, config={"x": tune.grid_search([0, 1, 2])}, fail_fast=True, raise_on_failed_trial=False)
-    assert str(trials[0].status) == "ERROR" and all(trial.is_finished for trial in trials)
+    assert str(trials[0].status) == "ERROR" and all(trial.has_ended for trial in trials)
     assert sum(trial.results for trial in trials) < 10_000
 
 

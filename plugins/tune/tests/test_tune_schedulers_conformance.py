@@ -138,7 +138,7 @@ class Broken(TrialScheduler):
         if self.wrong == "pauses for ever":
             return self.PAUSE
         if self.wrong == "uses the ended":
-            ended = [each for each in runner.get_trials() if each.is_finished]
+            ended = [each for each in runner.get_trials() if each.has_ended]
             if ended:
                 runner.exploit(trial, ended[0], {})
         return self.CONTINUE

@@ -98,7 +98,7 @@ def test_a_bracket_that_is_not_filled_waits_for_the_searcher_and_goes_on_when_it
     assert [trial.status for trial in simulation.trials] == [Status.PAUSED, Status.PAUSED]
     assert simulation.may_make_trials() and scheduler._rounds[0][0].rung == 0
     simulation.run()
-    assert all(trial.is_finished for trial in simulation.trials)
+    assert all(trial.has_ended for trial in simulation.trials)
 
 
 def test_max_t_ends_trials_unless_the_last_may_go_on():
@@ -118,7 +118,7 @@ def test_seconds_may_jump_over_milestones():
         HyperBandScheduler("time_total_s", max_t=60), curve, configs(40), iterations=300, slots=3, jitter=1,
         seconds=lambda config: 1 + 20 * config["x"],
     )  # fmt: skip
-    assert all(trial.is_finished for trial in done.trials)
+    assert all(trial.has_ended for trial in done.trials)
     assert done.best_trial.config["x"] > 0.8
 
 

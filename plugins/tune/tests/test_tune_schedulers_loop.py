@@ -87,7 +87,7 @@ def test_a_whole_population_takes_turns(cpus, synch):
             break
         play.step()
     assert max(trial.results for trial in play.loop.trials) <= 4, "nobody runs ahead while others have not begun"
-    assert all(trial.is_finished for trial in play.run().loop.trials)
+    assert all(trial.has_ended for trial in play.run().loop.trials)
 
 
 @pytest.mark.parametrize("cpus", [1, 2, 20])
@@ -97,7 +97,7 @@ def test_brackets_are_filled_before_they_are_halved(cpus):
     best = max(play.loop.trials, key=lambda trial: trial.config["x"])
     assert best.results == 9
     play = Play(HyperBandScheduler(max_t=9), cpus, samples=30, length=20).run()
-    assert all(trial.is_finished for trial in play.loop.trials)
+    assert all(trial.has_ended for trial in play.loop.trials)
 
 
 def test_trials_go_on_from_the_states_of_better_ones():
@@ -212,7 +212,7 @@ def test_paused_trials_do_not_count_as_running(limit: str) -> None:
         searcher = ConcurrencyLimiter(TPESearch(seed=1), 2)
     play = Play(HyperBandForBOHB(max_t=9), cpus=4, samples=12, length=9, searcher=searcher)
     play.run()
-    assert len(play.loop.trials) == 12 and all(trial.is_finished for trial in play.loop.trials)
+    assert len(play.loop.trials) == 12 and all(trial.has_ended for trial in play.loop.trials)
     results = sorted(trial.results for trial in play.loop.trials)
     assert results[:6] == [1] * 6 and results[-1] == 9, "a bracket of nine was filled and halved"
 

@@ -194,7 +194,7 @@ class TrialLives:
         """
         trial = self._by_id[copy.trial_id]
         progress = self._progress[copy.trial_id]
-        if trial.is_finished:
+        if trial.has_ended:
             return
         if giver.state is not None:
             newest = giver.book.newest
@@ -268,7 +268,7 @@ class TrialLives:
             self._ask_all_to_stop()
 
     def _ask_to_stop(self, trial: Trial) -> None:
-        if trial.is_finished:
+        if trial.has_ended:
             return
         progress = self._progress[trial.trial_id]
         if trial.status is Status.RUNNING:
@@ -301,7 +301,7 @@ class TrialLives:
         trial.status = status
         if status is Status.PENDING:
             self._pending += 1
-        elif trial.is_finished:
+        elif trial.has_ended:
             self._live.pop(trial.trial_id, None)
             self._leave_donor(progress)
 

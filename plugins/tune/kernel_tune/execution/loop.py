@@ -328,7 +328,7 @@ class TrialLoop(TrialLives):
         running = [trial for trial in self.trials if trial.status is Status.RUNNING]
         assert self._running == len(running), (self._running, running)
         assert self._pending == sum(trial.status is Status.PENDING for trial in self.trials)
-        assert set(self._live) == {trial.trial_id for trial in self.trials if not trial.is_finished}
+        assert set(self._live) == {trial.trial_id for trial in self.trials if not trial.has_ended}
         for trial in self.trials:
             progress = self._progress[trial.trial_id]
             assert bool(progress.waits_for) == (trial.trial_id in self.outstanding), trial

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from kernel_tune.errors import MetricError
 from kernel_tune.result import DEFAULT_METRIC, Result, flatten, look_up, own_keys
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.trial import Trial
+
+_LENIENT = "TUNE_DISABLE_STRICT_METRIC_CHECKING"
 
 
 class MetricWatch:
@@ -34,7 +37,12 @@ class MetricWatch:
         return found
 
     def check_reported(self, trial: Trial, trials: Sequence[Trial]) -> None:
-        """Raise MetricError where a trial has ended, and neither it nor another one has ever reported a metric."""
+        """Raise MetricError where a trial has ended, and neither it nor another one has ever reported a metric.
+
+        Not so with `TUNE_DISABLE_STRICT_METRIC_CHECKING=1` in the environment, which programs for Ray may set.
+        """
+        if os.environ.get(_LENIENT) == "1":
+            return
         for metric, who in self._wanted:
             if metric in self._reported or any(metric in flatten(each.last_result) for each in trials):
                 continue

@@ -221,7 +221,7 @@ class Runner:
         if trial.status is Status.TERMINATED and trial.results and not self.loop.progress_of(trial).stop_asked:
             self._tell_others(at_once=True)
             self._watch.check_reported(trial, self.loop.trials)
-        if trial.is_finished and not trial.results and not trial.failures:
+        if trial.has_ended and not trial.results and not trial.failures:
             _log.warning("trial %s has ended without a result: its trainable reported nothing", trial)
 
     def _raise_at_once(self, trial: Trial) -> None:

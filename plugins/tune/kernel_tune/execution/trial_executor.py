@@ -33,7 +33,7 @@ class TrialExecutor:
     def set_status(self, trial: Trial, status: Status | str) -> None:
         """Set a trial's status; of one that ends with it the metadata are remembered."""
         trial.status = Status(status)
-        if trial.is_finished:
+        if trial.has_ended:
             self.try_checkpoint_metadata(trial)
 
     def try_checkpoint_metadata(self, trial: Trial) -> None:

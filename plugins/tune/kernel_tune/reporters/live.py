@@ -76,7 +76,7 @@ class LiveReporter(TableReporter):
     def line(self, trials: Sequence[Trial]) -> str:
         """Return the experiment as one line."""
         groups = by_status(trials)
-        ended = sum(trial.is_finished for trial in trials)
+        ended = sum(trial.has_ended for trial in trials)
         parts = [f"{ended}/{self.expected() or len(trials)} trials ended"]
         for status, word in ((Status.RUNNING, "running"), (Status.PAUSED, "paused"), (Status.ERROR, "failed")):
             if status in groups:
@@ -94,7 +94,7 @@ class LiveReporter(TableReporter):
 
     def seconds_left(self, trials: Sequence[Trial]) -> float | None:
         """Return how long it will still take if it goes on as so far; None before a trial has ended, or without end."""
-        total, ended = self.expected(), sum(trial.is_finished for trial in trials)
+        total, ended = self.expected(), sum(trial.has_ended for trial in trials)
         if not total or not ended:
             return None
         return self.running_for() / ended * max(0, total - ended)
@@ -116,7 +116,7 @@ class LiveReporter(TableReporter):
             value = trial.value(metric)
             if is_number(value):
                 curve = self._curves.setdefault(trial, deque(maxlen=_REMEMBERED))
-                if not (trial.is_finished and curve and curve[-1] == value):
+                if not (trial.has_ended and curve and curve[-1] == value):
                     curve.append(float(value))
 
     def _started(self) -> Any:

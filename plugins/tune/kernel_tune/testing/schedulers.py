@@ -82,7 +82,7 @@ class SchedulerConformance:
 
     def test_one_trial_alone_ends(self) -> None:
         done = self.simulation(1, slots=1).run()
-        assert done.trials[0].is_finished
+        assert done.trials[0].has_ended
 
     def test_the_same_calls_give_the_same_answers(self) -> None:
         for seed in self.seeds[:2]:
@@ -122,8 +122,8 @@ class SchedulerConformance:
         def always_nan(config: dict[str, Any], iteration: int) -> Metrics:
             return {METRIC: math.nan}
 
-        assert all(trial.is_finished for trial in self.simulation(curve=sometimes_nan).run().trials)
-        assert all(trial.is_finished for trial in self.simulation(curve=always_nan).run().trials)
+        assert all(trial.has_ended for trial in self.simulation(curve=sometimes_nan).run().trials)
+        assert all(trial.has_ended for trial in self.simulation(curve=always_nan).run().trials)
 
     def test_a_result_without_the_metric_says_so(self) -> None:
         experiment = self.simulation(curve=lambda config, iteration: {"other": 1.0})
@@ -147,7 +147,7 @@ class SchedulerConformance:
             live = experiment.get_live_trials()
             if live and draw.random() < 0.1:
                 experiment.end(draw.choice(live))
-        assert all(trial.is_finished for trial in experiment.trials)
+        assert all(trial.has_ended for trial in experiment.trials)
 
     def test_saved_state_goes_on_as_if_nothing_had_been(self, tmp_path: Path) -> None:
         whole = self.simulation(slots=3).run()

@@ -186,7 +186,7 @@ class Simulation:
             if held > amount or abs(amount - held - self._free[name]) > 1e-6:
                 self._wrong(f"{held:g} of {amount:g} {name} are in use")
         for trial in self._live.values():
-            if trial.is_finished or (trial.status is Status.RUNNING) != (trial.trial_id in self._held):
+            if trial.has_ended or (trial.status is Status.RUNNING) != (trial.trial_id in self._held):
                 self._wrong(f"{describe(trial)} has {self._held.get(trial.trial_id)}")
         if not isinstance(self.scheduler.debug_string(), str):
             self._wrong(f"debug_string returned {self.scheduler.debug_string()!r}, not a string")
