@@ -9,6 +9,7 @@ import pytest
 
 from kernel.node import neighbours as module
 from kernel.node.neighbours import AGAIN_SECONDS, DELETE, FORWARD, KEEP, PATIENCE_SECONDS, Neighbours
+from kernel.transport.addresses import AGENT, SCHEME, through
 from kernel.transport.connection import pack_batch
 from kernel.transport.tcp_connection import TcpConnection
 
@@ -147,7 +148,8 @@ def test_a_relay_leads_to_all_places(world: World) -> None:
     world.neighbours.keep(PLACE, b"c")  # type: ignore[arg-type]
     world.make(relay="tcp://relay:1").keep(PLACE, b"c")  # type: ignore[arg-type]
     direct, relayed = world.addresses
-    assert "relay:1" in relayed and "relay" not in direct
+    assert direct == f"{SCHEME}{PLACE}/{AGENT}"
+    assert relayed == through("tcp://relay:1", direct) != direct
 
 
 def test_what_was_said_since_is_written_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
