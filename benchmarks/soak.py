@@ -30,7 +30,7 @@ from benchmarks import memory_looks, soak_actors, soak_surroundings, soak_tasks
 from benchmarks.memory_looks import Look
 from benchmarks.outcome import Hang, Outcome
 from benchmarks.side_session import SideKiller
-from benchmarks.soak_tasks import Wave
+from benchmarks.waves import Wave
 from kernel.node.processes import is_alive
 from kernel.testing.faults import agents_of, kill, template_of, workers_of
 from kernel.testing.leaks import no_leaks

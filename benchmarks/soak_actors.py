@@ -16,7 +16,8 @@ import numpy as np
 
 import kernel
 from benchmarks.outcome import Outcome
-from benchmarks.soak_tasks import Wave, add, fill, total
+from benchmarks.soak_tasks import add, fill, total
+from benchmarks.waves import Wave
 from kernel import exceptions
 
 

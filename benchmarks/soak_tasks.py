@@ -5,17 +5,16 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 import kernel
+from benchmarks import waves
 from benchmarks.chaos import ledger
 from benchmarks.outcome import Outcome
 from kernel import exceptions
-
-Wave = Callable[[random.Random, Outcome], None]
 
 
 @kernel.remote(max_retries=-1)
@@ -94,21 +93,10 @@ def sleep(seconds: float) -> float:
     return seconds
 
 
-def chain(dice: random.Random, outcome: Outcome) -> None:
-    """Each task waits for the one before."""
-    start, length = dice.randrange(1000), dice.randrange(2, 30)
-    ref = add.remote(start)
-    for step in range(length):
-        ref = (slow_add if step % 10 == 5 else add).remote(ref, 1)
-    outcome.check("chain", ref, start + length)
-
-
-def diamond(dice: random.Random, outcome: Outcome) -> None:
-    """Many depend on one, one depends on many."""
-    start, width = dice.randrange(1000), dice.randrange(2, 60)
-    top = add.remote(start)
-    outcome.check("diamond", slow_add.remote(*[slow_add.remote(top, i) for i in range(width)]),
-                  width * start + width * (width - 1) // 2)  # fmt: skip
+chain = waves.chain(add, slow_add)
+diamond = waves.diamond(add, slow_add)
+inside = waves.inside(nested)
+streams = waves.streams(count_up)
 
 
 def arrays(dice: random.Random, outcome: Outcome) -> None:
@@ -116,14 +104,6 @@ def arrays(dice: random.Random, outcome: Outcome) -> None:
     sizes = [dice.randrange(1, 400_000) for _ in range(dice.randrange(2, 8))]
     refs = [fill.remote(number, size) for number, size in enumerate(sizes)]
     outcome.check("arrays", total.remote(*refs), sum(number * size for number, size in enumerate(sizes)))
-
-
-def inside(dice: random.Random, outcome: Outcome) -> None:
-    """Tasks that submit tasks, and wait for them."""
-    values = [dice.randrange(1000) for _ in range(dice.randrange(1, 40))]
-    refs = [nested.remote(values) for _ in range(4)]
-    for ref in refs:
-        outcome.check("inside", ref, sum(values) + len(values))
 
 
 def several(dice: random.Random, outcome: Outcome) -> None:
@@ -137,13 +117,6 @@ def not_again(dice: random.Random, outcome: Outcome) -> None:
     """Tasks that may not be run a second time."""
     for value, ref in [(value, once.remote(value)) for value in range(dice.randrange(1, 20))]:
         outcome.check("once", ref, value * 2, (exceptions.WorkerDiedError,))
-
-
-def streams(dice: random.Random, outcome: Outcome) -> None:
-    """Generators give their items in order."""
-    limit = dice.randrange(1, 200)
-    for number, ref in enumerate(count_up.remote(limit)):
-        outcome.check("stream", ref, number)
 
 
 def left_streams(dice: random.Random, outcome: Outcome) -> None:

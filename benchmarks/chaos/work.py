@@ -9,18 +9,19 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import kernel
+from benchmarks import waves
 from benchmarks.chaos import ledger
 from benchmarks.outcome import Outcome
+from benchmarks.waves import Wave
 from kernel import exceptions
 
 SPREAD: dict[str, Any] = {"scheduling_strategy": "SPREAD"}
-Wave = Callable[[random.Random, Outcome], None]
 
 
 # -- what runs -------------------------------------------------------------------------------------------------------
@@ -131,21 +132,10 @@ class Keeper:
 # -- waves of it -----------------------------------------------------------------------------------------------------
 
 
-def chain(dice: random.Random, outcome: Outcome) -> None:
-    """Each task waits for the one before, on any node."""
-    start, length = dice.randrange(1000), dice.randrange(2, 30)
-    ref = add.remote(start)
-    for step in range(length):
-        ref = (slow_add if step % 10 == 5 else add).remote(ref, 1)
-    outcome.check("chain", ref, start + length)
-
-
-def diamond(dice: random.Random, outcome: Outcome) -> None:
-    """Many depend on one, one depends on many."""
-    start, width = dice.randrange(1000), dice.randrange(2, 60)
-    top = add.remote(start)
-    outcome.check("diamond", slow_add.remote(*[slow_add.remote(top, i) for i in range(width)]),
-                  width * start + width * (width - 1) // 2)  # fmt: skip
+chain = waves.chain(add, slow_add)
+diamond = waves.diamond(add, slow_add)
+inside = waves.inside(nested)
+streams = waves.streams(count_up)
 
 
 def arrays(dice: random.Random, outcome: Outcome) -> None:
@@ -169,20 +159,6 @@ def shared(dice: random.Random, outcome: Outcome) -> None:
     ref = kernel.put(np.full(size, 3, np.int64))
     for one in [total.remote(ref) for _ in range(dice.randrange(1, 12))]:
         outcome.check("shared", one, 3 * size, DISK)
-
-
-def inside(dice: random.Random, outcome: Outcome) -> None:
-    """Tasks that submit tasks, and wait for them."""
-    values = [dice.randrange(1000) for _ in range(dice.randrange(1, 40))]
-    for ref in [nested.remote(values) for _ in range(4)]:
-        outcome.check("inside", ref, sum(values) + len(values))
-
-
-def streams(dice: random.Random, outcome: Outcome) -> None:
-    """Generators give their items in order."""
-    limit = dice.randrange(1, 200)
-    for number, ref in enumerate(count_up.remote(limit)):
-        outcome.check("stream", ref, number)
 
 
 def retried(folder: str, retries: int) -> Wave:

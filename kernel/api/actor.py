@@ -8,6 +8,7 @@ from typing import Any
 
 from kernel.api.generators import ObjectRefGenerator
 from kernel.api.group_room import check_room
+from kernel.api.nearest import did_you_mean
 from kernel.api.options import (
     ACTOR,
     METHOD,
@@ -230,7 +231,7 @@ class ActorHandle:
         if options is None and name != "__kernel_terminate__":
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise AttributeError(f"actor {self._class_name} has no method {name!r}{_nearest(name, methods)}")
+            raise AttributeError(f"actor {self._class_name} has no method {name!r}{did_you_mean(name, methods)}")
         method = ActorMethod(self, name, options or {})
         self.__dict__[name] = method
         return method
@@ -362,7 +363,7 @@ def _check_groups(definition: ClassDefinition, groups: Mapping[str, int]) -> Non
         if group and group not in groups:
             raise OptionError(
                 f"{definition.name}.{name}() belongs to concurrency group {group!r}, which the actor does not have"
-                f"{_nearest(group, groups)}; give it as in concurrency_groups={{{group!r}: 2}}"
+                f"{did_you_mean(group, groups)}; give it as in concurrency_groups={{{group!r}: 2}}"
             )
 
 
@@ -386,10 +387,3 @@ def handle_from_description(found: Mapping[str, Any], keeps: bool) -> ActorHandl
         ref = runtime.adopt(found["id"] + b"\0\0\0\0", found["owner"], found["owner_address"])
     runtime.watch_actor(found["id"], name)
     return ActorHandle(found["id"], name, methods, is_async, retries, found["max_pending_calls"], ref)
-
-
-def _nearest(name: str, known: Mapping[str, Any]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, list(known), 1, 0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import os
@@ -10,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import ParamSpec, TypeVar
 
+from kernel.api.nearest import did_you_mean
 from kernel_spec.errors import OptionError
 
 P = ParamSpec("P")
@@ -81,9 +81,8 @@ def check_names(function: Callable[P, R]) -> Callable[P, R]:
         __tracebackhide__ = True
         for name in kwargs:
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1, 0.5)
-                hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
-                raise OptionError(f"{function.__name__}() has no argument {name!r}; {hint}")
+                hint = did_you_mean(name, known, f"it has {', '.join(known)}")
+                raise OptionError(f"{function.__name__}() has no argument {name!r}{hint}")
         return function(*args, **kwargs)
 
     return checked

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
+from kernel.api.nearest import did_you_mean
 from kernel_spec.errors import OptionError
 
 Filter = tuple[str, str, Any]
@@ -51,9 +51,8 @@ def _checked(kind: str, given: Any, columns: Sequence[str]) -> Filter:
     if predicate not in PREDICATES:
         raise OptionError(f"a filter compares with = or !=, not with {predicate!r}, as in {given!r}")
     if column not in columns:
-        close = difflib.get_close_matches(str(column), columns, 1, 0.6)
-        hint = f"did you mean {close[0]!r}?" if close else f"{kind} can be filtered by {', '.join(columns)}"
-        raise OptionError(f"{kind} can't be filtered by {column!r}; {hint}")
+        hint = did_you_mean(column, columns, f"{kind} can be filtered by {', '.join(columns)}", likeness=0.6)
+        raise OptionError(f"{kind} can't be filtered by {column!r}{hint}")
     if not isinstance(value, (str, bool, int, float)):
         raise OptionError(f"the value of a filter must be text, a number, True or False, not {value!r}")
     return column, predicate, value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 import warnings
@@ -13,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from kernel.api.actor import ActorClass, ActorHandle, ActorMethod, handle_from_description
 from kernel.api.generators import ObjectRefGenerator
+from kernel.api.nearest import did_you_mean
 from kernel.api.parameters import check_timeout
 from kernel.api.remote_function import RemoteFunction
 from kernel.api.session import ensure_session
@@ -205,10 +205,7 @@ def _near_actors(name: str, namespace: str) -> str:
     if elsewhere:
         return f"; one of that name lives in namespace {elsewhere[0]!r}"
     names = sorted(row["name"] for row in rows if row["namespace"] == namespace)
-    close = difflib.get_close_matches(name, names, 1, 0.5)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; it has {', '.join(names[:5])}" if names else ""
+    return did_you_mean(name, names, f"it has {', '.join(names[:5])}" if names else "")
 
 
 def list_named_actors(all_namespaces: bool = False) -> list[Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernel.api.label_options import with_labels
+from kernel.api.nearest import did_you_mean
 from kernel.runtime.definitions import UNSAID
 from kernel.runtime.operations import DYNAMIC, STREAMING
 from kernel_spec.dataclass import dataclass
@@ -148,7 +148,7 @@ def check_options(options: Mapping[str, Any], place: str) -> dict[str, Any]:
     for name, value in options.items():
         option = OPTIONS.get(name)
         if option is None:
-            raise OptionError(f"{place} has no option {name!r}{_nearest(name, place)}")
+            raise OptionError(f"{place} has no option {name!r}{_near_options(name, place)}")
         if place not in option.places:
             where = " or ".join(option.places)
             raise OptionError(f"{name!r} is an option of {where}, not of {place}")
@@ -171,10 +171,9 @@ def check_options(options: Mapping[str, Any], place: str) -> dict[str, Any]:
     return given
 
 
-def _nearest(name: str, place: str) -> str:
+def _near_options(name: str, place: str) -> str:
     names = [known for known, option in OPTIONS.items() if place in option.places]
-    close = difflib.get_close_matches(name, names, 1, 0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; the options are {', '.join(sorted(names))}"
+    return did_you_mean(name, names, f"the options are {', '.join(sorted(names))}")
 
 
 def wanted_resources(options: Mapping[str, Any], default_cpus: float) -> Amounts:

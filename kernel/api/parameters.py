@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from kernel.api.nearest import did_you_mean
 from kernel_spec.errors import OptionError
 
 ANY = 1 << 30
@@ -57,7 +58,9 @@ class Parameters(NamedTuple):
             if name in self.names[:count] and name in by_name:
                 return f"got multiple values for argument {name!r}"
             if name not in by_name and name not in self.only_by_name and not self.any_name:
-                return f"got an unexpected keyword argument {name!r}{_nearest(name, (*by_name, *self.only_by_name))}"
+                return (
+                    f"got an unexpected keyword argument {name!r}{did_you_mean(name, (*by_name, *self.only_by_name))}"
+                )
         missing = [
             name
             for place, name in enumerate(self.names[: self.required])
@@ -107,10 +110,3 @@ def _missing(kind: str, names: Sequence[str]) -> str:
     *others, last = map(repr, names)
     listed = f"{', '.join(others)}{',' * (len(others) > 1)} and {last}" if others else last
     return f"missing {len(names)} required {kind} argument{'s' * bool(others)}: {listed}"
-
-
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernel.api.nearest import did_you_mean
 from kernel.api.operations import get
 from kernel.api.parameters import check_timeout
 from kernel.api.session import ensure_session
@@ -144,7 +144,7 @@ def get_placement_group(name: str) -> PlacementGroup:
     row = runtime.query("find_placement_group", name, runtime.namespace)
     if row is None:
         raise PlacementGroupNotFoundError(
-            f"no placement group named {name!r} is in namespace {runtime.namespace!r}{_nearest(name)}"
+            f"no placement group named {name!r} is in namespace {runtime.namespace!r}{_near_groups(name)}"
         )
     return PlacementGroup(row["placement_group_id"], [row["bundles"][index] for index in sorted(row["bundles"])])
 
@@ -208,11 +208,10 @@ def _check_group(group: Any) -> PlacementGroup:
     return group
 
 
-def _nearest(name: str) -> str:
+def _near_groups(name: str) -> str:
     rows = [row for row in get_runtime().query("placement_groups") if row["name"] and row["state"] != "REMOVED"]
     here = get_runtime().namespace
     elsewhere = [row["namespace"] for row in rows if row["name"] == name]
     if elsewhere:
         return f"; one of that name is in namespace {elsewhere[0]!r}"
-    close = difflib.get_close_matches(name, [row["name"] for row in rows if row["namespace"] == here], 1, 0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return did_you_mean(name, [row["name"] for row in rows if row["namespace"] == here])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import IO, Any
 
+from kernel.api.nearest import did_you_mean
 from kernel.control.archives import PIECE_BYTES, digest_of
 from kernel.runtime.current import get_runtime
 from kernel_spec.errors import RuntimeEnvError
@@ -60,9 +60,8 @@ def check_environment(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a runtime_env whose fields and types are right; raises RuntimeEnvError otherwise."""
     for name in given:
         if name not in FIELDS:
-            close = difflib.get_close_matches(str(name), FIELDS, 1, 0.5)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(FIELDS)}"
-            raise RuntimeEnvError(f"runtime_env has no field {name!r}; {hint}")
+            hint = did_you_mean(name, FIELDS, f"it has {', '.join(FIELDS)}")
+            raise RuntimeEnvError(f"runtime_env has no field {name!r}{hint}")
     check_types(given)
     directory = given.get("working_dir")
     if directory is not None and not (_is_packed(directory) or os.path.isdir(directory)):

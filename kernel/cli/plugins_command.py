@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from kernel import mounts
-from kernel.cli import display, plugin_check, plugin_template
+from kernel.cli import completion, display, plugin_check, plugin_template
 from kernel.commands import CommandGroup, Failure, Refusal, unknown
 from kernel.plugins import KINDS, PluginInfo, PluginManager
 from kernel_spec.errors import KernelError
@@ -93,7 +93,7 @@ def _selected_lines(manager: PluginManager) -> list[tuple[str, str, str]]:
 
 
 @plugins.command("info")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.plugin)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def info_command(name: str, as_json: bool) -> None:
     """Show everything about the plugin NAME; for a broken one, where it broke.
@@ -129,7 +129,7 @@ def info_command(name: str, as_json: bool) -> None:
 
 
 @plugins.command("check")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.plugin)
 @click.option("--quiet", "-q", is_flag=True, help="Show what failed and the summary only.")
 def check_command(name: str, quiet: bool) -> None:
     """Try everything that the plugin NAME offers against the conformance suites.
@@ -168,7 +168,7 @@ def check_command(name: str, quiet: bool) -> None:
 
 
 @plugins.command("new")
-@click.argument("kind")
+@click.argument("kind", shell_complete=completion.one_of(plugin_template.TEMPLATES))
 @click.argument("name")
 @click.option("--path", type=click.Path(path_type=Path), help="The folder to write to (default: ./kernel-KIND-NAME).")
 def new_command(kind: str, name: str, path: Path | None) -> None:

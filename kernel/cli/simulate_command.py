@@ -10,6 +10,7 @@ import click
 
 from kernel.cli import display
 from kernel.cli.client import json_option
+from kernel.cli.completion import offered
 from kernel.commands import Refusal, unknown
 
 if TYPE_CHECKING:
@@ -24,7 +25,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.argument("load_file", metavar="[LOAD]", required=False, type=_FILE)
 @click.option("--scenario", metavar="NAME", help="A built-in load: burst, gangs, mixed, two-jobs or churn.")
 @click.option("--timeline", type=_FILE, help="Run again what `kernel timeline` recorded in FILE.")
-@click.option("--scheduler", "schedulers", multiple=True, metavar="NAME", help="Try this one; again, to compare.")
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=offered("scheduler"),
+    help="Try this one; again, to compare.",
+)
 @click.option("--nodes", type=click.IntRange(1), help=f"Nodes of a scenario or timeline (default: {_NODES}).")
 @click.option("--cpus", type=click.FloatRange(0, min_open=True), help="CPUs of each node of a timeline (default: 8).")
 @click.option("--tasks", type=click.IntRange(1), help=f"About how much work a scenario has (default: {_TASKS}).")

@@ -12,6 +12,7 @@ import click
 
 from kernel.cli.announcement import announce
 from kernel.cli.client import tls_option
+from kernel.cli.completion import offered
 from kernel.cli.drain_command import DRAINED
 from kernel.cli.ending import end_session
 from kernel.cli.start_options import PORT, start_options
@@ -57,19 +58,31 @@ _WANTED = ("it was asked to stop", DRAINED)
 @click.option("--object-store-memory", type=Size(), help="Capacity of the object store, such as 500MB or 2GiB.")
 @click.option("--object-store-directory", metavar="DIR", help="Where the object store lies (default: shared memory).")
 @click.option("--spill-directory", metavar="DIR", help="Where objects go that don't fit (default: the session's).")
-@click.option("--spill-target", metavar="NAME", help="Spill target plugin.")
+@click.option("--spill-target", metavar="NAME", shell_complete=offered("spill_target"), help="Spill target plugin.")
 @click.option("--labels", type=Labels(), multiple=True, help="Labels of this node; may be repeated.")
 @click.option("--labels-file", type=LabelsFile(), help="More labels: JSON, or a line NAME: VALUE for each.")
 @click.option(
     "--temp-dir", metavar="DIR", help="Where the session's directory is made (default: KERNEL_TMPDIR or /tmp)."
 )
-@click.option("--scheduler", metavar="NAME", help="Scheduler plugin (of a head).")
-@click.option("--object-store", metavar="NAME", help="Object store plugin (of a head, for all nodes).")
+@click.option("--scheduler", metavar="NAME", shell_complete=offered("scheduler"), help="Scheduler plugin (of a head).")
 @click.option(
-    "--serializer", metavar="NAME", multiple=True, help="Serializer plugin (of a head, for all nodes); may be repeated."
+    "--object-store",
+    metavar="NAME",
+    shell_complete=offered("object_store"),
+    help="Object store plugin (of a head, for all nodes).",
 )
 @click.option(
-    "--metadata-store", metavar="NAME", help="Metadata store plugin (of a head; default: sqlite, if it is installed)."
+    "--serializer",
+    metavar="NAME",
+    shell_complete=offered("serializer"),
+    multiple=True,
+    help="Serializer plugin (of a head, for all nodes); may be repeated.",
+)
+@click.option(
+    "--metadata-store",
+    metavar="NAME",
+    shell_complete=offered("metadata_store"),
+    help="Metadata store plugin (of a head; default: sqlite, if it is installed).",
 )
 @click.option(
     "--metadata-path",
@@ -89,7 +102,13 @@ _WANTED = ("it was asked to stop", DRAINED)
     metavar="S",
     help="How long nodes look for a head that has gone away (default: KERNEL_HEAD_AWAY_SECONDS, else 60).",
 )
-@click.option("--head-service", metavar="NAME", multiple=True, help="Head service plugin to run; may be repeated.")
+@click.option(
+    "--head-service",
+    metavar="NAME",
+    shell_complete=offered("head_service"),
+    multiple=True,
+    help="Head service plugin to run; may be repeated.",
+)
 @click.option("--preload", metavar="MODULE", multiple=True, help="A module that workers start with; may be repeated.")
 @click.option("--block", is_flag=True, help="Stay in the foreground; Ctrl-C or SIGTERM ends the node.")
 @click.option("--json", "as_json", is_flag=True, help="Print the session as JSON.")

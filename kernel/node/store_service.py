@@ -154,7 +154,8 @@ class StoreService:
         store = f"the object store of {readable(usage.capacity)}"
         why = f"it is larger than {store}"
         if usage.overflow <= usage.capacity:
-            why = f"{store} had no room for it: {readable(usage.pinned)} there are in use"
+            taken = f"{readable(usage.used)} there are taken, {readable(usage.pinned)} of them by what is in use"
+            why = f"{store} had no room for it: {taken}"
         return (
             f"an object of {readable(usage.overflow)} went into a file in {self._files.directory}, because {why}. "
             "Files may be slower than memory: drop references and views that are no longer needed, or raise "

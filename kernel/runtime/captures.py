@@ -20,7 +20,7 @@ from kernel_spec.errors import OptionError, SerializationError
 if TYPE_CHECKING:
     from types import FunctionType
 
-    from kernel.runtime.serialization import ValueSerializer
+    from kernel.runtime.value_pickler import ReducerSource
 
 LIMIT_BYTES = 100_000_000
 """The most that a function may take along; `KERNEL_CAPTURE_LIMIT` (bytes) says another limit, 0 none."""
@@ -91,7 +91,7 @@ def limit_bytes() -> int:
         raise OptionError(f"KERNEL_CAPTURE_LIMIT={said!r} must be a number of bytes, or 0 for no limit") from None
 
 
-def pickle_bounded(function: Any, serializer: ValueSerializer) -> bytes:
+def pickle_bounded(function: Any, serializer: ReducerSource) -> bytes:
     """Return `function` (or class) as a pickle. Raises TooLargeError as soon as it would exceed the limit."""
     from kernel.runtime.value_pickler import ValuePickler
 
@@ -100,7 +100,7 @@ def pickle_bounded(function: Any, serializer: ValueSerializer) -> bytes:
     return file.getvalue()
 
 
-def too_large(function: Any, serializer: ValueSerializer) -> SerializationError:
+def too_large(function: Any, serializer: ReducerSource) -> SerializationError:
     """Return the error for a function that takes too much along."""
     limit = limit_bytes()
     variable, size = _largest(function, serializer, limit)
@@ -112,7 +112,7 @@ def too_large(function: Any, serializer: ValueSerializer) -> SerializationError:
     return SerializationError(text)
 
 
-def warn_of(function: Any, size: int, serializer: ValueSerializer) -> None:
+def warn_of(function: Any, size: int, serializer: ReducerSource) -> None:
     """Log that a function takes much along: `size` bytes in all."""
     variable, part = _largest(function, serializer, size)
     _log.warning(
@@ -121,7 +121,7 @@ def warn_of(function: Any, size: int, serializer: ValueSerializer) -> None:
     )
 
 
-def _largest(function: Any, serializer: ValueSerializer, limit: int) -> tuple[str, int]:
+def _largest(function: Any, serializer: ReducerSource, limit: int) -> tuple[str, int]:
     """Return what to call the largest thing that `function` takes along, and its size in bytes.
 
     The first that is larger than `limit` will do: nobody is to wait until all has been looked at.
@@ -146,7 +146,7 @@ def _largest(function: Any, serializer: ValueSerializer, limit: int) -> tuple[st
     return description, size
 
 
-def _size(part: Any, serializer: ValueSerializer, limit: int) -> int:
+def _size(part: Any, serializer: ReducerSource, limit: int) -> int:
     """Return how many bytes a value would be; of one that is no array, no more than `limit` are counted."""
     from kernel.runtime.value_pickler import ValuePickler
 

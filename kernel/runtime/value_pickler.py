@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import cloudpickle
 
+from kernel.pickling import reduce_code
 from kernel.runtime.array_heads import reduce_array
 from kernel.runtime.carried_exception import needs_reducer, reduce_exception
 from kernel_spec.serialization import Reducer
@@ -99,15 +100,4 @@ class _DispatchTable(dict[type, Any]):
         return copyreg.dispatch_table[cls]
 
 
-_reduce_code: Callable[[CodeType], tuple[Any, ...]] = cloudpickle.Pickler._dispatch_table[CodeType]
-_FILE_NAME = 10
-"""Where the name of its file is among the arguments that make a code object."""
-
-
-def _reduce_code_with_file(code: CodeType) -> tuple[Any, ...]:
-    """Keep the name of the file, which newer cloudpickles leave out: tracebacks and debuggers look lines up there."""
-    make, arguments = _reduce_code(code)
-    return make, (*arguments[:_FILE_NAME], "".join([code.co_filename]), *arguments[_FILE_NAME + 1 :])
-
-
-ValuePickler.dispatch_table = _DispatchTable({**cloudpickle.Pickler._dispatch_table, CodeType: _reduce_code_with_file})
+ValuePickler.dispatch_table = _DispatchTable({**cloudpickle.Pickler._dispatch_table, CodeType: reduce_code})

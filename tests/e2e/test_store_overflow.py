@@ -141,7 +141,8 @@ def test_eight_views_of_a_fifth_of_the_store_are_held_at_once() -> None:
         assert all(np.array_equal(view, block(seed, size)) for seed, view in enumerate(held))
         assert usage()["overflow_objects"] == 4
         said = "an object of 3.2 MiB went into a file in"
-        why = "because the object store of 16.0 MiB had no room for it: 12.8 MiB there are in use"
+        taken = "12.8 MiB there are taken, 12.8 MiB of them by what is in use"
+        why = f"because the object store of 16.0 MiB had no room for it: {taken}"
         assert session.log().count(said) == 1 and why in session.log(), session.log()
         held.clear()
         wait_until(lambda: is_empty(session), SECONDS, "the end of the files")

@@ -12,7 +12,8 @@ from kernel_store_plasma.arena import open_arena
 from kernel_store_plasma.server import PlasmaServer
 from kernel_store_plasma.table import RESTORING, SPILLED, Entry
 
-from kernel.cli import plugin_check
+from kernel.testing.first_failure import first_failure
+from kernel.testing.object_store import ObjectStoreConformance
 from kernel_spec.errors import ObjectStoreFullError
 from kernel_spec.store import (
     Delete,
@@ -250,9 +251,8 @@ def store(server: type[PlasmaServer]) -> Callable[[], PlasmaStore]:
 
 
 def failed(server: type[PlasmaServer]) -> str | None:
-    """Return the title of the first check that a store with this server fails."""
-    checks = plugin_check._suite_checks("object_store", "store", store(server), {})
-    return next((outcome.check.title for outcome in plugin_check.run(checks) if outcome.problem), None)
+    """Return the name of the first test that a store with this server fails."""
+    return first_failure(type("Suite", (ObjectStoreConformance,), {"make_store": staticmethod(store(server))}))
 
 
 @pytest.mark.parametrize("server", MUTANTS, ids=[mutant.__name__ for mutant in MUTANTS])

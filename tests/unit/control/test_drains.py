@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from kernel.control.drains import DONE, LATE, STORE_SECONDS, AskBack, Copy, DrainTable, Leave, LookAtStore
 from kernel_spec.ids import LeaseId, NodeId, ObjectId
 
@@ -103,3 +105,48 @@ def test_whatever_happens_a_node_leaves_once_and_not_while_it_is_busy() -> None:
             left += sum(isinstance(step, Leave) for step in steps)
             table.validate()
         assert left == 1, seed
+
+
+def test_a_broken_invariant_is_told_with_what_happened_before() -> None:
+    table = draining(5.0)
+    table.begin(NEAR, None, 1.0)
+    table.look(NEAR, [], 1.0)
+    table.stored(NEAR, {A: FAR}, [FAR], busy=False)
+    table.look(GOING, [], 5.0)
+    table.gone(GOING)
+    table.gone(GOING)
+    table.copied(NEAR, [A])
+    table.copied(NEAR, [A])
+    with pytest.raises(AssertionError) as broken:
+        table.validate()
+    assert str(broken.value).splitlines() == [
+        f"{NEAR.hex()} has answered more often than it was asked",
+        f"{GOING.hex()[:12]} is to leave by 5.0",
+        f"{NEAR.hex()[:12]} is to leave by None",
+        f"{NEAR.hex()[:12]} has 1 objects to copy",
+        f"{GOING.hex()[:12]} {LATE}",
+        f"{GOING.hex()[:12]} is gone",
+    ]
+    table.drains[FAR] = table.drains.pop(NEAR)
+    with pytest.raises(AssertionError, match="a drain is listed under another node"):
+        table.validate()
+
+
+def test_a_node_that_is_gone_is_forgotten() -> None:
+    table = draining()
+    table.gone(GOING)
+    assert table.drains == {}
+    assert table.stored(GOING, {}, [NEAR], busy=False) == []
+
+
+def test_objects_that_nobody_near_owns_are_spread_over_those_that_stay() -> None:
+    table = draining()
+    table.look(GOING, [], 0.0)
+    gone = NodeId(b"gone")
+    steps = table.stored(GOING, {A: gone, B: gone, C: gone}, [NEAR, FAR], busy=True)
+    assert steps == [Copy(GOING, NEAR, (A, C)), Copy(GOING, FAR, (B,))]
+    assert table.look(GOING, [], 100.0) == [], "two copies are awaited"
+    table.copied(GOING, [A, C])
+    assert table.look(GOING, [], 100.0) == [], "one copy is awaited"
+    table.copied(GOING, [B])
+    assert table.look(GOING, [], 100.0) == [LookAtStore(GOING)]

@@ -181,3 +181,48 @@ def test_what_was_on_a_node_that_is_gone_is_forgotten() -> None:
     world.grant(b"b", 4)
     assert world.block(b"b") == world.release(b"a") == []
     assert world.unblock(b"b") == []
+
+
+def test_a_node_whose_total_changes_has_the_new_one() -> None:
+    world = World(4.0)
+    world.grant(b"parent", 2)
+    world.block(b"parent")
+    world.grant(b"other", 2)
+    assert world.cpus.see(contract.NodeAdded(NODE, {"CPU": 3.0})) == [CpuTaken(LeaseId(b"parent"))]
+    assert told(world.ask(b"parent"))[GoOn] == []
+    assert world.cpus.see(contract.ResourceChanged(NODE, "blue", 9.0)) == []
+    assert world.cpus.see(contract.ResourceChanged(NODE, "CPU", 4.0)) == [GoOn(LeaseId(b"parent"))]
+
+
+def test_of_several_who_lend_only_those_are_told_who_have_no_room() -> None:
+    world = World(4.0)
+    for id, cpus in ((b"large", 3), (b"small", 1)):
+        world.grant(id, cpus)
+        world.block(id)
+    assert world.grant(b"other", 2) == [CpuTaken(LeaseId(b"large"))]
+    assert world.grant(b"another", 1) == [], "one is told once, and the other has room"
+    assert world.grant(b"last", 1) == [CpuTaken(LeaseId(b"small"))]
+    assert world.block(b"last") == world.unblock(b"last") == []
+
+
+def test_what_is_on_other_nodes_stays_when_one_is_gone() -> None:
+    world = World(4.0)
+    world.grant(b"a", 4)
+    world.block(b"a")
+    assert world.cpus.see(contract.NodeRemoved(NodeId(b"other"))) == []
+    assert world.grant(b"b", 4) == [CpuTaken(LeaseId(b"a"))]
+
+
+def test_a_lease_counts_once_and_one_without_cpus_not_at_all() -> None:
+    world = World(4.0)
+    for _ in range(2):
+        assert world.grant(b"a", 2) == []
+    world.grant(b"nothing", 0)
+    world.block(b"a")
+    assert world.block(b"nothing") == world.unblock(b"nothing") == world.release(b"nothing") == []
+    assert world.grant(b"b", 2) == [], "two CPUs are left for the one who lends"
+    assert world.block(b"stranger") == world.unblock(b"stranger") == world.release(b"stranger") == []
+
+
+def test_a_group_that_nobody_knows_may_be_removed() -> None:
+    assert World().cpus.see(contract.GroupRemoved(GROUP)) == []

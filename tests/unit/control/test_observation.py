@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
 from kernel.control.observation import Observation
 from kernel.local.observer import RecordingObserver
 from kernel.runtime.tracing import FAILED, KEPT, Trace
 from kernel_spec import observers
+from kernel_spec.observers import LifecycleEvent
 
 
 def add(trace: Trace, *numbers: int) -> None:
@@ -65,3 +71,124 @@ def test_nothing_is_kept_when_nobody_listens() -> None:
     observation.note_calls(b"w", [("01", "work", 1.0, 2.0, False)])
     observation.note(observers.NODE, observers.ALIVE, b"n", 1.0, {})
     assert not observation.active and not observation._events
+
+
+# -- who is told, and of what ----------------------------------------------------------------------------------------
+
+
+class World:
+    """An observation with a clock, which says when nodes have to tell and whom it gave up."""
+
+    def __init__(self, *observers: Any) -> None:
+        self.now = 100.0
+        self.active: list[bool] = []
+        self.faults: list[Any] = []
+        self.observation = Observation(observers, lambda: self.now)
+        self.observation.on_active = self.active.append
+        self.observation.on_fault = lambda observer, error: self.faults.append((observer, str(error)))
+
+    def note(self, time: float = 1.0) -> None:
+        self.observation.note(observers.NODE, observers.ALIVE, b"n", time, {"address": "here"})
+        self.observation.deliver()
+
+
+class Breaks:
+    def observe(self, events: Any) -> None:
+        raise RuntimeError("no room for that")
+
+
+def test_nodes_are_told_when_the_first_begins_to_listen_and_when_the_last_has_left() -> None:
+    world, first, second = World(), RecordingObserver(), RecordingObserver()
+    assert world.observation.active is False
+    world.observation.attend(first, passive=False)
+    world.observation.attend(second, passive=False)
+    assert world.active == [True] and world.observation.active is True
+    world.observation.leave(first)
+    world.note()
+    assert (first.events(), len(second.events())) == ([], 1)
+    assert world.active == [True]
+    world.observation.leave(second)
+    world.observation.leave(second)
+    assert world.active == [True, False]
+    world.note()
+    assert len(second.events()) == 1
+
+
+def test_a_passive_one_costs_the_nodes_nothing_and_hears_nothing_of_the_past() -> None:
+    world, passive, other = World(), RecordingObserver(), RecordingObserver()
+    past = LifecycleEvent(observers.TASK, observers.FAILED, "01", 1.0, {})
+    world.observation.past = lambda: [past]
+    world.observation.attend(passive, passive=True)
+    assert world.active == [] and not world.observation.active
+    world.note()
+    assert [event.kind for event in passive.events()] == [observers.NODE]
+    world.observation.attend(other, passive=False)
+    assert other.events() == [past] and past not in passive.events()
+    world.observation.leave(passive)
+    world.note()
+    assert len(passive.events()) == 1 and len(other.events()) == 2
+    assert world.active == [True]
+
+
+def test_a_passive_one_that_left_may_come_back_and_be_active() -> None:
+    world, one = World(), RecordingObserver()
+    world.observation.attend(one, passive=True)
+    world.observation.leave(one)
+    world.observation.attend(one, passive=False)
+    assert world.active == [True]
+
+
+def test_nobody_is_told_twice() -> None:
+    one = RecordingObserver()
+    world = World(one)
+    with pytest.raises(ValueError, match="is an observer already"):
+        world.observation.attend(one, passive=False)
+    world.note()
+    assert len(one.events()) == 1
+
+
+def test_an_event_has_all_that_was_said_of_it_and_is_told_once() -> None:
+    one = RecordingObserver()
+    world = World(one)
+    world.note(7.0)
+    world.observation.deliver()
+    assert one.events() == [LifecycleEvent(observers.NODE, observers.ALIVE, b"n".hex(), 7.0, {"address": "here"})]
+
+
+def test_a_call_has_its_name_its_seconds_and_its_worker() -> None:
+    one = RecordingObserver()
+    world = World(one)
+    world.observation.note_calls(b"w", [("01", "work", 3.0, 5.5, False)])
+    world.observation.deliver()
+    detail = {"name": "work", "seconds": 2.5, "worker": b"w".hex()}
+    assert one.events() == [LifecycleEvent(observers.TASK, observers.FINISHED, "01", 5.5, detail)]
+
+
+def test_one_that_raises_is_reported_once_and_asked_no_more_and_others_go_on() -> None:
+    broken, right = Breaks(), RecordingObserver()
+    world = World(broken, right)
+    world.note()
+    world.note()
+    assert world.faults == [(broken, "no room for that")]
+    assert len(right.events()) == 2
+
+
+def test_one_that_raises_is_named_in_the_log() -> None:
+    observation = Observation([Breaks()], lambda: 0.0)
+    observation.note(observers.NODE, observers.ALIVE, b"n", 1.0, {})
+    with capture_logs() as logs:
+        observation.deliver()
+    assert "Breaks raised RuntimeError: no room for that" in logs[0]["event"]
+    assert logs[0]["log_level"] == "warning" and "it is asked no more" in logs[0]["event"]
+    assert not observation.active
+
+
+def test_calls_are_collected_at_once_and_then_now_and_then_while_somebody_listens() -> None:
+    world = World(RecordingObserver())
+    assert world.observation.collect(100.0) is True
+    world.now += 0.5
+    assert world.observation.collect(1.0) is False
+    world.now += 0.5
+    assert world.observation.collect(1.0) is True
+    assert world.observation.collect(1.0) is False
+    assert World().observation.collect(0.0) is False

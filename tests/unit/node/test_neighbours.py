@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 
 from kernel.node import neighbours as module
-from kernel.node.neighbours import AGAIN_SECONDS, DELETE, PATIENCE_SECONDS, Neighbours
+from kernel.node.neighbours import AGAIN_SECONDS, DELETE, FORWARD, KEEP, PATIENCE_SECONDS, Neighbours
+from kernel.transport.addresses import AGENT, SCHEME, through
 from kernel.transport.connection import pack_batch
 from kernel.transport.tcp_connection import TcpConnection
 
 PLACE = "10.0.0.2:6380"
-
-
-def _nothing(*said: Any) -> None:
-    pass
 
 
 class World:
@@ -32,9 +29,23 @@ class World:
         )
         self.made: list[TcpConnection] = []
         monkeypatch.setattr(module, "connect", self._connect)
-        self.neighbours = Neighbours(b"token", None, self.reactor, _nothing, _nothing, _nothing)
+        self.addresses: list[str] = []
+        self.asked: list[Any] = []
+        self.neighbours = self.make()
+
+    def make(self, **more: Any) -> Neighbours:
+        return Neighbours(
+            b"token",
+            None,
+            self.reactor,
+            lambda *said: self.asked.append(("forward", *said)),
+            lambda *said: self.asked.append(("delete", *said)),
+            lambda *said: self.asked.append(("keep", *said)),
+            **more,
+        )
 
     def _connect(self, address: str, token: bytes, reactor: Any, on_messages: Any, on_close: Any, tls: Any) -> Any:
+        self.addresses.append(address)
         self.made.append(TcpConnection(reactor, on_messages, on_close))
         return self.made[-1]
 
@@ -88,3 +99,102 @@ def test_a_place_where_nobody_ever_is_is_given_up(world: World) -> None:
         world.pass_time(AGAIN_SECONDS)
     assert PATIENCE_SECONDS <= len(world.made) <= PATIENCE_SECONDS + 3
     assert not world.timers
+
+
+class Peer:
+    """The connection of another agent."""
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+        self.flushed = 0
+
+    def close(self, reason: str) -> None:
+        self.closed.append(reason)
+
+    def send(self, message: Any) -> None:
+        pass
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+
+def test_what_another_agent_asks_for_is_done_in_order(world: World) -> None:
+    peer: Any = Peer()
+    world.neighbours.on_messages(peer, [(FORWARD, b"p", (1, 2)), (DELETE, [b"a"]), (KEEP, b"b")])
+    assert world.asked == [("forward", b"p", (1, 2)), ("delete", [b"a"]), ("keep", b"b")]
+    assert peer.closed == []
+
+
+def test_who_says_what_is_no_message_is_cut_off_and_heard_no_more(world: World) -> None:
+    peer: Any = Peer()
+    world.neighbours.on_messages(peer, [(77, b"a"), (KEEP, b"b")])
+    assert peer.closed == ["the peer sent (77, b'a'), which is no message of an agent"]
+    assert world.asked == []
+
+
+def test_all_that_is_said_to_a_place_goes_over_one_connection(world: World) -> None:
+    world.neighbours.forward(PLACE, b"p", (1,))  # type: ignore[arg-type]
+    world.neighbours.delete(PLACE, (b"a", b"b"))  # type: ignore[arg-type]
+    world.neighbours.keep(PLACE, b"c")  # type: ignore[arg-type]
+    assert [list(connection.outbox) for connection in world.made] == [
+        [(FORWARD, b"p", (1,)), (DELETE, [b"a", b"b"]), (KEEP, b"c")]
+    ]
+    world.neighbours.keep("10.0.0.3:6380", b"c")  # type: ignore[arg-type]
+    assert len(world.made) == 2
+    assert [PLACE in address for address in world.addresses] == [True, False]
+
+
+def test_a_relay_leads_to_all_places(world: World) -> None:
+    world.neighbours.keep(PLACE, b"c")  # type: ignore[arg-type]
+    world.make(relay="tcp://relay:1").keep(PLACE, b"c")  # type: ignore[arg-type]
+    direct, relayed = world.addresses
+    assert direct == f"{SCHEME}{PLACE}/{AGENT}"
+    assert relayed == through("tcp://relay:1", direct) != direct
+
+
+def test_what_was_said_since_is_written_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    peers: list[Peer] = []
+
+    def make(*arguments: Any) -> Any:
+        peers.append(Peer())
+        return peers[-1]
+
+    monkeypatch.setattr(module, "connect", make)
+    world.neighbours.keep(PLACE, b"c")  # type: ignore[arg-type]
+    world.neighbours.keep(PLACE, b"d")  # type: ignore[arg-type]
+    for _ in range(2):
+        world.neighbours.flush()
+    assert [peer.flushed for peer in peers] == [1]
+    world.neighbours.keep(PLACE, b"e")  # type: ignore[arg-type]
+    world.neighbours.on_close(peers[0], "cut")  # type: ignore[arg-type]
+    world.neighbours.flush()
+    assert peers[0].flushed == 1, "a connection that ended has nothing to write"
+    world.neighbours.keep(PLACE, b"f")  # type: ignore[arg-type]
+    assert len(peers) == 2
+
+
+@pytest.mark.parametrize("how", ["forget", "close"])
+def test_connections_to_a_node_that_is_gone_are_closed(world: World, how: str) -> None:
+    world.neighbours.keep(PLACE, b"c")  # type: ignore[arg-type]
+    world.neighbours.forget(PLACE) if how == "forget" else world.neighbours.close()
+    assert [connection.closed for connection in world.made] == [True]
+    world.neighbours.forget(PLACE)
+
+
+def test_a_node_that_comes_back_at_a_place_is_tried_as_long_as_any_other(world: World) -> None:
+    for _ in range(2):
+        before = len(world.made)
+        world.neighbours.delete(PLACE, [b"a"])  # type: ignore[list-item]
+        for _ in range(int(PATIENCE_SECONDS / AGAIN_SECONDS) - 5):
+            world.made[-1].close("nobody listens there")
+            world.pass_time(AGAIN_SECONDS)
+        assert len(world.made) - before >= PATIENCE_SECONDS - 5
+        world.neighbours.forget(PLACE)
+        world.pass_time(AGAIN_SECONDS)
+
+
+def test_a_connection_that_had_nothing_to_say_is_not_made_again(world: World) -> None:
+    world.neighbours.delete(PLACE, [b"a"])  # type: ignore[list-item]
+    world.made[0].outbox.clear()
+    world.made[0].close("it was idle")
+    assert world.timers == []

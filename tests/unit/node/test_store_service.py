@@ -297,3 +297,8 @@ def test_a_client_is_passed_what_it_maps_and_how() -> None:
     Node().service.attach(connection)
     ((descriptors, options),) = passed
     assert descriptors == [3, 4] and pickle.loads(options)["bytes"] == 1000
+
+
+def test_the_first_object_that_goes_into_a_file_is_told_of_with_what_is_taken_and_what_is_in_use() -> None:
+    said = Node().service._overflow_text()
+    assert "had no room for it: 900 bytes there are taken, 800 bytes of them by what is in use" in said

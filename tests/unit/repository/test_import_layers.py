@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 LAYERS = (
-    ("commands", "entry_points", "installing", "logs", "mounts", "plugin_faults", "plugins", "threads"),
+    ("commands", "entry_points", "installing", "logs", "mounts", "pickling", "plugin_faults", "plugins", "threads"),
     ("transport",),
     ("runtime",),
     ("local",),
@@ -33,8 +33,8 @@ LAYERS = (
 """The parts of `kernel`, lowest first. A part may import itself, its neighbours of one line, and what is below."""
 
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-PUBLIC = {"", "commands", "exceptions", "testing"}
-"""What others may import of `kernel`: the face, its errors, what commands share, and (in tests) the testing kit."""
+PUBLIC = {"", "commands", "exceptions", "pickling", "testing"}
+"""What others may import of `kernel`: the face, its errors, what commands and picklers share, and the testing kit."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kernel.cli import plugin_check
 from kernel.local.scheduler import LocalScheduler
+from kernel.testing.first_failure import first_failure
+from kernel.testing.scheduler import SchedulerConformance
 from kernel_spec.ids import GroupId, LeaseId
 from kernel_spec.ledger import Ledger
 from kernel_spec.resources import CPU
@@ -32,7 +33,7 @@ from kernel_spec.scheduling import (
 from tests.unit.testing import wrong_schedulers
 from tests.unit.testing.wrong_schedulers import Changed
 
-HISTORIES = {"fuzz_seeds": range(4)}
+HISTORIES = range(4)
 """Few random histories: what is wrong here, a test that says what is right should see."""
 
 
@@ -231,9 +232,9 @@ MUTANTS = [
 
 
 def failed(make: type[LocalScheduler]) -> str | None:
-    """Return the title of the first check that a scheduler fails."""
-    checks = plugin_check._suite_checks("scheduler", "scheduler", make, HISTORIES)
-    return next((outcome.check.title for outcome in plugin_check.run(checks) if outcome.problem), None)
+    """Return the name of the first test that a scheduler fails."""
+    flags = {"fuzz_seeds": HISTORIES, "most_times_slower": 100_000}
+    return first_failure(type("Suite", (SchedulerConformance,), {"make_scheduler": staticmethod(make), **flags}))
 
 
 @pytest.mark.parametrize("make", MUTANTS, ids=[mutant.__name__ for mutant in MUTANTS])

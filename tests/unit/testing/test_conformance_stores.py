@@ -14,8 +14,9 @@ from typing import Any
 import numpy
 import pytest
 
-from kernel.cli import plugin_check
 from kernel.local.object_store import LocalObjectClient, LocalObjectServer, LocalObjectStore
+from kernel.testing.first_failure import first_failure
+from kernel.testing.object_store import ObjectStoreConformance
 from kernel_spec.store import (
     Location,
 )
@@ -124,9 +125,9 @@ CLIENTS = [
 
 
 def failed(make: Callable[[], Any]) -> str | None:
-    """Return the title of the first check that a store fails."""
-    checks = plugin_check._suite_checks("object_store", "store", make, {"spills": False})
-    return next((outcome.check.title for outcome in plugin_check.run(checks) if outcome.problem), None)
+    """Return the name of the first test that a store fails."""
+    suite = type("Suite", (ObjectStoreConformance,), {"make_store": staticmethod(make), "spills": False})
+    return first_failure(suite)
 
 
 @pytest.mark.parametrize("server", SERVERS, ids=[mutant.__name__ for mutant in SERVERS])

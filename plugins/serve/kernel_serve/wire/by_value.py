@@ -10,22 +10,15 @@ from typing import Any, ClassVar
 
 import cloudpickle
 
+from kernel.pickling import reduce_code
+
 _PROTOCOL = 5
-_FILE_NAME = 10
-"""Where the name of its file is among the arguments that make a code object."""
-
-_reduce_code: Callable[[CodeType], tuple[Any, ...]] = cloudpickle.Pickler._dispatch_table[CodeType]
-
-
-def _with_file(code: CodeType) -> tuple[Any, ...]:
-    make, arguments = _reduce_code(code)
-    return make, (*arguments[:_FILE_NAME], code.co_filename, *arguments[_FILE_NAME + 1 :])
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Newer cloudpickles leave the names of files out."""
+    """cloudpickle's, which keeps the names of files."""
 
-    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _with_file}, cloudpickle.Pickler.dispatch_table)
+    dispatch_table: ClassVar[Any] = ChainMap({CodeType: reduce_code}, cloudpickle.Pickler.dispatch_table)
 
 
 def dumps(value: Any, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:
