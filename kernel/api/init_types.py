@@ -67,9 +67,8 @@ def check_types(given: object) -> None:
             raise OptionError(f"init({name}={_shown(value)}): {name} must be {words}, not a {type(value).__name__}")
     level = getattr(given, "logging_level")  # noqa: B009  (an object that has just these)
     if isinstance(level, str) and level.lower() not in _LEVELS:
-        near = difflib.get_close_matches(level.lower(), _LEVELS, 1, 0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise OptionError(f"logging_level must be one of {', '.join(_LEVELS)}, not {level!r}{hint}")
+        near = did_you_mean(level.lower(), _LEVELS)
+        raise OptionError(f"logging_level must be one of {', '.join(_LEVELS)}, not {level!r}{near}")
 
 
 def check_names(function: Callable[P, R]) -> Callable[P, R]:
