@@ -86,6 +86,12 @@ def test_an_experiment_stays_below_its_storage(name: str, results: Path) -> None
     assert not results.exists() or not list(results.iterdir())
 
 
+def test_a_name_that_no_directory_can_have_is_refused(results: Path) -> None:
+    with pytest.raises(tune.TuneError, match="no directory can have a NUL in its name"):
+        tune.Tuner(reports, run_config=tune.RunConfig(name="a\0b", verbose=0)).fit()
+    assert not results.exists() or not list(results.iterdir())
+
+
 def test_a_trial_stays_below_its_experiment() -> None:
     with pytest.raises(tune.TuneError, match="the directory of a trial can't be called '..'"):
         tune.run(reports, trial_dirname_creator=lambda trial: "..", verbose=0)

@@ -50,7 +50,9 @@ def unused_name(root: str, name: str) -> str:
 
 
 def check_name(root: str, name: str) -> None:
-    """Raise TuneError for a name whose directory would not be below `root`."""
+    """Raise TuneError for a name that no directory can have, or whose directory would not be below `root`."""
+    if "\0" in name:
+        raise TuneError(f"an experiment can't be called {name!r}: no directory can have a NUL in its name")
     directory = os.path.normpath(os.path.join(root, name))
     if os.path.isabs(name) or os.path.commonpath([root, directory]) != root or directory == root:
         raise TuneError(
