@@ -18,8 +18,12 @@ def show(text: str) -> None:
     """Have `ps` show `text`, cut to the room there is; nothing happens where that is not possible."""
     start, size = _place()
     if size:
-        data = text.encode(errors="replace")[: size - 1]
-        ctypes.memmove(start, data.ljust(size, b"\0"), size)
+        ctypes.memmove(start, fitting(text, size - 1).ljust(size, b"\0"), size)
+
+
+def fitting(text: str, size: int) -> bytes:
+    """Return as many characters of `text` as fit into `size` bytes, none of them in part."""
+    return text.encode(errors="replace")[:size].decode(errors="ignore").encode()
 
 
 class WorkerTitle:
