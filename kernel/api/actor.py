@@ -141,7 +141,7 @@ class ActorClass:
         try:
             return self._create(args, kwargs)
         except BaseException as error:
-            raise for_users(error)  # noqa: B904  (the same error)
+            raise for_users(error)
 
     def _create(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ActorHandle:
         runtime = current._runtime or ensure_session(*args, *kwargs.values())
@@ -292,7 +292,7 @@ class ActorMethod:
             result = runtime.call_actor(self._actor, self._name, self._options, args, kwargs)
             return ObjectRefGenerator(result) if type(result) is Stream else result
         except BaseException as error:
-            raise for_users(error)  # noqa: B904  (the same error)
+            raise for_users(error)
 
     def options(self, **options: Any) -> ActorMethod:
         """Return the same method with other options for its calls."""

@@ -41,7 +41,7 @@ class ObjectRefGenerator:
         except StopIteration:
             raise
         except BaseException as error:
-            raise for_users(error)  # noqa: B904  (the same error)
+            raise for_users(error)
 
     def __aiter__(self) -> ObjectRefGenerator:
         return self

@@ -84,7 +84,7 @@ def get(refs: Any, *, timeout: float | None = None) -> Any:
             return runtime.get_one(refs, timeout)
         return runtime.get(_checked(refs), timeout)
     except BaseException as error:
-        raise for_users(error)  # noqa: B904  (the same error, with the causes that it has)
+        raise for_users(error)
 
 
 def _checked(refs: Any) -> Sequence[ObjectRef]:
@@ -102,7 +102,7 @@ def put(value: Any, *, weak: bool = False) -> ObjectRef:
     try:
         return (current._runtime or ensure_session(value)).put(value, weak)
     except BaseException as error:
-        raise for_users(error)  # noqa: B904  (the same error)
+        raise for_users(error)
 
 
 class _Arrival:
@@ -146,7 +146,7 @@ def wait(
         ready, others = runtime.wait(waited, num_returns, timeout, fetch_local)
         return _with_streams(ready), _with_streams(others)
     except BaseException as error:
-        raise for_users(error)  # noqa: B904  (the same error)
+        raise for_users(error)
 
 
 _WAITABLE = (ObjectRef, ObjectRefGenerator)

@@ -74,7 +74,7 @@ class RemoteFunction(Generic[P, R]):
             result = runtime.submit(self._definition, args, kwargs)  # type: ignore[arg-type]
             return ObjectRefGenerator(result) if type(result) is Stream else result
         except BaseException as error:
-            raise for_users(error)  # noqa: B904  (the same error)
+            raise for_users(error)
 
     def options(self, **options: Any) -> RemoteFunction[P, R]:
         """Return the same function with other options; this one stays as it is."""
