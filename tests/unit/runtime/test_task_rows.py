@@ -31,7 +31,7 @@ def event(name: str, **details: Any) -> dict[str, Any]:
     ],
 )
 def test_what_has_ended_is_told_apart_by_where_it_ran(place: Any, name: str, kind: str, actor: str | None) -> None:
-    (row,) = all_tasks([(place, event(name))], [], {})
+    (row,) = all_tasks([(place, [event(name)])], [], {})
     assert (row["type"], row["actor_id"], row["name"], row["state"]) == (kind, actor, name, "FINISHED")
     assert (row["start_time_ms"], row["end_time_ms"], row["worker_pid"]) == (2000, 2500, 7)
 
@@ -44,7 +44,7 @@ def test_a_task_under_another_name_tells_its_function() -> None:
     trace.note_function("load", load)
     for name in ("stage one", "load"):
         trace.add(name, 1.0, 2.0, name.encode())
-    rows = all_tasks([(IN_A_WORKER, event) for event in trace.events()], [], {})
+    rows = all_tasks([(IN_A_WORKER, trace.events())], [], {})
     assert [(row["name"], row["func_or_class_name"]) for row in rows] == [("stage one", "load"), ("load", "load")]
 
 
