@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def install_command(extra: str) -> str:
@@ -35,6 +33,8 @@ def install_command(extra: str) -> str:
 
 def command_for(extra: str, origin: Mapping[str, Any], version: str) -> str:
     """Return the command that installs an extra of a kernel of that version; `origin` is its `direct_url.json`."""
+    from urllib.parse import unquote, urlsplit  # which nothing else needs where a session starts
+
     address: str = origin.get("url", "")
     path = unquote(urlsplit(address).path)
     if "dir_info" in origin:

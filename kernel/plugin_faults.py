@@ -5,7 +5,6 @@ Errors of plugins cross processes as text, so the traceback is part of the text.
 
 from __future__ import annotations
 
-import traceback
 from types import TracebackType
 from typing import Any
 
@@ -29,6 +28,8 @@ def lines_of(error: BaseException) -> str:
     It begins with a line break, so that it can be put behind a sentence; it is empty where only the kernel's frames
     are.
     """
+    import traceback  # only where something is wrong
+
     if isinstance(error, SyntaxError) and error.filename:
         return "\n" + "".join(traceback.format_exception_only(type(error), error)).rstrip()
     entries = _foreign(error.__traceback__)
@@ -49,8 +50,8 @@ def place_of(error: BaseException) -> str:
     entries = _foreign(error.__traceback__)
     if not entries:
         return ""
-    frame = traceback.extract_tb(entries[-1])[0]
-    return f" ({frame.filename}, line {frame.lineno}, in {frame.name})"
+    code = entries[-1].tb_frame.f_code
+    return f" ({code.co_filename}, line {entries[-1].tb_lineno}, in {code.co_name})"
 
 
 def missing_members(thing: Any, contract: type) -> list[str]:

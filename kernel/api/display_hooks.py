@@ -8,7 +8,6 @@ decides what is shown.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -52,10 +51,11 @@ class _ProgramHook:
 
 
 class _ThreadHook:
-    """The same for a thread."""
+    """The same for a thread. `arguments` makes of four values what `before` takes."""
 
-    def __init__(self, before: Callable[..., Any]) -> None:
+    def __init__(self, before: Callable[..., Any], arguments: Callable[[Any], Any]) -> None:
         self.before = before
+        self._arguments = arguments
 
     def __call__(self, failure: Any) -> None:
         error = failure.exc_value
@@ -66,7 +66,7 @@ class _ThreadHook:
 
         with UsersLines(error):
             shown = (failure.exc_type, error, error.__traceback__, failure.thread)
-            self.before(threading.ExceptHookArgs(shown))
+            self.before(self._arguments(shown))
 
 
 class _CellHook:
@@ -88,12 +88,13 @@ class _CellHook:
 def install() -> None:
     """Have errors shown so from now on, which costs nothing until there is one.
 
-    Done by `import kernel`, and again when a session begins: IPython may have come later.
+    Done by `import kernel`, and again when a session begins: IPython, and threads, may have come later.
     """
     if not isinstance(sys.excepthook, _ProgramHook):
         sys.excepthook = _ProgramHook(sys.excepthook)
-    if not isinstance(threading.excepthook, _ThreadHook):
-        threading.excepthook = _ThreadHook(threading.excepthook)
+    threading: Any = sys.modules.get("threading")  # without it there is no thread yet; a session has it
+    if threading is not None and not isinstance(threading.excepthook, _ThreadHook):
+        threading.excepthook = _ThreadHook(threading.excepthook, threading.ExceptHookArgs)
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     formatter = getattr(shell, "InteractiveTB", None)

@@ -195,9 +195,9 @@ def make_local_runtime(given: InitOptions) -> Runtime:
 
     from kernel.local.runtime import LocalRuntime
     from kernel.plugins import KINDS, PluginManager, find_config, select
-    from kernel.plugins.working_directory import working_directory
     from kernel.runtime.failure_reports import show_row
     from kernel.runtime.serialization import ValueSerializer
+    from kernel.working_directory import working_directory
 
     chosen = {kind: name for kind, name in given.chosen_plugins().items() if kind == "serializer"}
     config = find_config(os.environ, working_directory(), Path.home())

@@ -17,7 +17,6 @@ from kernel.node.sessions import Session, gateway_at, relay_at, tls_at
 from kernel.node.standard_descriptors import occupy_standard_descriptors
 from kernel.plugins import PluginManager
 from kernel.plugins.messages import skipped
-from kernel.plugins.working_directory import working_directory
 from kernel.runtime import operations as op
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import set_runtime
@@ -25,6 +24,7 @@ from kernel.runtime.failure_reports import show_row
 from kernel.runtime.identity import Identity
 from kernel.runtime.serialization import ValueSerializer
 from kernel.transport.authentication import TOKEN_VARIABLE
+from kernel.working_directory import working_directory
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import ProcessId
 

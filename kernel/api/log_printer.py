@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from kernel.logs import Logger
-from kernel.runtime.failure_reports import NOTICE, STREAM, show_text
-from kernel.runtime.operations import UNFINISHED
+from kernel.runtime.failure_reports import show_text
+from kernel.runtime.operations import FAILURE_STREAM, NOTICE_STREAM, UNFINISHED
 from kernel.runtime.terminal_text import harmless, without_colours
 from kernel.transport.connection import Connection, Message
 
@@ -47,11 +47,11 @@ class LogPrinter:
     def on_lines(self, connection: Connection, message: Message) -> None:
         """Print the lines of one worker."""
         _, pid, name, stream, lines = message
-        if stream == STREAM:
+        if stream == FAILURE_STREAM:
             for text in lines:
                 show_text(name, text)
             return
-        if stream == NOTICE:
+        if stream == NOTICE_STREAM:
             for text in lines:
                 _log.warning(harmless(text))
             return

@@ -11,9 +11,8 @@ from kernel.control import words
 from kernel.control.later import Later
 from kernel.control.nodes import Caller
 from kernel.runtime.answers import Pickled
-from kernel.runtime.breakpoints import ATTACH, DETACH
-from kernel.runtime.debug_conversation import ATTACHED, OVER, WAITING, Reply
-from kernel.runtime.failure_reports import NOTICE
+from kernel.runtime.debug_conversation import ATTACH, ATTACHED, DETACH, OVER, WAITING, Reply
+from kernel.runtime.operations import NOTICE_STREAM
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ProcessId
 
@@ -72,7 +71,7 @@ class BreakpointTable:
     def _announce(self, caller: Caller, row: dict[str, Any]) -> None:
         what = f"failed with {row['error']} and" if row["error"] else "is at a breakpoint and"
         text = f"{row['name']} {what} waits for a debugger at {_place(row)}; attach with: kernel debug {row['id']}"
-        message = (words.SHOW_LINES, caller.job, caller.pid, row["name"], NOTICE, [text])
+        message = (words.SHOW_LINES, caller.job, caller.pid, row["name"], NOTICE_STREAM, [text])
         for node in self._head.nodes_of_drivers(caller.job):
             node.send(message)
 

@@ -10,7 +10,7 @@ from kernel.control import words
 from kernel.control.job_table import DETACHED
 from kernel.control.nodes import Caller
 from kernel.runtime.answers import Pickled
-from kernel.runtime.failure_reports import STREAM
+from kernel.runtime.operations import FAILURE_STREAM
 from kernel_spec.observers import FAILED, TASK, LifecycleEvent
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class FailureTable:
     def _pass_on(self, caller: Caller, name: str, text: str) -> None:
         """Have the drivers concerned show what a worker tells; a driver has shown its own."""
         if caller.role != "driver":
-            message = (words.SHOW_LINES, caller.job, caller.pid, name, STREAM, [text])
+            message = (words.SHOW_LINES, caller.job, caller.pid, name, FAILURE_STREAM, [text])
             for node in self._head.nodes_of_drivers(caller.job):
                 node.send(message)
 

@@ -15,7 +15,7 @@ from kernel.local.environment import environment_here
 from kernel.local.groups import LocalGroup
 from kernel.local.resources import ADDRESS
 from kernel.runtime.definitions import group_of
-from kernel.runtime.task_rows import open_tasks
+from kernel.runtime.open_tasks import open_tasks
 from kernel_spec.errors import OptionError, ProtocolError
 from kernel_spec.ids import ActorId
 from kernel_spec.placement import all_hold, conditions

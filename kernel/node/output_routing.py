@@ -10,11 +10,11 @@ from kernel.control.job_table import DETACHED
 from kernel.node.log_feed import LogFeed
 from kernel.node.process_table import ProcessTable
 from kernel.node.worker_pool import WorkerPool
-from kernel.runtime.failure_reports import NOTICE, STREAM
+from kernel.runtime.operations import FAILURE_STREAM, NOTICE_STREAM
 from kernel.transport.connection import Connection, Message
 from kernel_spec.ids import ProcessId
 
-_WISHES = {STREAM: "wants_failures", NOTICE: ""}
+_WISHES = {FAILURE_STREAM: "wants_failures", NOTICE_STREAM: ""}
 """What a driver says of itself that wants no such lines; of others but workers' output."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from kernel.plugins.working_directory import working_directory
+from kernel.working_directory import working_directory
 from kernel_spec.errors import UsageError
 
 

@@ -21,7 +21,7 @@ from kernel.plugins.kinds import KIND_OF_HOOK, KINDS, Kind
 from kernel.plugins.options import PluginOptions
 from kernel.plugins.reporting import TRACE_VARIABLE, trace, warn_skipped
 from kernel.plugins.selection import Config, Selection, check_kinds, find_config, select
-from kernel.plugins.working_directory import working_directory
+from kernel.working_directory import working_directory
 from kernel_spec.errors import ContractError, KernelError, PluginError, PluginNotFoundError
 from kernel_spec.hooks import PLUGIN_GROUP
 

@@ -7,7 +7,6 @@ import pickle
 from kernel.runtime import operations as op
 from kernel.runtime.failures import Failure
 from kernel.runtime.identity import Identity
-from kernel.runtime.task_error import of_constructor
 from kernel_spec.errors import ActorDiedError
 
 
@@ -22,6 +21,8 @@ def argument_failed(failure: Failure, class_name: str, actor: bytes, identity: I
     kind, data = failure
     name = f"{class_name}.__init__"
     if kind == op.USER_ERROR:
+        from kernel.runtime.task_error import of_constructor  # which the head, that says other reasons, never needs
+
         where = (name, identity.id.hex()[:8], pid, identity.node.hex()[:8], None)
         return kind, of_constructor(data, where, actor.hex())
     cause = pickle.loads(data)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
 from kernel.runtime import critical_sections
+from kernel.runtime.debug_conversation import ANSWER, ATTACH, DETACH, ID_DIGITS
 from kernel.runtime.execution_context import current_execution
 from kernel.runtime.import_watch import when_imported
 from kernel.runtime.process import Process
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 POST_MORTEM = "KERNEL_POST_MORTEM"
 """Set to 1 where a task or method that fails is to wait for a debugger where it raised."""
 
-ID_DIGITS = 8
-ATTACH, POLL, ANSWER, DETACH = "attach", "poll", "answer", "detach"
 _NO = ("", "0", "false", "no", "off")
 _log = Logger("kernel")
 

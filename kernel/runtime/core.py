@@ -28,6 +28,7 @@ from kernel.runtime.lineage import Lineage
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.object_values import ObjectValues
 from kernel.runtime.objects import FAILED, PENDING, Entry
+from kernel.runtime.open_tasks import open_tasks
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.process import Process
 from kernel.runtime.promises import Promises
@@ -37,7 +38,6 @@ from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.stream_consumer import StreamConsumer
 from kernel.runtime.submission import TaskSubmitter
 from kernel.runtime.task import Task
-from kernel.runtime.task_rows import open_tasks
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import worker_info

@@ -8,7 +8,12 @@ from typing import NamedTuple
 KEPT_CHARACTERS = 1_000_000
 """How much output is kept until whoever is attached takes it; of more, the latest."""
 
+ID_DIGITS = 8
+"""How long the id of a breakpoint is."""
+ATTACH, POLL, ANSWER, DETACH = "attach", "poll", "answer", "detach"
+"""What whoever is attached says."""
 WAITING, ATTACHED, RUNNING, OVER = "waiting", "attached", "running", "over"
+"""What a breakpoint is."""
 
 
 class Reply(NamedTuple):

@@ -25,11 +25,6 @@ from kernel.runtime.unread_failures import Instruction, LeftOut, Unread, UnreadF
 from kernel.runtime.waiting import Waiter
 from kernel_spec.errors import FaultError, SessionEndedError
 
-STREAM = "failure"
-"""What such a text is to a driver that it is sent to, beside `stdout` and `stderr` of workers."""
-NOTICE = "notice"
-"""What a line is to a driver that is about what happens now."""
-
 Row = dict[str, Any]
 """`task` (id), `name`, `type`, `message`, `text` (with the traceback, where it is shown `in_full`), `time` (seconds
 since the epoch), `in_full`. Of those that were left out, `left_out` says how many."""

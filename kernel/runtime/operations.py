@@ -101,6 +101,10 @@ EXIT = 56
 """agent -> process: end; reason, whether it may finish its calls, whether it runs destructors and exit handlers."""
 LOG_LINES = 57
 """agent -> driver: pid, name, stream (stdout, stderr, failure or notice), lines. See also `UNFINISHED`."""
+FAILURE_STREAM = "failure"
+"""The stream of texts about calls that failed and whose results nobody asked for."""
+NOTICE_STREAM = "notice"
+"""The stream of lines about what happens now, such as a breakpoint that waits."""
 UNFINISHED = "~"
 """What follows the name of a stream if the text is that of a line which is written over; the latest one counts."""
 CPU_TAKEN = 58

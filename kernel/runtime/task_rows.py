@@ -1,4 +1,4 @@
-"""Tasks and actor calls as rows, for listings: what waits and runs, from who submitted it, and what has ended.
+"""Tasks and actor calls as rows, for listings: of what has ended, and put together with those of `open_tasks`.
 
 States: PENDING_ARGS_AVAIL (arguments are missing), PENDING_NODE_ASSIGNMENT (it waits for a worker), SUBMITTED_TO_WORKER
 (it is behind others there), RUNNING (a call that an actor has received counts as running), FINISHED, FAILED.
@@ -7,32 +7,14 @@ States: PENDING_ARGS_AVAIL (arguments are missing), PENDING_NODE_ASSIGNMENT (it 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from kernel.runtime.actor_calls import Channel
-from kernel.runtime.definitions import FunctionDefinition
-from kernel.runtime.objects import PENDING, Entry
-from kernel.runtime.task import Task
-from kernel_spec.resources import quantities
 
 Row = dict[str, Any]
 
 NO_PROCESS: Mapping[str, Any] = {"worker_id": None, "worker_pid": None, "node_id": None, "job_id": None}
 """Where something was that a process did which has ended."""
 _INIT = "__init__"
-
-
-def open_tasks(entries: Iterable[Entry], running: Container[bytes] = ()) -> list[Row]:
-    """Return a row per task that is to make some of `entries`; `running` has the ids of those that run here.
-
-    Under the process's lock.
-    """
-    tasks: dict[bytes, Task] = {}
-    for entry in entries:
-        if entry.state == PENDING and entry.owner is None and entry.task is not None:
-            tasks[entry.task.id] = entry.task
-    return [_open_task(task, running) for task in tasks.values()]
 
 
 def all_tasks(
@@ -69,46 +51,11 @@ def all_tasks(
     return list(rows.values())
 
 
-def _open_task(task: Task, running: Container[bytes]) -> Row:
-    worker, actor = b"", None
-    if isinstance(task.place, Channel):
-        actor = task.place.id.hex()
-        if task.id in task.place.in_flight:
-            worker = task.place.worker
-    elif task.place is not None:
-        worker = getattr(task.place, "worker", b"")
-    if worker or task.id in running:
-        sent = getattr(task.place, "in_flight", {}) if actor is None else {}
-        state = "RUNNING" if next(iter(sent), task.id) == task.id else "SUBMITTED_TO_WORKER"
-    elif any(entry.state == PENDING for _, entry in task.slots or ()):
-        state = "PENDING_ARGS_AVAIL"
-    else:
-        state = "PENDING_NODE_ASSIGNMENT"
-    definition = task.definition
-    wanted, function = {}, None
-    if isinstance(definition, FunctionDefinition):
-        wanted = quantities(definition.shape.wanted)
-        function = getattr(definition.function, "__name__", None)
-    return {
-        **_names(task.name, task.id.hex(), actor is not None or bool(task.actor), function),
-        "state": state,
-        "attempt_number": task.attempt,
-        "actor_id": actor,
-        "parent_task_id": task.parent.hex() if task.parent else None,
-        "required_resources": wanted,
-        "error_type": None,
-        "error_message": None,
-        "start_time_ms": None,
-        "end_time_ms": None,
-        "worker": bytes(worker).hex(),
-    }
-
-
 def _ended_task(event: Mapping[str, Any], of_actor: bool) -> Row:
     details = event["args"]
     failed = "failed" in details
     return {
-        **_names(event["name"], details["task_id"], of_actor, details.get("function")),
+        **names_of(event["name"], details["task_id"], of_actor, details.get("function")),
         "state": "FAILED" if failed else "FINISHED",
         "actor_id": None,
         "parent_task_id": None,
@@ -120,7 +67,8 @@ def _ended_task(event: Mapping[str, Any], of_actor: bool) -> Row:
     }
 
 
-def _names(name: str, id: str, of_actor: bool, function: str | None) -> Row:
+def names_of(name: str, id: str, of_actor: bool, function: str | None) -> Row:
+    """Return what a row says of who a task is: a call of an actor, or of a function that may have another name."""
     kind = "NORMAL_TASK"
     if of_actor:
         kind = "ACTOR_CREATION_TASK" if name.endswith(f".{_INIT}") else "ACTOR_TASK"

@@ -18,7 +18,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 LAYERS = (
-    ("commands", "entry_points", "installing", "logs", "mounts", "pickling", "plugin_faults", "plugins", "threads"),
+    (
+        "commands",
+        "entry_points",
+        "installing",
+        "logs",
+        "mounts",
+        "pickling",
+        "plugin_faults",
+        "plugins",
+        "threads",
+        "working_directory",
+    ),
     ("transport",),
     ("runtime",),
     ("local",),

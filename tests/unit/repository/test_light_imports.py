@@ -12,6 +12,8 @@ HEAVY = {
     "structlog",
 }  # fmt: skip
 OUTWARD = {"kernel.node.outward", "kernel.node.transfer", "kernel.node.relay.service", "kernel.transport.gateway"}
+PLUGINS = {"kernel.plugins", "pluggy", "pathlib", "urllib.parse"}
+CALLS = {"kernel.runtime.actor_calls", "kernel.runtime.ownership", "kernel.runtime.serialization"}
 CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadata"}
 
 
@@ -21,9 +23,10 @@ CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadat
         ("kernel", HEAVY | CONTRACTS | {"pluggy", "kernel.runtime.core"}),
         ("kernel.api.joining", HEAVY | CONTRACTS),
         ("kernel.node.worker_main", HEAVY | CONTRACTS),
-        ("kernel.node.agent", HEAVY | OUTWARD),
-        ("kernel.node.head_main", HEAVY),
-        ("kernel.node.boot", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.core"}),
+        ("kernel.node.agent", HEAVY | OUTWARD | CALLS | {"pathlib", "urllib.parse"}),
+        ("kernel.node.head_main", HEAVY | CALLS),
+        ("kernel.node.template", HEAVY | CONTRACTS | PLUGINS),
+        ("kernel.node.boot", HEAVY | CONTRACTS | PLUGINS | {"kernel.node.agent", "kernel.runtime.core"}),
     ],
 )
 def test_importing_loads_nothing_that_is_not_needed_yet(module: str, never: set[str]) -> None:
