@@ -89,5 +89,8 @@ def no_session_left() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def unconfigured_logging() -> None:
-    """Let no module of tests inherit how `kernel.init` set up logging in another."""
+    """Let no module of tests inherit how `kernel.init` set up logging in another, nor set it up with its first line."""
+    logs = sys.modules.get("kernel.logs")
+    if logs is not None:
+        logs.configure_later(lambda: None, debug=False)
     structlog.reset_defaults()
