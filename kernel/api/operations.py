@@ -241,8 +241,9 @@ def _instead(value: Any) -> str:
 
 
 def _warn_in_coroutine(verb: str) -> None:
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None or asyncio._get_running_loop() is None or current_execution.get().constructs:
+    # Another thread may be importing asyncio just now: what is half there runs no loop.
+    running_loop = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
+    if running_loop is None or running_loop() is None or current_execution.get().constructs:
         return
     if not _in_cell(sys._getframe(2)):
         better = "await ref, or asyncio.gather(*refs)" if verb == "get" else "asyncio.wait"

@@ -198,6 +198,5 @@ class Breakpoints:
 
 def _is_to_be_looked_at(error: BaseException) -> bool:
     """Whether an error is one of the user's code here; one that another task raised was looked at there."""
-    bdb = sys.modules.get("bdb")
-    told_to_quit = bdb is not None and isinstance(error, bdb.BdbQuit)
+    told_to_quit = isinstance(error, getattr(sys.modules.get("bdb"), "BdbQuit", ()))
     return isinstance(error, Exception) and not told_to_quit and record_of(error) is None

@@ -9,8 +9,10 @@ import datetime
 import decimal
 import enum
 import gc
+import sys
 import threading
 import time
+import types
 import uuid
 
 import numpy
@@ -372,6 +374,11 @@ def test_blocking_in_a_coroutine_warns():
             kernel.wait([kernel.put(1)])
 
     asyncio.run(main())
+
+
+def test_getting_while_another_thread_imports_asyncio_works(monkeypatch):
+    monkeypatch.setitem(sys.modules, "asyncio", types.ModuleType("asyncio"))  # what is there of it so far
+    assert kernel.get(kernel.put(1)) == 1
 
 
 def test_a_weak_put_can_be_read_while_it_is_there():

@@ -51,8 +51,8 @@ def _class_for_application() -> Any:
 def _let_travel() -> None:
     """Teach pickle what can't travel by itself: starlette's state, which all applications have, included routers."""
     datastructures, routing = sys.modules.get("starlette.datastructures"), sys.modules.get("fastapi.routing")
-    if datastructures is not None:
-        copyreg.pickle(datastructures.State, _reduce_state)
+    if (state := getattr(datastructures, "State", None)) is not None:
+        copyreg.pickle(state, _reduce_state)
     if (included := getattr(routing, "_IncludedRouter", None)) is not None:
         copyreg.pickle(included, _reduce_included)
 
