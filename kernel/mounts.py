@@ -23,10 +23,12 @@ from typing import Any
 
 HOST = "kernel"
 GROUP = "kernel.libraries"  # as in kernel_spec.hooks, which is not worth its import time here
-KNOWN_LIBRARIES = ("autoscaler", "dashboard", "data", "jobs", "parallel", "rllib", "serve", "train", "tune")
+KNOWN_LIBRARIES = ("autoscaler", "dashboard", "data", "jobs", "parallel", "rllib", "runs", "serve", "train", "tune")
 """Libraries that this project publishes: importing a missing one says what to install."""
 
 _mounted: dict[str, str] = {}
+_installed: set[str] = set()
+"""The packages of all libraries that are installed, once one was mounted: they may be parts of each other."""
 _missed: set[tuple[str, int]] = set()
 
 
@@ -64,8 +66,8 @@ def libraries() -> Mapping[str, tuple[str, ...]]:
 
 
 def is_library(module: object) -> bool:
-    """Return whether a module of that name belongs to a mounted library."""
-    return isinstance(module, str) and module.partition(".")[0] in _mounted.values()
+    """Return whether a module of that name belongs to a mounted library, or to one that it may be made of."""
+    return isinstance(module, str) and module.partition(".")[0] in {*_mounted.values(), *_installed}
 
 
 class _TopFinder:
@@ -152,7 +154,9 @@ def _package(library: str) -> str | None:
     missed = (library, hash(tuple(sys.path)))  # a changed path is a reason to look again
     if missed in _missed:
         return None
-    packages = libraries().get(library, ())
+    found = libraries()
+    _installed.update(package for packages in found.values() for package in packages)
+    packages = found.get(library, ())
     if len(packages) > 1:
         raise ImportError(
             f"several packages are mounted as kernel.{library}: {', '.join(packages)}; uninstall all but one",

@@ -26,6 +26,7 @@ PLUGINS = (
     "compat-ray",
     "metadata-sqlite",
     "parallel",
+    "runs",
     "scheduler-fair",
     "scheduler-fifo",
     "serializer-arrow",
@@ -34,7 +35,7 @@ PLUGINS = (
     "tune",
 )
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
-NAMES = {name.replace("-", "_") for name in PLUGINS} - {"parallel"}
+NAMES = {name.replace("-", "_") for name in PLUGINS} - {"parallel", "runs"}
 """What `kernel plugins list` shows: libraries are mounted, and no plugins."""
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"

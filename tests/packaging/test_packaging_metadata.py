@@ -42,7 +42,9 @@ OPTIONAL: dict[str, set[str]] = {
         "torch",
         "watchfiles",
     },
-    "kernel-tune": {"crc32c", "google-crc32c", "keras", "lightgbm", "scikit-learn", "torch", "xgboost"},
+    "kernel-rllib": {"torch"},
+    "kernel-runs": {"crc32c", "google-crc32c"},
+    "kernel-tune": {"keras", "lightgbm", "scikit-learn", "torch", "xgboost"},
 }
 """Distribution to third-party ones that only parts of it need which say so themselves (testing, certificates, gRPC)."""
 

@@ -53,12 +53,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(folder))
     finders, modules = list(sys.meta_path), set(sys.modules)
-    mounted = dict(mounts._mounted)
+    mounted, installed = dict(mounts._mounted), set(mounts._installed)
     mounts.install()
     yield folder
     sys.meta_path[:] = finders
     mounts._mounted.clear()
     mounts._mounted.update(mounted)
+    mounts._installed.intersection_update(installed)
     for name in set(sys.modules) - modules:
         if "toy" in name:
             del sys.modules[name]
@@ -211,6 +212,14 @@ def test_nothing_is_scanned_before_an_import_misses(site: Path) -> None:
         "import kernel.toy\nprint('kernel.entry_points' in sys.modules, type(sys.meta_path[0]).__name__)\n",
     )
     assert result.stdout.splitlines() == ["False _TopFinder", "True _BelowFinder"], result.stderr
+
+
+def test_what_a_library_is_made_of_is_a_librarys_too(site: Path) -> None:
+    distribution(site, "kernel-floor", "[kernel.libraries]\nfloor = kernel_floor\n")
+    assert not mounts.is_library("kernel_floor.part")
+    importlib.import_module("kernel.toy")
+    assert mounts.is_library("kernel_toy.deep") and mounts.is_library("kernel_floor.part")
+    assert not mounts.is_library("kernel_other") and not mounts.is_library(None)
 
 
 def test_installing_twice_adds_one_finder(site: Path) -> None:

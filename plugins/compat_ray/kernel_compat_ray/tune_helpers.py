@@ -135,8 +135,8 @@ def diagnose_serialization(trainable: Any) -> bool | set[str]:
 
 def resource_dict_to_pg_factory(spec: Mapping[str, float] | None = None) -> Any:
     """Return resources such as `{"cpu": 1, "gpu": 0.5}` as a `PlacementGroupFactory`."""
-    from kernel.tune import PlacementGroupFactory  # here: the library is loaded when it is used
-    from kernel.tune.execution.resources import make_request
+    from kernel.runs import PlacementGroupFactory  # here: the library is loaded when it is used
+    from kernel.runs.resources import make_request
 
     request = make_request(spec)
     return PlacementGroupFactory(request.bundles(), request.strategy)

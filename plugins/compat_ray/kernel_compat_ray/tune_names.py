@@ -27,8 +27,13 @@ _ADAPTERS = {
     "skopt": "SkOptSearch",
     "zoopt": "ZOOptSearch",
 }
-_SETTINGS = {name: f"kernel.tune:{name}" for name in ("CheckpointConfig", "FailureConfig", "RunConfig", "SyncConfig")}
-_REPORTING = {name: f"kernel.tune:{name}" for name in ("Checkpoint", "get_checkpoint", "get_context", "report")}
+_SETTINGS = {
+    name: f"kernel.runs:{name}"
+    for name in ("CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig", "SyncConfig")
+}
+_REPORTING = {name: f"kernel.runs:{name}" for name in ("Checkpoint", "get_checkpoint", "get_context", "report")}
+_SHARDS = {"get_dataset_shard": "kernel.runs:get_dataset_shard"}
+_RESULT = {"Result": "kernel.runs:Result"}
 _TRIAL = {name: f"kernel.tune:{name}" for name in ("get_trial_dir", "get_trial_id", "get_trial_name")}
 _DOMAINS = ("Categorical", "Domain", "Float", "Function", "Integer")
 _FUNCTIONS = (
@@ -61,20 +66,20 @@ _PLACEMENT = {
 }
 _GIVEN = {name: f"kernel.tune:{name}" for name in ("with_parameters", "with_resources")}
 _FUNCTION_TRAINABLES = {
-    name: f"kernel.tune.trainable.function:{name}" for name in ("FunctionTrainable", "wrap_function")
+    name: f"kernel.runs.trainable.function:{name}" for name in ("FunctionTrainable", "wrap_function")
 }
 _TRACKERS = {"comet": "CometLoggerCallback", "mlflow": "MLflowLoggerCallback", "wandb": "WandbLoggerCallback"}
 
 TUNE_NAMES: dict[str, dict[str, str]] = {
-    "ray.air": {**_SETTINGS, "Checkpoint": "kernel.tune:Checkpoint", "Result": "kernel.tune.analysis:Result"},
-    "ray.air.checkpoint": {"Checkpoint": "kernel.tune:Checkpoint"},
+    "ray.air": {**_SETTINGS, "Checkpoint": "kernel.runs:Checkpoint", **_RESULT},
+    "ray.air.checkpoint": {"Checkpoint": "kernel.runs:Checkpoint"},
     "ray.air.config": _SETTINGS,
     "ray.air.constants": {},
     "ray.air.integrations": {},
-    **{f"ray.air.integrations.{module}": {name: f"kernel.tune.loggers:{name}"} for module, name in _TRACKERS.items()},
-    "ray.air.result": {"Result": "kernel.tune.analysis:Result"},
-    "ray.air.session": {**_REPORTING, **_TRIAL},
-    "ray.train": {**_SETTINGS, **_REPORTING, "Result": "kernel.tune.analysis:Result"},
+    **{f"ray.air.integrations.{module}": {name: f"kernel.runs.loggers:{name}"} for module, name in _TRACKERS.items()},
+    "ray.air.result": _RESULT,
+    "ray.air.session": {**_REPORTING, **_SHARDS, **_TRIAL},
+    "ray.train": {**_SETTINGS, **_REPORTING, **_SHARDS, **_RESULT},
     "ray.train.lightgbm": {
         "RayTrainReportCallback": "kernel.tune.integration.lightgbm:TuneReportCheckpointCallback",
     },
@@ -87,7 +92,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
     "ray.tune": {
         "*": "kernel.tune",
         # Besides what the library itself exports; its older modules are attributes of this one as well.
-        "Logger": "kernel.tune.loggers:Logger",
+        "Logger": "kernel.runs.loggers:Logger",
         "function": ".tune_helpers:function",
     },
     "ray.tune.analysis.experiment_analysis": {
@@ -115,15 +120,15 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         name: f"kernel.tune.integration.lightning:{name}"
         for name in ("TuneReportCallback", "TuneReportCheckpointCallback")
     },
-    "ray.tune.logger": {name: f"kernel.tune.loggers:{name}" for name in _LOGGERS},
-    "ray.tune.logger.csv": {name: f"kernel.tune.loggers:{name}" for name in ("CSVLogger", "CSVLoggerCallback")},
-    "ray.tune.logger.json": {name: f"kernel.tune.loggers:{name}" for name in ("JsonLogger", "JsonLoggerCallback")},
+    "ray.tune.logger": {name: f"kernel.runs.loggers:{name}" for name in _LOGGERS},
+    "ray.tune.logger.csv": {name: f"kernel.runs.loggers:{name}" for name in ("CSVLogger", "CSVLoggerCallback")},
+    "ray.tune.logger.json": {name: f"kernel.runs.loggers:{name}" for name in ("JsonLogger", "JsonLoggerCallback")},
     "ray.tune.logger.logger": {
-        name: f"kernel.tune.loggers:{name}" for name in ("Logger", "LoggerCallback", "pretty_print")
+        name: f"kernel.runs.loggers:{name}" for name in ("Logger", "LoggerCallback", "pretty_print")
     },
-    **{f"ray.tune.logger.{module}": {name: f"kernel.tune.loggers:{name}"} for module, name in _TRACKERS.items()},
+    **{f"ray.tune.logger.{module}": {name: f"kernel.runs.loggers:{name}"} for module, name in _TRACKERS.items()},
     "ray.tune.logger.tensorboardx": {
-        name: f"kernel.tune.loggers:{name}" for name in ("TBXLogger", "TBXLoggerCallback")
+        name: f"kernel.runs.loggers:{name}" for name in ("TBXLogger", "TBXLoggerCallback")
     },
     "ray.tune.progress_reporter": {
         name: f"kernel.tune.reporters:{name}" for name in ("CLIReporter", "JupyterNotebookReporter", "ProgressReporter")
@@ -132,7 +137,7 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         "RayTrialExecutor": "kernel.tune.execution.process_executor:ProcessTrialExecutor",
     },
     "ray.tune.registry": {
-        "get_trainable_cls": "kernel.tune.trainable.registry:find_trainable",
+        "get_trainable_cls": "kernel.runs.trainable.registry:find_trainable",
         "register_env": "kernel.tune:register_env",
         "register_trainable": "kernel.tune:register_trainable",
     },
@@ -207,8 +212,6 @@ _TRACKED = (
 )
 
 TUNE_REFUSED: dict[str, str] = {
-    "ray.air.ScalingConfig": "kernel.train is not here yet; say resources with tune.with_resources",
-    "ray.air.config.ScalingConfig": "kernel.train is not here yet; say resources with tune.with_resources",
     "ray.air.integrations.mlflow.setup_mlflow": _TRACKED,
     "ray.air.integrations.wandb.setup_wandb": _TRACKED,
     "ray.tune.utils.util.wait_for_gpu": "a trial that asks for a GPU begins when it has one of its own: nobody else's "

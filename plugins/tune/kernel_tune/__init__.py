@@ -5,19 +5,15 @@ Each name is in a file of its own, and is loaded when it is first used.
 
 from typing import Any
 
+from kernel_tune import moved as _moved
+
+_moved.install()
+
 _MODULES: dict[str, tuple[str, ...]] = {
     "analysis": ("Analysis", "ExperimentAnalysis", "Result", "ResultGrid"),
-    "callbacks": ("Callback",),
-    "errors": (
-        "CheckpointError",
-        "MetricError",
-        "OptionalDependencyError",
-        "SearchSpaceError",
-        "TrialError",
-        "TuneError",
-    ),
+    "callbacks": (),
+    "errors": ("MetricError", "SearchSpaceError", "TuneError"),
     "execution.experiment": ("convert_to_experiments", "Experiment"),
-    "execution.resources": ("PlacementGroupFactory", "Resources"),
     "execution.run": ("run", "run_experiments"),
     "execution.tuner": ("Tuner",),
     "integration": (),
@@ -61,26 +57,26 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "searchers.algorithm": ("SearchAlgorithm",),
     "searchers.registry": ("create_searcher",),
-    "settings": ("CheckpointConfig", "FailureConfig", "ResumeConfig", "RunConfig", "SyncConfig", "TuneConfig"),
+    "settings": ("ResumeConfig", "TuneConfig"),
     "stopper": (),
     "stoppers": ("Stopper",),
-    "storage.checkpoint": ("Checkpoint",),
     "testing": (),
     "track": (),
     "trainable": (),
+    "trainable.session": ("TuneContext",),
+    "trial": ("ExportFormat", "Trial"),
+}
+_OF_RUNS: dict[str, tuple[str, ...]] = {
+    "callbacks": ("Callback",),
+    "checkpoint": ("Checkpoint",),
+    "errors": ("CheckpointError", "OptionalDependencyError", "TrialError"),
+    "resources": ("PlacementGroupFactory", "Resources"),
+    "session": ("get_checkpoint", "get_context", "get_trial_dir", "get_trial_id", "get_trial_name", "report"),
+    "settings.run": ("CheckpointConfig", "FailureConfig", "RunConfig", "SyncConfig"),
     "trainable.durable": ("DurableTrainable",),
     "trainable.function": ("StatusReporter",),
+    "trainable.function_session": ("checkpoint_dir",),
     "trainable.registry": ("register_env", "register_trainable"),
-    "trainable.session": (
-        "checkpoint_dir",
-        "get_checkpoint",
-        "get_context",
-        "get_trial_dir",
-        "get_trial_id",
-        "get_trial_name",
-        "report",
-        "TuneContext",
-    ),
     "trainable.trainable": ("Trainable",),
     "trainable.wrappers": (
         "get_pinned_object",
@@ -89,9 +85,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "with_parameters",
         "with_resources",
     ),
-    "trial": ("ExportFormat", "Trial"),
 }
-_HOMES = {name: f"kernel_tune.{module}" for module, names in _MODULES.items() for name in names}
+"""What all libraries share, and this one offers under its name as well."""
+_HOMES = {
+    **{name: f"kernel_tune.{module}" for module, names in _MODULES.items() for name in names},
+    **{name: f"kernel_runs.{module}" for module, names in _OF_RUNS.items() for name in names},
+}
 
 __all__ = [*_HOMES]
 

@@ -1,12 +1,15 @@
-"""The errors of this library; each is also one of kernel's."""
+"""The errors of this library; each is also one of kernel's, and one of `kernel_runs`."""
 
 from __future__ import annotations
 
-from kernel_spec.errors import KernelError
+from kernel_runs.errors import CheckpointError, OptionalDependencyError, RunError, TrialError
 
+__all__ = [
+    "CheckpointError", "MetricError", "OptionalDependencyError", "SearchSpaceError", "TrialError", "TuneError",
+]  # fmt: skip
 
-class TuneError(KernelError):
-    """An experiment could not be run, or some of its trials failed."""
+TuneError = RunError
+"""An experiment could not be run, or some of its trials failed. What all libraries raise about runs is one too."""
 
 
 class SearchSpaceError(TuneError, ValueError):
@@ -18,20 +21,3 @@ class MetricError(TuneError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
-
-
-class TrialError(TuneError):
-    """A trial failed: the message ends with the traceback of its process.
-
-    What the trainable raised is `cause`, and the error is an instance of its type as well, if it could be pickled.
-    """
-
-    cause: Exception | None = None
-
-
-class CheckpointError(TuneError):
-    """A checkpoint could not be written, found or read."""
-
-
-class OptionalDependencyError(TuneError, ImportError):
-    """A library that a feature needs is not there, or is there and fails to import (the cause is chained)."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from kernel_tune.arguments import ArgumentError, check_callable, check_mode, check_number, check_whole
+from kernel_runs.arguments import ArgumentError, check_callable, check_mode, check_number, check_whole
+from kernel_runs.reports import AUTO_KEYS, Report, flatten, look_up
 from kernel_tune.errors import MetricError
-from kernel_tune.result import AUTO_KEYS, Result, flatten, look_up
 
 
 class Stopper:
@@ -23,7 +23,7 @@ class Stopper:
     same results again. Where `stop_all` returns True, running trials end with their next result, and no others start.
     """
 
-    def __call__(self, trial_id: str, result: Result) -> bool:
+    def __call__(self, trial_id: str, result: Report) -> bool:
         """Return whether the trial is to stop with this result."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(self, trial_id, result)")
 
@@ -35,7 +35,7 @@ class Stopper:
 class NoopStopper(Stopper):
     """Stops nothing."""
 
-    def __call__(self, trial_id: str, result: Result) -> bool:
+    def __call__(self, trial_id: str, result: Report) -> bool:
         """Return False."""
         return False
 
@@ -47,11 +47,11 @@ class NoopStopper(Stopper):
 class FunctionStopper(NoopStopper):
     """Stops a trial when `function(trial_id, result)` returns something true."""
 
-    def __init__(self, function: Callable[[str, Result], Any]) -> None:
+    def __init__(self, function: Callable[[str, Report], Any]) -> None:
         check_callable(self, "function", function)
         self._function = function
 
-    def __call__(self, trial_id: str, result: Result) -> bool:
+    def __call__(self, trial_id: str, result: Report) -> bool:
         """Return what the function says."""
         return bool(self._function(trial_id, result))
 
@@ -70,7 +70,7 @@ class DictionaryStopper(NoopStopper):
             if not (isinstance(threshold, bool) or hasattr(threshold, "dtype")):
                 check_number("stop", f"the threshold of {key!r}", threshold)
 
-    def __call__(self, trial_id: str, result: Result) -> bool:
+    def __call__(self, trial_id: str, result: Report) -> bool:
         """Return whether any threshold is reached. NaN reaches none."""
         missing = None
         for key, threshold in self._criteria.items():
@@ -92,7 +92,7 @@ class MaximumIterationStopper(NoopStopper):
         self._max_iter = max_iter
         self._counts: dict[str, int] = {}
 
-    def __call__(self, trial_id: str, result: Result) -> bool:
+    def __call__(self, trial_id: str, result: Report) -> bool:
         """Count the result."""
         count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
         return count >= self._max_iter
@@ -158,7 +158,7 @@ class TrialPlateauStopper(NoopStopper):
         self._counts: dict[str, int] = {}
         self._last: dict[str, deque[float]] = {}
 
-    def __call__(self, trial_id: str, result: Result) -> bool:
+    def __call__(self, trial_id: str, result: Report) -> bool:
         """Return whether the trial has come to a plateau."""
         value = _value(trial_id, result, self._metric, type(self).__name__)
         last = self._last.setdefault(trial_id, deque(maxlen=self._num_results))
@@ -193,7 +193,7 @@ class ExperimentPlateauStopper(Stopper):
         self._best: list[float] = []
         self._waited = 0
 
-    def __call__(self, trial_id: str, result: Result) -> bool:
+    def __call__(self, trial_id: str, result: Report) -> bool:
         """Take the value; return whether the experiment, and so the trial, is to stop."""
         value = _value(trial_id, result, self._metric, type(self).__name__)
         if not math.isnan(value):
@@ -219,7 +219,7 @@ class CombinedStopper(Stopper):
                 raise ArgumentError(f"CombinedStopper: {stopper!r} is not a Stopper; make_stopper makes one of it")
         self._stoppers = stoppers
 
-    def __call__(self, trial_id: str, result: Result) -> bool:
+    def __call__(self, trial_id: str, result: Report) -> bool:
         """Ask all."""
         return any([stopper(trial_id, result) for stopper in self._stoppers])
 
@@ -282,7 +282,7 @@ def _check_two_arguments(function: Callable[..., Any]) -> None:
         ) from error
 
 
-def _value(trial_id: str, result: Result, key: str, who: str) -> float:
+def _value(trial_id: str, result: Report, key: str, who: str) -> float:
     value = look_up(result, key)
     try:
         return float(value)
@@ -290,7 +290,7 @@ def _value(trial_id: str, result: Result, key: str, who: str) -> float:
         raise _missing(trial_id, result, key, who) from None
 
 
-def _missing(trial_id: str, result: Result, key: str, who: str) -> MetricError:
+def _missing(trial_id: str, result: Report, key: str, who: str) -> MetricError:
     flat = flatten({name: value for name, value in result.items() if name not in AUTO_KEYS})
     shown = ", ".join(sorted(flat)[:20]) or "nothing of its own"
     value = look_up(result, key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel_tune.trainable import session as _session
+from kernel_runs import session as _session
 
 
 def log(**metrics: Any) -> None:

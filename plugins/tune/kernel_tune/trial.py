@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel_tune.result import TRAINING_ITERATION, Result, look_up
+from kernel_runs.run import Run
 
 
 class Status(str, enum.Enum):
@@ -48,33 +48,20 @@ class MetricHistory:
         self.max, self.min, self.last = max(self.max, value), min(self.min, value), value
 
 
-@dataclass(eq=False)
-class Trial:
-    """Data only: who decides about a trial is the trial loop, the searcher and the scheduler."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class Trial(Run):
+    """A run that is one of several. Data only: the trial loop, the searcher and the scheduler decide about it.
 
-    trainable_name: str
-    config: dict[str, Any] = field(default_factory=dict)
-    trial_id: str = ""
-    """Eight hexadecimal digits."""
+    `local_dir` is the experiment's directory, `trial_id` eight hexadecimal digits, `experiment_tag` is `index` and the
+    values that were chosen.
+    """
+
     index: int = 0
     """How many trials of the experiment were made before."""
-    experiment_tag: str = ""
-    """`index`, and the values that were chosen: `0_height=40,width=37`."""
-    evaluated_params: dict[str, Any] = field(default_factory=dict)
-    """What was chosen for it, by the path in the configuration: `{"layers/0": 16}`."""
     resources: Any = None
-    local_dir: str = ""
-    """The experiment's directory."""
-    name: str = ""
-    """What people see, and the name of its directory."""
     status: Status = Status.PENDING
-    last_result: Result = field(default_factory=dict)
-    results: int = 0
-    """How many it has reported."""
     metrics: dict[str, MetricHistory] = field(default_factory=dict)
     failures: int = 0
-    error_file: str = ""
-    error_message: str = ""
     raised: bytes = b""
     """The exception by which it failed last, pickled; nothing where that could not be."""
     location: str = ""
@@ -103,7 +90,8 @@ class Trial:
     @property
     def checkpoint(self) -> Any:
         """Its newest `Checkpoint` on this machine, None where it has none."""
-        from kernel_tune.storage.checkpoint import Checkpoint, checkpoint_directories  # here: few programs ask for it
+        from kernel_runs.checkpoint import Checkpoint  # here: few programs ask for it
+        from kernel_runs.storage.directories import checkpoint_directories  # see above
 
         found = checkpoint_directories(self.logdir)
         return Checkpoint(found[-1][1]) if found else None
@@ -111,11 +99,16 @@ class Trial:
     @property
     def placement_group_factory(self) -> Any:
         """What is reserved for it, as a `PlacementGroupFactory`; None before that is known."""
-        from kernel_tune.execution.resources import PlacementGroupFactory  # see above
+        from kernel_runs.resources import PlacementGroupFactory  # see above
 
         if self.resources is None or isinstance(self.resources, PlacementGroupFactory):
             return self.resources
         return PlacementGroupFactory(self.resources.bundles(), self.resources.strategy)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has failed for good."""
+        return self.status is Status.ERROR
 
     @property
     def has_ended(self) -> bool:
@@ -125,17 +118,3 @@ class Trial:
     def is_finished(self) -> bool:
         """Return the same as `has_ended`: schedulers and callbacks that were written for Ray call it."""
         return self.has_ended
-
-    @property
-    def iteration(self) -> int:
-        """Of the last result, 0 before the first."""
-        return int(self.last_result.get(TRAINING_ITERATION, 0))
-
-    def value(self, metric: str) -> Any:
-        """Return a metric of the last result, or None."""
-        return look_up(self.last_result, metric)
-
-    def __str__(self) -> str:
-        return self.name or f"{self.trainable_name}_{self.trial_id}"
-
-    __repr__ = __str__

@@ -192,7 +192,7 @@ def test_an_analysis_takes_several_experiments_together(tmp_path: Path, monkeypa
     assert found.dataframe()["score"].max() == 5
     with pytest.raises(TuneError, match=r"has no trials.*its trials must have run with the JSON logger"):
         Analysis(tmp_path / "one/f_0000000a/checkpoint_000001")
-    with pytest.raises(TuneError, match="is no trial's directory"):
+    with pytest.raises(TuneError, match="is no run's directory"):
         Result.from_path(tmp_path)
 
 

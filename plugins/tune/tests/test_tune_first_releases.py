@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import queue
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -179,46 +177,6 @@ def test_a_scheduler_may_ask_for_room_by_resources() -> None:
 
     assert [trial.results for trial in tune.run(report, num_samples=2, scheduler=Asking(), verbose=0).trials] == [3, 3]
     assert asked and not any(asked)
-
-
-def test_older_methods_may_be_called_by_who_overrides_them(tmp_path: Path) -> None:
-    logged: list[Any] = []
-
-    class Logging(Logger):
-        def on_result(self, result: dict[str, Any]) -> None:
-            logged.append(result["count"])
-
-    class More(Counter):
-        def _log_result(self, result: dict[str, Any]) -> None:
-            super()._log_result(result)
-
-        def _stop(self) -> None:
-            super()._stop()
-
-        def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
-            return super()._export_model(export_formats, export_dir)
-
-    one = More({}, logger_creator=lambda config: Logging(config, str(tmp_path)))
-    assert one.train()["count"] == 1 and one.export_model("model") == {} and logged == [1]
-    one.stop()
-    with pytest.raises(NotImplementedError, match=r"Trainable has no step\(\)"):
-        tune.Trainable({}).train()
-    with pytest.raises(NotImplementedError, match=r"Trainable has no save_checkpoint\(\)"):
-        tune.Trainable({}).save()
-
-
-def test_a_reporter_with_a_queue_is_for_tests_of_functions(tmp_path: Path) -> None:
-    def train(config: dict[str, Any], reporter: Any) -> None:
-        reporter(score=config["x"], name=reporter.trial_name, at=reporter.logdir)
-        reporter(score=2, done=True)
-
-    reports: queue.Queue[dict[str, Any]] = queue.Queue()
-    reporter = tune.StatusReporter(reports, threading.Semaphore(2), "f_1", "1", str(tmp_path))
-    train({"x": 1}, reporter)
-    assert [reports.get_nowait(), reports.get_nowait()] == [
-        {"score": 1, "name": "f_1", "at": str(tmp_path)}, {"score": 2, "done": True},
-    ]  # fmt: skip
-    assert reporter.trial_id == "1"
 
 
 def test_who_has_shut_tracking_down_reports_nothing_more() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from kernel.tune.execution.searcher_algorithm import BasicVariantGenerator, Sear
 from kernel.tune.schedulers import AsyncHyperBandScheduler
 from kernel.tune.searchers import RandomSearch, Searcher
 from kernel.tune.storage import sync
+from kernel_runs.storage import copies
 
 pytestmark = pytest.mark.usefixtures("session", "results")
 
@@ -157,15 +157,15 @@ def test_a_copy_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     source.mkdir()
     for name in ("experiment.log", "experiment.pkl", "result.json", "gone.json"):
         source.joinpath(name).write_text("early")
-    list_files = sync._files
+    list_files = copies._files
 
-    def late(folder: str) -> list[tuple[str, str]]:
-        found = list_files(folder)
+    def late(folder: str, last: list[str]) -> list[tuple[str, str]]:
+        found = list_files(folder, last)
         source.joinpath("experiment.log").write_text("early and late")
         source.joinpath("gone.json").unlink()
         return found
 
-    monkeypatch.setattr(sync, "_files", late)
+    monkeypatch.setattr(copies, "_files", late)
     sync.copy_by_fsspec(str(source), f"file://{target}")
     assert {path.name: path.read_text() for path in target.iterdir()} == {
         name: "early" for name in ("experiment.log", "experiment.pkl", "result.json")
@@ -207,17 +207,3 @@ def test_without_a_session() -> None:
     with kernel.init(local_mode=True):
         (trial,) = tune.run(score, config={"x": 1}, verbose=0).trials
     assert trial.last_result["score"] == 1 and os.getcwd() == before
-
-
-def test_the_directory_of_a_dict_goes_with_its_checkpoint_unless_another_process_may_need_it() -> None:
-    checkpoint = tune.Checkpoint.from_dict({"step": 1})
-    path = checkpoint.path
-    assert checkpoint.to_dict() == {"step": 1}
-    del checkpoint
-    assert not os.path.exists(path)
-
-    sent = tune.Checkpoint.from_dict({"step": 2})
-    received = pickle.loads(pickle.dumps(sent))
-    del sent
-    assert received.to_dict() == {"step": 2}
-    shutil.rmtree(received.path)

@@ -11,7 +11,6 @@ from kernel_tune.reporters import (
     CLIReporter,
     ExperimentInfo,
     ProgressReporter,
-    TrialProgressCallback,
     node_memory,
     show,
 )
@@ -231,35 +230,6 @@ def test_what_a_machine_does_not_tell_is_left_out() -> None:
     memory = node_memory()
     assert memory is None or 0 < memory[0] < memory[1]
     assert [duration(0), duration(3661), duration(90000.9)] == ["00:00:00", "01:01:01", "1 days, 01:00:00"]
-
-
-def test_a_line_for_each_result_and_each_end() -> None:
-    out, now = io.StringIO(), [0.0]
-    callback = TrialProgressCallback(metric="loss", stream=out, clock=lambda: now[0])
-    trial, other = a_trial(1), a_trial(2, "ERROR", error_file="/e/2")
-    callback.on_trial_results(0, [], trial, [{"loss": 0.5, "acc": 1 / 3, "training_iteration": i} for i in (1, 2, 3)])
-    now[0] = 1.0
-    callback.on_trial_result(0, [], trial, {"loss": 0.25, "training_iteration": 4})
-    callback.on_trial_result(0, [], trial, {"loss": 0.125, "training_iteration": 5})
-    callback.on_trial_complete(0, [], trial)
-    callback.on_trial_recover(0, [], other)
-    callback.on_trial_error(0, [], other)
-    assert out.getvalue().splitlines() == [
-        "MyTrainable_a8200001 iteration 1, loss=0.5, acc=0.333333",
-        "MyTrainable_a8200001 iteration 4, loss=0.25",
-        "MyTrainable_a8200001 iteration 5, loss=0.125",
-        "MyTrainable_a8200001 completed",
-        "MyTrainable_a8200002 failed and is tried again",
-        "MyTrainable_a8200002 failed: /e/2",
-    ]
-
-
-@pytest.mark.parametrize(("verbose", "shown"), [(1, ""), (3, "Result for MyTrainable_a8200000:\n  b: 1\n\n")])
-def test_verbosity_says_how_much_of_a_result_is_shown(verbose: int, shown: str) -> None:
-    out = io.StringIO()
-    callback = TrialProgressCallback(verbose=verbose, stream=out)
-    callback.on_trial_result(0, [], a_trial(), {"b": 1})
-    assert out.getvalue() == shown
 
 
 @pytest.mark.usefixtures("session", "results")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -274,27 +273,6 @@ def test_older_forms(results: Path) -> None:
 
     (trial,) = run(tracked)
     assert reported(trial, "hello") == ["world"]
-
-
-def test_what_is_saved_in_memory_goes_through_named_directories(tmp_path: Path) -> None:
-    seen: list[str] = []
-
-    class Prints(tune.Trainable):
-        def save_checkpoint(self, checkpoint_dir: str) -> str:
-            seen.append(checkpoint_dir)
-            Path(checkpoint_dir, "my").mkdir()
-            return os.path.join(checkpoint_dir, "my")
-
-        def load_checkpoint(self, checkpoint: str) -> None:
-            seen.append(checkpoint)
-
-    trainer = Prints()
-    trainer.restore_from_object(trainer.save_to_object())
-    saved, loaded = (re.escape(trainer.logdir) + rf"/\.\w+{end}/checkpoint_0" for end in ENDS)
-    assert re.fullmatch(saved, seen[0]) and re.fullmatch(loaded + "/my", seen[1]) and not os.listdir(trainer.logdir)
-
-
-ENDS = ("save_to_object", "restore_from_object")
 
 
 def test_save_and_restore_are_validated() -> None:

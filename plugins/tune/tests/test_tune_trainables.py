@@ -111,11 +111,11 @@ def test_a_report_that_is_no_dict_is_an_error_of_its_trial(value: Any) -> None:
     assert isinstance(error, TypeError) and "report() takes metrics as a dict or as keywords, not" in str(error)
 
 
-@pytest.mark.parametrize(("value", "hint"), [("place", ": tune.Checkpoint.from_directory('place')"), ({"a": 1}, "")])
+@pytest.mark.parametrize(("value", "hint"), [("place", ": Checkpoint.from_directory('place')"), ({"a": 1}, "")])
 def test_what_is_saved_and_is_no_checkpoint_is_an_error_of_its_trial(value: Any, hint: str) -> None:
     [error] = fit(lambda config: tune.report({"loss": 1}, checkpoint=value)).errors
     assert isinstance(error, TypeError)
-    assert f"report() takes a tune.Checkpoint as checkpoint, not {value!r}{hint}\n" in f"{error}\n"
+    assert f"report() takes a Checkpoint as checkpoint, not {value!r}{hint}\n" in f"{error}\n"
 
 
 def test_what_is_returned_and_is_no_metric_is_an_error_of_its_trial() -> None:
@@ -140,7 +140,7 @@ def test_a_report_in_a_class_is_an_error_of_its_trial() -> None:
             return {"done": True}
 
     [error] = fit(Reports).errors
-    assert "tune.report() was called in a Trainable class" in str(error)
+    assert "report() was called in a Trainable class" in str(error)
 
 
 class Told(tune.Trainable):

@@ -149,7 +149,7 @@ def test_durable_trainables_copy_their_checkpoints_themselves(results: Path, tmp
     assert sorted(path.name for path in there.iterdir()) == ["checkpoint_000002", "checkpoint_000004"]
     assert [path.name for path in there.parent.iterdir()] == [str(trial)]  # nobody else copies
     again = Durable(f"{address}/durable", {})
-    again._tune_place.trial_name = str(trial)
+    again._run_place.trial_name = str(trial)
     again.restore(str(tmp_path / "fetched" / "checkpoint_000004"))
     assert again.count == 4 and again.iteration == 4
 

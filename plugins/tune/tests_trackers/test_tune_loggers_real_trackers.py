@@ -9,11 +9,11 @@ from typing import Any
 
 import mlflow
 import pytest
-from kernel_tune.loggers import CometLoggerCallback, MLflowLoggerCallback, WandbLoggerCallback
 from kernel_tune.trial import Trial
 
 import kernel
 from kernel import tune
+from kernel_runs.loggers import CometLoggerCallback, MLflowLoggerCallback, WandbLoggerCallback
 
 RESULTS = [
     {"score": 0.5 * i, "training_iteration": i, "timestamp": 1_700_000_000 + i, "host": "x", "config": {"x": 1}}

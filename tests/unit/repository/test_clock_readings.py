@@ -32,6 +32,8 @@ ALLOWED = {
     "kernel/runtime/failure_reports.py": "when a call failed, for people",
     "kernel/transport/certificates.py": "certificates are valid by the wall clock",
     "plugins/parallel/kernel_parallel/coordination/registry.py": "fences that are higher than those before a restart",
+    "plugins/runs/kernel_runs/loggers/tensorboard.py": "when a run ended, for people",
+    "plugins/runs/kernel_runs/trainable/trainable.py": "when a result was made, for people",
     "plugins/serve/kernel_serve/control/controller.py": "when something was deployed, for people",
     "plugins/serve/kernel_serve/control/memory.py": "how long ago something was in another life of the controller",
     "plugins/serve/kernel_serve/metrics/of_process.py": "when a process began, for Prometheus",
@@ -39,9 +41,7 @@ ALLOWED = {
     "plugins/serve/kernel_serve/proxy/service.py": "when a request came, in the access log",
     "plugins/serve/kernel_serve/replica/logs.py": "when a request came, in the access log",
     "plugins/tune/kernel_tune/execution/outputs.py": "when an experiment began, for people",
-    "plugins/tune/kernel_tune/loggers/tensorboard.py": "when a trial ended, for people",
     "plugins/tune/kernel_tune/reporters/table_reporter.py": "what time it is, for people",
-    "plugins/tune/kernel_tune/trainable/trainable.py": "when a result was made, for people",
 }
 
 

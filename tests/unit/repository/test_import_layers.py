@@ -168,12 +168,19 @@ def packages_of(folder: Path) -> list[Path]:
     return [path.parent for path in sorted(folder.glob("*/__init__.py")) if path.parent.name != "tests"]
 
 
-def trespasses(found: list[Arrow], package: str, *, public: bool, tests: bool) -> list[str]:
-    """Return what a plugin imports of others' insides: `public` may use `import kernel`, tests the testing kit too."""
+SHARED = "kernel_runs"
+"""The one plugin that libraries may import: the floor that they share. Back ends may not."""
+
+
+def trespasses(found: list[Arrow], package: str, *, public: bool, tests: bool, library: bool = False) -> list[str]:
+    """Return what a plugin imports of others' insides: `public` may use `import kernel`, tests the testing kit too.
+
+    A `library` may import the floor that libraries share.
+    """
     wrong = []
     for arrow in found:
         top = arrow.target.split(".")[0]
-        if top.startswith("kernel_") and top not in ("kernel_spec", package):
+        if top.startswith("kernel_") and top not in ("kernel_spec", package, SHARED if library else package):
             wrong.append(f"{arrow}: a plugin imports no other plugin")
         if top == "kernel":
             part = part_of(arrow.target)
@@ -198,6 +205,11 @@ def is_public_user(folder: Path) -> bool:
     return '"kernel.libraries"' in project or '"kernel"' in project
 
 
+def is_library(folder: Path) -> bool:
+    """Return whether a distribution mounts a library."""
+    return '"kernel.libraries"' in (folder / "pyproject.toml").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("package", ["kernel", "spec/kernel_spec"])
 def test_dataclasses_are_those_that_start_soon(package: str) -> None:
     """The standard library's take half a millisecond each, in every process that imports them."""
@@ -220,7 +232,7 @@ def test_no_arrow_in_the_kernel_points_up() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("package", ["kernel", "spec/kernel_spec"])
+@pytest.mark.parametrize("package", ["kernel", "spec/kernel_spec", "plugins/runs/kernel_runs"])
 def test_no_import_cycles(package: str) -> None:
     assert not cycle(arrows_here(ROOT / package))
 
@@ -236,17 +248,20 @@ def test_the_kernel_imports_no_plugin() -> None:
 
 @pytest.mark.parametrize("folder", distributions(), ids=lambda folder: folder.name)
 def test_plugins_keep_to_themselves(folder: Path) -> None:
-    wrong = []
+    wrong, library = [], is_library(folder)
     for package in packages_of(folder):
-        wrong += trespasses(arrows_here(package), package.name, public=is_public_user(folder), tests=False)
+        public = is_public_user(folder)
+        wrong += trespasses(arrows_here(package), package.name, public=public, tests=False, library=library)
     if (folder / "tests").is_dir():
-        names = [package.name for package in packages_of(folder)]
-        wrong += trespasses(arrows_here(folder / "tests"), names[0] if names else "", public=True, tests=True)
+        name = next((package.name for package in packages_of(folder)), "")
+        wrong += trespasses(arrows_here(folder / "tests"), name, public=True, tests=True, library=library)
     assert not wrong, "\n".join(wrong)
 
 
 def test_there_are_plugins_to_look_at() -> None:
     assert {"scheduler_fifo", "store_plasma"} <= {folder.name for folder in distributions()}
+    libraries = {folder.name for folder in distributions() if is_library(folder)}
+    assert {"runs", "tune", "serve"} <= libraries and not {"scheduler_fifo", "store_plasma"} & libraries
 
 
 # -- the test's own tests ------------------------------------------------------------------------------------------
@@ -316,3 +331,10 @@ def test_cycles_are_seen(tmp_path: Path) -> None:
 def test_trespasses_are_seen(tmp_path: Path, text: str, public: bool, tests: bool, count: int) -> None:
     found = arrows(tree(tmp_path, {"kernel_mine/file.py": text}))
     assert len(trespasses(found, "kernel_mine", public=public, tests=tests)) == count
+
+
+def test_libraries_share_one_floor_and_back_ends_do_not(tmp_path: Path) -> None:
+    found = arrows(tree(tmp_path, {"kernel_mine/file.py": "import kernel_runs.session, kernel_other"}))
+    (wrong,) = trespasses(found, "kernel_mine", public=True, tests=False, library=True)
+    assert "imports kernel_other: a plugin imports no other plugin" in wrong
+    assert len(trespasses(found, "kernel_mine", public=True, tests=False)) == 2

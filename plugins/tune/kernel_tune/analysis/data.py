@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernel_tune.analysis.comparing import best_of, check, number
+from kernel_runs.reports import AUTO_KEYS, TRAINING_ITERATION, flatten, look_up
+from kernel_runs.results.comparing import best_of, check, number
 from kernel_tune.analysis.experiment import Analysis, ExperimentAnalysis
 from kernel_tune.analysis.grid import ResultGrid
-from kernel_tune.result import AUTO_KEYS, TRAINING_ITERATION, flatten, look_up
 from kernel_tune.trial import Trial
 
 Source = ResultGrid | Analysis | str | os.PathLike[str]

@@ -7,12 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kernel_tune.analysis.checkpoints import best_checkpoint_path, checkpoint_at, checkpoints_with_results
-from kernel_tune.analysis.comparing import best_of, check, number, score_of
-from kernel_tune.analysis.frames import frame_of, pandas
-from kernel_tune.analysis.reading import find_trials, read_results, read_state
-from kernel_tune.errors import TuneError
-from kernel_tune.result import (
+from kernel_runs.reports import (
     CONFIG,
     DEFAULT_METRIC,
     NUMBER_METRIC,
@@ -20,11 +15,18 @@ from kernel_tune.result import (
     TIMESTAMP,
     TRAINING_ITERATION,
     TRIAL_ID,
-    Result,
+    Report,
     flatten,
     look_up,
     own_keys,
 )
+from kernel_runs.results.checkpoints import best_checkpoint_path, checkpoint_at, checkpoints_with_results
+from kernel_runs.results.comparing import best_of, check, number
+from kernel_runs.results.frames import frame_of, pandas
+from kernel_runs.results.reading import read_results
+from kernel_tune.analysis.comparing import score_of
+from kernel_tune.analysis.reading import find_trials, read_state
+from kernel_tune.errors import TuneError
 from kernel_tune.trial import Trial
 
 _log = logging.getLogger("kernel.tune")
@@ -96,7 +98,7 @@ class Analysis:
             )
         return trials
 
-    def history(self, trial: Trial) -> list[Result]:
+    def history(self, trial: Trial) -> list[Report]:
         """Return all results of a trial, in order, as its loggers have written them."""
         return read_results(trial.logdir) or ([trial.last_result] if trial.last_result else [])
 
@@ -115,7 +117,7 @@ class Analysis:
             rows.append({**chosen, **config, "logdir": trial.logdir})
         return frame_of(rows)
 
-    def _row(self, trial: Trial, metric: str | None, mode: str | None) -> Result:
+    def _row(self, trial: Trial, metric: str | None, mode: str | None) -> Report:
         if metric is None:
             return trial.last_result
         scored = ((result, number(look_up(result, metric))) for result in self.history(trial))
@@ -238,7 +240,7 @@ class ExperimentAnalysis(Analysis):
         return self.get_best_logdir(scope="last")
 
     @property
-    def best_result(self) -> Result | None:
+    def best_result(self) -> Report | None:
         """The last result of `best_trial`."""
         best = self.best_trial
         return None if best is None else best.last_result
@@ -261,7 +263,7 @@ class ExperimentAnalysis(Analysis):
         return None if best is None else self.get_best_checkpoint(best)
 
     @property
-    def results(self) -> dict[str, Result]:
+    def results(self) -> dict[str, Report]:
         """The last result of each trial, by the trials' ids."""
         return {trial.trial_id: trial.last_result for trial in self.trials}
 

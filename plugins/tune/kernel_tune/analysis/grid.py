@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
+from kernel_runs.reports import AUTO_KEYS, flatten
+from kernel_runs.results.result import Result
 from kernel_tune.analysis.experiment import ExperimentAnalysis
-from kernel_tune.analysis.result import Result, result_of
+from kernel_tune.analysis.result import result_of
 from kernel_tune.errors import MetricError
 from kernel_tune.raised import error_of
-from kernel_tune.result import AUTO_KEYS, flatten
 from kernel_tune.trial import Status, Trial
 
 

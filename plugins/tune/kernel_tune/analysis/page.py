@@ -9,6 +9,8 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from kernel_runs.progress.text import cell, duration
+from kernel_runs.reports import AUTO_KEYS, CONFIG, TIME_TOTAL_S, flatten, look_up
 from kernel_tune.analysis.data import ExperimentData, Source, TrialData, data_of
 from kernel_tune.analysis.page_style import SCRIPT, STYLE
 from kernel_tune.analysis.plots.bars import importance_figure
@@ -17,8 +19,6 @@ from kernel_tune.analysis.plots.parallel import parallel_figure
 from kernel_tune.analysis.plots.scatter import slices_figure
 from kernel_tune.analysis.plots.style import as_png
 from kernel_tune.analysis.result import error_of
-from kernel_tune.reporters.text import cell, duration
-from kernel_tune.result import AUTO_KEYS, CONFIG, TIME_TOTAL_S, flatten, look_up
 from kernel_tune.trial import Status
 
 _MOST_METRICS = 8

@@ -1,85 +1,19 @@
-"""What loggers have left in the directories of trials, read back."""
+"""Trials as their directories tell of them, and what an experiment has written down of itself."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
 from typing import Any
 
-from kernel_tune.errors import TuneError
-from kernel_tune.raised import ERROR_FILE
-from kernel_tune.result import CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID, Result
+from kernel_runs.raised import ERROR_FILE
+from kernel_runs.reports import CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID
+from kernel_runs.results.reading import is_run, read_config, read_results
 from kernel_tune.trial import Status, Trial
 
-RESULT_FILE = "result.json"
-PROGRESS_FILE = "progress.csv"
-PARAMETERS_FILES = ("params.json", "param.json")
 STATE_FILE = "experiment_state.json"
 _NAME = re.compile(r"^(?P<trainable>.+?)_(?P<id>[0-9a-f]{8})(_.*)?$")
-
-
-def read_results(directory: str) -> list[Result]:
-    """Return all results in a trial's directory: of result.json, otherwise progress.csv, otherwise none.
-
-    A last line of which a part is missing, as a killed program leaves it, is left out. Raises TuneError for a damaged
-    file.
-    """
-    path = os.path.join(directory, RESULT_FILE)
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            return [_object(line, path, "line") for line in file if line.endswith(b"\n") and line.strip()]
-    path = os.path.join(directory, PROGRESS_FILE)
-    if os.path.exists(path):
-        try:
-            with open(path, encoding="utf-8", newline="") as table:
-                return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(table)]
-        except (csv.Error, UnicodeError) as error:
-            raise TuneError(f"{path} is damaged, it is no table ({error}): take out what is, or the file") from error
-    return []
-
-
-def _object(text: bytes, path: str, part: str) -> dict[str, Any]:
-    """Return the JSON object that a `part` of a file is. Raises TuneError that names the file and shows the part."""
-    try:
-        found = json.loads(text.decode("utf-8"))
-        if not isinstance(found, dict):
-            raise ValueError(f"it is a {type(found).__name__}")
-    except (ValueError, RecursionError) as error:
-        shown = text[:60].decode("utf-8", "backslashreplace").strip()
-        raise TuneError(
-            f"{path} is damaged: it has a {part} that is no JSON object ({error}): {shown!r}. Take it out; the rest "
-            "can then be read"
-        ) from error
-    return found
-
-
-def _value(text: str | None) -> Any:
-    """Return a cell of a table as the number or the text that it was."""
-    if not text:
-        return None
-    for convert in (int, float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return {"True": True, "False": False}.get(text, text)
-
-
-def read_config(directory: str) -> dict[str, Any] | None:
-    """Return the configuration in a trial's directory; None where there is none."""
-    for name in PARAMETERS_FILES:
-        path = os.path.join(directory, name)
-        if os.path.exists(path):
-            with open(path, "rb") as file:
-                return _object(file.read(), path, "text")
-    return None
-
-
-def is_trial(names: list[str]) -> bool:
-    """Return whether a directory with these files is one of a trial."""
-    return any(name in names for name in (RESULT_FILE, PROGRESS_FILE, *PARAMETERS_FILES))
 
 
 def read_trial(directory: str) -> Trial:
@@ -139,7 +73,7 @@ def find_trials(directory: str) -> list[Trial]:
         if STATE_FILE in names:
             for entry in read_state(folder).get("trials", []):
                 entries[os.path.join(folder, os.path.basename(entry["logdir"]))] = entry
-        if is_trial(names):
+        if is_run(names):
             found.append(_described(read_trial(folder), entries.get(folder, {})))
             below.clear()  # checkpoints and what a trial wrote itself
         below.sort()

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from kernel.commands import CommandGroup, run_commands
+from kernel_runs.storage.places import results_directory
 from kernel_tune.cli import rows as of
 from kernel_tune.cli import tables
 from kernel_tune.errors import TuneError
-from kernel_tune.storage.experiment_files import results_directory
 
 
 @click.group(cls=CommandGroup)

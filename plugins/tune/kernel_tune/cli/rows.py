@@ -6,9 +6,9 @@ import json
 import os
 from typing import Any
 
+from kernel_runs.reports import AUTO_KEYS, TIME_TOTAL_S, TRAINING_ITERATION
 from kernel_tune.analysis.reading import STATE_FILE, find_trials
 from kernel_tune.errors import TuneError
-from kernel_tune.result import AUTO_KEYS, TIME_TOTAL_S, TRAINING_ITERATION
 from kernel_tune.trial import Trial
 
 NOTE_FILE = "note.txt"

@@ -15,7 +15,7 @@ from typing import Any
 
 from kernel import tune
 from kernel.tune.schedulers import ASHAScheduler
-from kernel_tune.optional import needed
+from kernel_runs.optional import needed
 
 torch = needed("torch", f"{__name__} (as digits_torch_example; digits_example does not)", "torch torchvision")
 

@@ -11,6 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import kernel
+from kernel_runs.pickling import put
+from kernel_runs.place import Place
+from kernel_runs.raised import ERROR_FILE, RAISED_FILE
+from kernel_runs.storage.directories import damage_of
+from kernel_runs.trainable.durable import DurableTrainable
 from kernel_tune.execution.instructions import (
     Continue,
     Delete,
@@ -29,13 +34,8 @@ from kernel_tune.execution.node_files import NodeFiles
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Processes
 from kernel_tune.execution.transfers import Transfer, make_transfer
-from kernel_tune.pickling import put
-from kernel_tune.raised import ERROR_FILE, RAISED_FILE
-from kernel_tune.storage.checkpoint import damage_of
 from kernel_tune.storage.experiment_files import ExperimentFiles, write_whole
-from kernel_tune.trainable.durable import DurableTrainable
 from kernel_tune.trainable.orders import Order, Saved, Setup
-from kernel_tune.trainable.place import Place
 from kernel_tune.trial import Trial
 
 _log = logging.getLogger("kernel.tune")

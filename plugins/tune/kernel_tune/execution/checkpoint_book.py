@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kernel_tune.result import TRAINING_ITERATION, Result, look_up
+from kernel_runs.reports import TRAINING_ITERATION, Report, look_up
 from kernel_tune.trainable.orders import Saved
 
 
@@ -15,7 +15,7 @@ class Kept:
     saved: Saved
     score: float
     order: int
-    metrics: Result = field(default_factory=dict)
+    metrics: Report = field(default_factory=dict)
     results: int = 0
     """How many results the trial had reported."""
     users: int = 0
@@ -39,7 +39,7 @@ class CheckpointBook:
         self.kept: list[Kept] = []
         self._count = 0
 
-    def add(self, saved: Saved, result: Result, results: int) -> list[Saved]:
+    def add(self, saved: Saved, result: Report, results: int) -> list[Saved]:
         """Take another checkpoint; return those to delete. A result without the attribute counts as the worst."""
         value = look_up(result, self.attribute)
         score = float("-inf")

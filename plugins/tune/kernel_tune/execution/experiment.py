@@ -7,12 +7,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_tune.arguments import ArgumentError, nearest
+from kernel_runs.arguments import ArgumentError, nearest
+from kernel_runs.settings.fields import made
+from kernel_runs.settings.run import CheckpointConfig
+from kernel_runs.storage.places import results_directory
+from kernel_runs.trainable.registry import name_of, register_trainable
 from kernel_tune.execution.plan import ExperimentPlan, placed
 from kernel_tune.execution.spec import CheckpointPolicy, policy_of
-from kernel_tune.settings import CheckpointConfig, made
-from kernel_tune.storage.experiment_files import results_directory
-from kernel_tune.trainable.registry import name_of, register_trainable
 
 
 class Experiment:

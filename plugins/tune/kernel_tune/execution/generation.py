@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kernel_runs.reports import Report, flatten
+from kernel_runs.resources import make_request
 from kernel_tune.errors import SearchSpaceError, TuneError
-from kernel_tune.execution.resources import make_request
 from kernel_tune.execution.spec import ExperimentSpec
-from kernel_tune.result import Result, flatten
 from kernel_tune.search_space.paths import has_choices
 from kernel_tune.search_space.tags import evaluated_parameters, experiment_tag
 from kernel_tune.searchers.algorithm import SearchAlgorithm
@@ -148,12 +148,12 @@ class SearchGenerator(SearchAlgorithm):
         """Whether there are as many trials as were asked for; a searcher with an end of its own says so itself."""
         return self.searcher.total_samples is None and 0 <= self.spec.num_samples <= self._made
 
-    def on_trial_result(self, trial_id: str, result: Result) -> None:
+    def on_trial_result(self, trial_id: str, result: Report) -> None:
         """Tell the searcher of its own trials."""
         if trial_id in self._own:
             self.searcher.on_trial_result(trial_id, result)
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         """Tell the searcher of its own trials."""
         if trial_id in self._own:
             self._own.discard(trial_id)
@@ -197,12 +197,12 @@ class Several(SearchAlgorithm):
         for part in self._parts:
             part.set_finished()
 
-    def on_trial_result(self, trial_id: str, result: Result) -> None:
+    def on_trial_result(self, trial_id: str, result: Report) -> None:
         """A running trial has reported."""
         for part in self._parts:
             part.on_trial_result(trial_id, result)
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         """A trial has ended."""
         for part in self._parts:
             part.on_trial_complete(trial_id, result=result, error=error)

@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_runs.reports import Report
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.generation import TrialMaker
 from kernel_tune.execution.spec import ExperimentSpec
-from kernel_tune.result import Result
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.trial import Trial
 
@@ -53,11 +53,11 @@ class GivenAlgorithm(SearchAlgorithm):
         self._waiting.clear()
         self._algorithm.set_finished()
 
-    def on_trial_result(self, trial_id: str, result: Result) -> None:
+    def on_trial_result(self, trial_id: str, result: Report) -> None:
         """A running trial has reported."""
         self._algorithm.on_trial_result(trial_id, result)
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         """A trial has ended."""
         self._algorithm.on_trial_complete(trial_id, result=result, error=error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel_tune.result import Result
+from kernel_runs.reports import Report
 from kernel_tune.trainable.orders import Saved
 from kernel_tune.trial import Trial
 
@@ -73,7 +73,7 @@ class Notify:
 
     event: str
     trial: Trial
-    results: list[Result] = field(default_factory=list)
+    results: list[Report] = field(default_factory=list)
     checkpoint: Any = None
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kernel_tune.callbacks import Callback
+from kernel_runs.callbacks import Callback
 from kernel_tune.errors import TuneError
 
 _log = logging.getLogger("kernel.tune")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernel_runs.reports import DONE, EXPERIMENT_TAG, Report
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.instructions import Continue, Delete, Instruction, Load, Notify, Save, Stop
 from kernel_tune.execution.progress import Copy, Progress, Replacement
 from kernel_tune.execution.resources import Room
 from kernel_tune.execution.spec import ExperimentSpec
-from kernel_tune.result import DONE, EXPERIMENT_TAG, Result
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.trainable.orders import Answer, Saved
@@ -48,7 +48,7 @@ class TrialLives:
         self._progress: dict[str, Progress] = {}
         self._instructions: list[Instruction] = []
         self._deciding: Trial | None = None
-        self._results: list[Result] = []
+        self._results: list[Report] = []
         self._always_asks = type(scheduler).choose_trial_to_run is not TrialScheduler.choose_trial_to_run
         self._may_start = True
 
@@ -89,7 +89,7 @@ class TrialLives:
         else:
             self._go_on(trial, progress)
 
-    def _take_result(self, trial: Trial, progress: Progress, result: Result, saved: Saved | None, ends: bool) -> str:
+    def _take_result(self, trial: Trial, progress: Progress, result: Report, saved: Saved | None, ends: bool) -> str:
         result[EXPERIMENT_TAG] = trial.experiment_tag
         decision = TrialScheduler.CONTINUE
         if not ends and not progress.stop_asked:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_runs.resources import Demand, make_request, total
 from kernel_tune.execution.checkpoint_book import CheckpointBook
 from kernel_tune.execution.instructions import (
     Instruction,
@@ -20,7 +21,6 @@ from kernel_tune.execution.instructions import (
 from kernel_tune.execution.lives import TrialLives
 from kernel_tune.execution.progress import Copy, Progress
 from kernel_tune.execution.renewal import renew
-from kernel_tune.execution.resources import Demand, make_request, total
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.trainable.orders import Answer, Saved
 from kernel_tune.trial import Status, Trial

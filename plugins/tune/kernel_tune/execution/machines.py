@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 import kernel
-from kernel_tune.execution.resources import Demand
+from kernel_runs.resources import Demand
 from kernel_tune.trainable.home import MARKER_FILE
 
 _log = logging.getLogger("kernel.tune")

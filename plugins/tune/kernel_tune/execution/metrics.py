@@ -7,8 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_runs.reports import DEFAULT_METRIC, Report, flatten, look_up, own_keys
 from kernel_tune.errors import MetricError
-from kernel_tune.result import DEFAULT_METRIC, Result, flatten, look_up, own_keys
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.trial import Trial
 
@@ -23,7 +23,7 @@ class MetricWatch:
         self._said: set[tuple[str, str]] = set()
         self._reported: set[str] = set()
 
-    def look(self, trial: Trial, results: Sequence[Result]) -> list[str]:
+    def look(self, trial: Trial, results: Sequence[Report]) -> list[str]:
         """Return warnings about results of a trial."""
         found = []
         for metric, who in self._wanted:
@@ -86,7 +86,7 @@ def _fault(value: Any) -> str:
         return "no number"
 
 
-def _text(kind: str, trial: Trial, metric: str, who: str, result: Result) -> str:
+def _text(kind: str, trial: Trial, metric: str, who: str, result: Report) -> str:
     iteration = result.get("training_iteration")
     if kind == "NaN":
         return (

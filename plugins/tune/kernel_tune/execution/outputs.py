@@ -7,14 +7,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from kernel_tune.arguments import ArgumentError
-from kernel_tune.callbacks import Callback
+from kernel_runs.arguments import ArgumentError
+from kernel_runs.callbacks import Callback
+from kernel_runs.loggers import callbacks_of
+from kernel_runs.progress.result_lines import TrialProgressCallback
+from kernel_runs.settings.run import SyncConfig
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.plan import Outcome, RunPlan
-from kernel_tune.loggers import callbacks_of
-from kernel_tune.reporters import ProgressReporter, TrialProgressCallback, detect_reporter
+from kernel_tune.reporters import ProgressReporter, detect_reporter
 from kernel_tune.reporters.info import ExperimentInfo, node_memory
-from kernel_tune.settings import SyncConfig
 
 _INSIDE = ("searcher", "_algorithm", "_base_scheduler")
 """Where what is put around a searcher, search algorithm or scheduler has that."""
@@ -55,10 +56,10 @@ def _checked(callbacks: Any) -> list[Callback]:
 def _logging(plan: RunPlan, loggers: Sequence[Any] | None) -> list[Callback]:
     """Return the callbacks that log; note of those of single experiments which these are."""
     if all(experiment.loggers is None for experiment in plan.experiments):
-        return list(callbacks_of(loggers))
+        return list(callbacks_of(loggers, "tune"))
     found: dict[int, Callback] = {}
     for experiment in plan.experiments:
-        for callback in callbacks_of(loggers if experiment.loggers is None else experiment.loggers):
+        for callback in callbacks_of(loggers if experiment.loggers is None else experiment.loggers, "tune"):
             found[id(callback)] = callback
             plan.hears_only.setdefault(id(callback), set()).add(experiment.name or "")
     return list(found.values())

@@ -12,8 +12,15 @@ from datetime import timedelta
 from typing import Any
 
 import kernel
-from kernel_tune.arguments import ArgumentError, check_number, check_whole
-from kernel_tune.callbacks import Callback
+from kernel_runs.arguments import ArgumentError, check_number, check_whole
+from kernel_runs.callbacks import Callback
+from kernel_runs.reports import flatten
+from kernel_runs.settings.run import FailureConfig
+from kernel_runs.storage.copies import SyncCallback, check_address, is_remote
+from kernel_runs.storage.directories import written_as
+from kernel_runs.storage.places import check_name, results_directory, unused_name
+from kernel_runs.trainable.function import FunctionTrainable
+from kernel_runs.trainable.registry import find_trainable, name_of, register_trainable
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
 from kernel_tune.execution.given_algorithm import GivenAlgorithm
@@ -24,17 +31,12 @@ from kernel_tune.execution.runner import Runner
 from kernel_tune.execution.seeds import Seeds
 from kernel_tune.execution.spec import CheckpointPolicy, ExperimentSpec
 from kernel_tune.execution.transfers import make_transfer
-from kernel_tune.result import flatten
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import Searcher
-from kernel_tune.settings import FailureConfig
 from kernel_tune.stoppers import Stopper, make_stopper
-from kernel_tune.storage.checkpoint import written_as
-from kernel_tune.storage.experiment_files import ExperimentFiles, check_name, newest_of, results_directory, unused_name
-from kernel_tune.storage.sync import SyncCallback, check_address, copy_by_fsspec, exists, is_remote, make_copy
-from kernel_tune.trainable.function import FunctionTrainable
-from kernel_tune.trainable.registry import find_trainable, name_of, register_trainable
+from kernel_tune.storage.experiment_files import ExperimentFiles, newest_of
+from kernel_tune.storage.sync import copy_by_fsspec, exists, make_copy
 from kernel_tune.trial import Trial
 
 

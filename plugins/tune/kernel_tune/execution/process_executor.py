@@ -9,19 +9,21 @@ import uuid
 from typing import Any
 
 import kernel
-from kernel_tune.errors import TrialError, TuneError
+from kernel_runs.checkpoint import Checkpoint
+from kernel_runs.errors import TrialError
+from kernel_runs.pickling import put
+from kernel_runs.place import Place
+from kernel_runs.reports import DONE, Report
+from kernel_runs.resources import make_request, total
+from kernel_runs.storage.places import results_directory
+from kernel_runs.trainable.registry import find_trainable
+from kernel_tune.errors import TuneError
 from kernel_tune.execution.machines import Machines
 from kernel_tune.execution.node_files import NodeFiles
 from kernel_tune.execution.processes import Processes
-from kernel_tune.execution.resources import Room, make_request, total
+from kernel_tune.execution.resources import Room
 from kernel_tune.execution.trial_executor import AbortTrialExecution, TrialExecutor
-from kernel_tune.pickling import put
-from kernel_tune.result import DONE, Result
-from kernel_tune.storage.checkpoint import Checkpoint
-from kernel_tune.storage.experiment_files import results_directory
 from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
-from kernel_tune.trainable.place import Place
-from kernel_tune.trainable.registry import find_trainable
 from kernel_tune.trial import Status, Trial
 
 _log = logging.getLogger("kernel.tune")
@@ -155,7 +157,7 @@ class ProcessTrialExecutor(TrialExecutor):
             self._take(*self._processes.arrivals.get())
         return next((self._trials[name] for name, answer in self._answers.items() if isinstance(answer, str)), None)
 
-    def fetch_result(self, trial: Trial) -> Result:
+    def fetch_result(self, trial: Trial) -> Report:
         """Return the result of a trial's last iteration; waits for it. `done` is true in its last one.
 
         Raises TrialError with the traceback where the trial has failed.
@@ -176,7 +178,7 @@ class ProcessTrialExecutor(TrialExecutor):
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
-    def save(self, trial: Trial, storage: str = "persistent", result: Result | None = None) -> Any:
+    def save(self, trial: Trial, storage: str = "persistent", result: Report | None = None) -> Any:
         """Save a trial, on disk or in "memory"; return what `restore` and `start_trial` take, None if that fails."""
         if result is not None:
             trial.last_result = result

@@ -13,10 +13,10 @@ from typing import Any
 
 import kernel
 from kernel.exceptions import KernelError, TaskError
+from kernel_runs.resources import Demand, Request
+from kernel_runs.storage.directories import being_written, pack, publish, unpack
 from kernel_tune.execution.machines import Machines
 from kernel_tune.execution.node_files import NodeFiles
-from kernel_tune.execution.resources import Demand, Request
-from kernel_tune.storage.checkpoint import being_written, pack, publish, unpack
 from kernel_tune.trainable.actor import TrialActor
 from kernel_tune.trainable.orders import Answer, Order, Saved
 from kernel_tune.trial import Trial

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kernel_runs.resources import Demand
 from kernel_tune.execution.checkpoint_book import CheckpointBook, Kept
-from kernel_tune.execution.resources import Demand
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.trainable.orders import Saved
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernel_runs.loggers.encoding import to_json
+from kernel_runs.reports import Report
 from kernel_tune.execution.loop import TrialLoop
-from kernel_tune.loggers.encoding import to_json
-from kernel_tune.result import Result
 from kernel_tune.trainable.orders import Answer, Saved
 
 
@@ -61,5 +61,5 @@ def describe(loop: TrialLoop, seconds: float) -> str:
     return to_json(state)
 
 
-def _plain(result: Result) -> Result:
+def _plain(result: Report) -> Report:
     return {key: value for key, value in result.items() if isinstance(value, (int, float, str, bool, type(None)))}

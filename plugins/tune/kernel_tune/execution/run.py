@@ -10,8 +10,11 @@ from datetime import timedelta
 from typing import Any
 
 import kernel
-from kernel_tune.arguments import older_names
-from kernel_tune.callbacks import Callback
+from kernel_runs.arguments import older_names
+from kernel_runs.callbacks import Callback
+from kernel_runs.process.printed import names_of
+from kernel_runs.settings.fields import made
+from kernel_runs.settings.run import CheckpointConfig, SyncConfig
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.experiment import Experiment, convert_to_experiments
 from kernel_tune.execution.options import RunOptions
@@ -20,8 +23,7 @@ from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute
 from kernel_tune.execution.resuming import parse_resume
 from kernel_tune.execution.spec import CheckpointPolicy, policy_of
 from kernel_tune.searchers.base import Searcher
-from kernel_tune.settings import CheckpointConfig, ResumeConfig, SyncConfig, made
-from kernel_tune.trainable.printed import names_of
+from kernel_tune.settings import ResumeConfig
 from kernel_tune.trial import Status, Trial
 
 _log = logging.getLogger("kernel.tune")

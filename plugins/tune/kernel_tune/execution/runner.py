@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from kernel_tune.callbacks import Callback
+from kernel_runs.callbacks import Callback
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.budget import TimeBudget
 from kernel_tune.execution.carrier import Carrier

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernel_tune.arguments import check_whole
-from kernel_tune.execution.resources import Request, make_request
-from kernel_tune.settings import CheckpointConfig
-from kernel_tune.trainable.function import FunctionTrainable
-from kernel_tune.trainable.trainable import Trainable
+from kernel_runs.arguments import check_whole
+from kernel_runs.resources import Request, make_request
+from kernel_runs.settings.run import CheckpointConfig
+from kernel_runs.trainable.function import FunctionTrainable
+from kernel_runs.trainable.trainable import Trainable
 from kernel_tune.trial import Trial
 
 

@@ -6,8 +6,9 @@ import logging
 from typing import Any, Protocol
 
 import kernel
+from kernel_runs.storage.copies import Copy
 from kernel_tune.errors import TuneError
-from kernel_tune.storage.sync import Copy, make_copy
+from kernel_tune.storage.sync import make_copy
 from kernel_tune.storage.trial_files import (
     Stamp,
     changed,

@@ -7,17 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kernel_tune.callbacks import Callback
+from kernel_runs.callbacks import Callback
+from kernel_runs.process.printed import names_of
+from kernel_runs.settings.fields import made
+from kernel_runs.settings.run import RunConfig
+from kernel_runs.storage.copies import is_remote
+from kernel_runs.trainable.wrappers import with_datasets
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import grid_of, listeners
 from kernel_tune.execution.plan import ExperimentPlan, RunPlan, begin_session, execute, placed, seconds_of
 from kernel_tune.execution.spec import policy_of
-from kernel_tune.settings import RunConfig, TuneConfig, made
+from kernel_tune.settings import TuneConfig
 from kernel_tune.storage.experiment_files import ExperimentFiles
-from kernel_tune.storage.sync import fetch_experiment, is_remote
-from kernel_tune.trainable.printed import names_of
-from kernel_tune.trainable.wrappers import with_datasets
+from kernel_tune.storage.sync import fetch_experiment
 
 
 class Tuner:

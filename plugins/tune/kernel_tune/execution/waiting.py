@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import kernel
 from kernel.exceptions import KernelError
+from kernel_runs.resources import Demand
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.processes import Processes
-from kernel_tune.execution.resources import Demand
 
 _log = logging.getLogger("kernel.tune")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kernel_runs.session import report
 from kernel_tune.integration.reporting import checked_frequency, chosen, report_with_checkpoint, wanted
-from kernel_tune.trainable.session import report
 
 Postprocessing = Callable[[dict[str, Any]], dict[str, Any]]
 

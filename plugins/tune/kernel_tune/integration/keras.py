@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernel_runs.checkpoint import Checkpoint
+from kernel_runs.optional import needed
+from kernel_runs.session import report
 from kernel_tune.integration.reporting import checked_frequency, chosen, listed, report_with_checkpoint, wanted
-from kernel_tune.optional import needed
-from kernel_tune.storage.checkpoint import Checkpoint
-from kernel_tune.trainable.session import report
 
 _keras = needed("keras", "kernel.tune.integration.keras", "keras")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from kernel_runs.checkpoint import Checkpoint
+from kernel_runs.optional import needed
 from kernel_tune.integration.boosting import BoostingReporter, Postprocessing
-from kernel_tune.optional import needed
-from kernel_tune.storage.checkpoint import Checkpoint
 
 MODEL_FILE = "model.txt"
 

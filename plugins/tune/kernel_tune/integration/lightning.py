@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_runs.optional import needed
+from kernel_runs.session import report
 from kernel_tune.integration.reporting import chosen, listed, report_with_checkpoint, wanted
-from kernel_tune.optional import needed
-from kernel_tune.trainable.session import report
 
 _NAME = "pytorch_lightning" if "pytorch_lightning" in sys.modules else "lightning.pytorch"
 """The library has two names; who has imported the older one has a trainer of that."""

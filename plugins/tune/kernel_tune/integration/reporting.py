@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kernel_runs.checkpoint import Checkpoint
+from kernel_runs.session import report
 from kernel_tune.errors import MetricError
-from kernel_tune.storage.checkpoint import Checkpoint
-from kernel_tune.trainable.session import report
 
 
 def wanted(metrics: Any) -> dict[str, str] | None:

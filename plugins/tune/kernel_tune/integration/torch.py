@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from kernel_tune.errors import CheckpointError
+from kernel_runs.checkpoint import Checkpoint
+from kernel_runs.errors import CheckpointError
+from kernel_runs.optional import needed
+from kernel_runs.session import get_checkpoint
 from kernel_tune.integration.reporting import plain, report_with_checkpoint
-from kernel_tune.optional import needed
-from kernel_tune.storage.checkpoint import Checkpoint
-from kernel_tune.trainable.session import get_checkpoint
 
 STATE_FILE = "state.pt"
 

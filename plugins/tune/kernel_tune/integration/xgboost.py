@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from kernel_runs.checkpoint import Checkpoint
+from kernel_runs.optional import needed
 from kernel_tune.integration.boosting import BoostingReporter, Postprocessing
-from kernel_tune.optional import needed
-from kernel_tune.storage.checkpoint import Checkpoint
 
 _xgboost = needed("xgboost", "kernel.tune.integration.xgboost", "xgboost")
 

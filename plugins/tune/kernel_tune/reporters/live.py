@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from kernel_runs.progress.text import cell, duration
 from kernel_tune.reporters.live_view import view
 from kernel_tune.reporters.table_reporter import TableReporter
-from kernel_tune.reporters.text import cell, duration
 from kernel_tune.reporters.trials_table import by_status, is_number, parameter_of
 from kernel_tune.trial import Status, Trial
 

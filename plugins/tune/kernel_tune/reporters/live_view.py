@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernel_tune.reporters.text import cell, duration
+from kernel_runs.progress.text import cell, duration
 from kernel_tune.reporters.trials_table import by_status, parameter_of, trials_table
 from kernel_tune.trial import Status, Trial
 

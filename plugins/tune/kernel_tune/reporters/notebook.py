@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from kernel_tune.optional import needed
+from kernel_runs.optional import needed
+from kernel_runs.progress.text import duration, html_table
 from kernel_tune.reporters.status import best_line, counts, errors_block
 from kernel_tune.reporters.table_reporter import TableReporter
-from kernel_tune.reporters.text import duration, html_table
 from kernel_tune.reporters.trials_table import Columns
 from kernel_tune.trial import Trial
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernel_tune.reporters.text import text_table
-from kernel_tune.reporters.trials_table import Columns, by_status, parameter_of
-from kernel_tune.result import (
+from kernel_runs.progress.text import text_table
+from kernel_runs.reports import (
     EPISODE_REWARD_MEAN,
     MEAN_ACCURACY,
     MEAN_LOSS,
@@ -16,6 +15,7 @@ from kernel_tune.result import (
     TIMESTEPS_TOTAL,
     look_up,
 )
+from kernel_tune.reporters.trials_table import Columns, by_status, parameter_of
 from kernel_tune.trial import Status, Trial
 
 _LISTED = 5

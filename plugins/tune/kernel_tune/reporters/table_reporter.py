@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+from kernel_runs.progress.metrics import FIRST_METRICS, LAST_METRICS
+from kernel_runs.progress.text import duration, text_table
+from kernel_runs.reports import DEFAULT_METRIC
 from kernel_tune.reporters.base import ProgressReporter
 from kernel_tune.reporters.status import best_line, counts, errors_block, grouped_listing
-from kernel_tune.reporters.text import duration, text_table
 from kernel_tune.reporters.trials_table import (
-    FIRST_METRICS,
-    LAST_METRICS,
     Columns,
     Table,
     as_mapping,
@@ -20,7 +20,6 @@ from kernel_tune.reporters.trials_table import (
     inferred_metrics,
     trials_table,
 )
-from kernel_tune.result import DEFAULT_METRIC
 from kernel_tune.trial import Trial
 
 

@@ -9,30 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from kernel_tune.result import (
-    AUTO_KEYS,
-    EPISODE_REWARD_MEAN,
-    MEAN_ACCURACY,
-    MEAN_LOSS,
-    NODE_IP,
-    PID,
-    SHOULD_CHECKPOINT,
-    TIME_TOTAL_S,
-    TIMESTEPS_THIS_ITER,
-    TIMESTEPS_TOTAL,
-    TRAINING_ITERATION,
-    Result,
-    look_up,
-)
+from kernel_runs.progress.metrics import own_numbers
+from kernel_runs.reports import NODE_IP, PID, Report, look_up
 from kernel_tune.trial import Status, Trial
 
 Columns = Mapping[str, str] | Sequence[str]
 """Keys with what stands above them, or keys alone."""
 
-FIRST_METRICS = {MEAN_ACCURACY: "acc", MEAN_LOSS: "loss", EPISODE_REWARD_MEAN: "reward"}
-LAST_METRICS = {TIME_TOTAL_S: "total time (s)", TRAINING_ITERATION: "iter", TIMESTEPS_TOTAL: "ts"}
-"""What is always shown where it is reported; what else trials report stands between these."""
-_NEVER_INFERRED = {*AUTO_KEYS, *FIRST_METRICS, *LAST_METRICS, SHOULD_CHECKPOINT, TIMESTEPS_THIS_ITER}
 _LOOKED_AT = 200
 """In how many trials to look for metrics."""
 _IN_ORDER = (Status.RUNNING, Status.PAUSED, Status.PENDING, Status.TERMINATED, Status.ERROR)
@@ -60,14 +43,8 @@ def is_number(value: Any) -> bool:
 
 def inferred_metrics(trials: Iterable[Trial], limit: int) -> dict[str, str]:
     """Return up to `limit` numbers that trials report beside those that are always shown."""
-    found: dict[str, str] = {}
-    for trial in islice((trial for trial in trials if trial.last_result), _LOOKED_AT):
-        for key, value in trial.last_result.items():
-            if key not in _NEVER_INFERRED and isinstance(value, numbers.Real) and not isinstance(value, bool):
-                found[str(key)] = str(key)
-                if len(found) >= limit:
-                    return dict(list(found.items())[:limit])
-    return found
+    reported = (trial.last_result for trial in trials if trial.last_result)
+    return {key: key for key in own_numbers(islice(reported, _LOOKED_AT), limit)}
 
 
 def current_best(trials: Iterable[Trial], metric: str | None, mode: str | None) -> Trial | None:
@@ -174,6 +151,6 @@ def trials_table(
     return Table([header[i] for i in kept], [[row[i] for i in kept] for row in cells], shown, hidden)
 
 
-def _measured(result: Result, key: str) -> Any:
+def _measured(result: Report, key: str) -> Any:
     value = look_up(result, key)
     return None if isinstance(value, dict) else value

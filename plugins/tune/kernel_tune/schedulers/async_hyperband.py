@@ -6,8 +6,8 @@ import bisect
 import math
 from typing import Any
 
-from kernel_tune.arguments import ArgumentError, check_number, check_whole
-from kernel_tune.result import TRAINING_ITERATION, Result
+from kernel_runs.arguments import ArgumentError, check_number, check_whole
+from kernel_runs.reports import TRAINING_ITERATION, Report
 from kernel_tune.schedulers.base import Controller
 from kernel_tune.schedulers.common import WORST, ComparingScheduler
 from kernel_tune.trial import Trial
@@ -55,7 +55,7 @@ class AsyncHyperBandScheduler(ComparingScheduler):
         bracket = 0 if len(self._brackets) == 1 else self._random.choices(range(len(self._brackets)), self._weights)[0]
         self._places[trial.trial_id] = _Place(bracket)
 
-    def on_trial_result(self, runner: Controller, trial: Trial, result: Result) -> str:
+    def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
         """Stop a trial that has come to a rung and is not good enough for it, or that has come to `max_t`."""
         time, score = self.time_of(trial, result), self.score_of(trial, result)
         place = self._places[trial.trial_id]
@@ -65,7 +65,7 @@ class AsyncHyperBandScheduler(ComparingScheduler):
         self._stopped += 1
         return self.STOP
 
-    def on_trial_complete(self, runner: Controller, trial: Trial, result: Result) -> None:
+    def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
         """Keep the last score of a trial for those that come after it."""
         place = self._places.pop(trial.trial_id, None)
         if place is not None and self.has_both(result):

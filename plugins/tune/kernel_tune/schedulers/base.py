@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from kernel_tune.result import DEFAULT_METRIC, Result
+from kernel_runs.reports import DEFAULT_METRIC, Report
 from kernel_tune.trial import Trial
 
 
@@ -102,11 +102,11 @@ class TrialScheduler:
     def on_trial_error(self, runner: Controller, trial: Trial) -> None:
         """A running trial has failed for good."""
 
-    def on_trial_result(self, runner: Controller, trial: Trial, result: Result) -> str:
+    def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
         """A running trial has reported; return CONTINUE, PAUSE, STOP or NOOP. `trial.last_result` is the one before."""
         return self.CONTINUE
 
-    def on_trial_complete(self, runner: Controller, trial: Trial, result: Result) -> None:
+    def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
         """A running trial has ended by itself, by a stop criterion, because a person said so or because we did."""
 
     def on_trial_remove(self, runner: Controller, trial: Trial) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kernel_tune.arguments import ArgumentError, check_mode, older_names
+from kernel_runs.arguments import ArgumentError, check_mode, older_names
+from kernel_runs.reports import TRAINING_ITERATION, Report, look_up, metric_in, own_keys
 from kernel_tune.errors import MetricError
-from kernel_tune.result import TRAINING_ITERATION, Result, look_up, metric_in, own_keys
 from kernel_tune.schedulers.base import Controller, TrialScheduler
 from kernel_tune.trial import Status, Trial
 
@@ -64,14 +64,14 @@ class ComparingScheduler(TrialScheduler):
             self._random = random.Random(self._seed)
         return super().set_search_properties(metric, mode, **experiment)
 
-    def time_of(self, trial: Trial, result: Result) -> float:
+    def time_of(self, trial: Trial, result: Report) -> float:
         """Return how far the trial has come; raise `MetricError` where the result does not say."""
         time = number(result, self._time_attr)
         if time is None or math.isnan(time):
             raise self.missing(trial, result, self._time_attr, "time_attr")
         return time
 
-    def score_of(self, trial: Trial, result: Result) -> float:
+    def score_of(self, trial: Trial, result: Report) -> float:
         """Return the metric, negated if it is minimised, `WORST` for NaN; raise `MetricError` where there is none."""
         value = number(result, metric_in(result, self.metric))
         if value is None:
@@ -80,12 +80,12 @@ class ComparingScheduler(TrialScheduler):
             return WORST
         return value if self._mode != "min" else -value
 
-    def has_both(self, result: Result) -> bool:
+    def has_both(self, result: Report) -> bool:
         """Return whether a result has what decisions are made by."""
         time = number(result, self._time_attr)
         return time is not None and not math.isnan(time) and number(result, metric_in(result, self.metric)) is not None
 
-    def missing(self, trial: Trial, result: Result, key: str, argument: str) -> MetricError:
+    def missing(self, trial: Trial, result: Report, key: str, argument: str) -> MetricError:
         """Return the error that says which key of which trial is missing, and which there are."""
         value = look_up(result, key)
         what = f"reported no {key!r}" if value is None else f"reported {value!r} as {key!r}, which is not a number"
@@ -111,7 +111,7 @@ class ComparingScheduler(TrialScheduler):
         self.set_state(pickle.loads(Path(checkpoint_path).read_bytes()))
 
 
-def number(result: Result, key: str) -> float | None:
+def number(result: Report, key: str) -> float | None:
     """Return what the result has under a key or path as a float, None where it has no number there."""
     value = result.get(key)
     if value is None:

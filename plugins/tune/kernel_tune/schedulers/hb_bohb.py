@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel_tune.result import Result
+from kernel_runs.reports import Report
 from kernel_tune.schedulers.base import Controller
 from kernel_tune.schedulers.hyperband import HyperBandScheduler
 from kernel_tune.schedulers.hyperband_bracket import Bracket
@@ -19,7 +19,7 @@ class HyperBandForBOHB(HyperBandScheduler):
     there is none: by this a searcher knows which results can be compared. Arguments are those of `HyperBandScheduler`.
     """
 
-    def on_trial_result(self, runner: Controller, trial: Trial, result: Result) -> str:
+    def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
         """As `HyperBandScheduler`; each result has the same keys."""
         result["hyperband_info"] = {"budget": None}
         return super().on_trial_result(runner, trial, result)
@@ -30,5 +30,5 @@ class HyperBandForBOHB(HyperBandScheduler):
     def _ranked(self, brackets: list[Bracket]) -> list[Bracket]:
         return brackets
 
-    def _note_milestone(self, result: Result, bracket: Bracket) -> None:
+    def _note_milestone(self, result: Report, bracket: Bracket) -> None:
         result["hyperband_info"] = {"budget": bracket.milestone}

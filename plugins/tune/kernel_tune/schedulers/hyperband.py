@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kernel_tune.arguments import check_number
-from kernel_tune.result import TRAINING_ITERATION, Result
+from kernel_runs.arguments import check_number
+from kernel_runs.reports import TRAINING_ITERATION, Report
 from kernel_tune.schedulers.base import Controller
 from kernel_tune.schedulers.common import ComparingScheduler, first_that_fits
 from kernel_tune.schedulers.hyperband_bracket import Bracket, largest_bracket, plan
@@ -64,7 +64,7 @@ class HyperBandScheduler(ComparingScheduler):
         self._homes[trial.trial_id] = current[-1]
         self._trials[trial.trial_id] = trial
 
-    def on_trial_result(self, runner: Controller, trial: Trial, result: Result) -> str:
+    def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
         """Pause a trial that has come to its milestone; the last one to come there starts the next rung."""
         time, score = self.time_of(trial, result), self.score_of(trial, result)
         bracket = self._homes.get(trial.trial_id)
@@ -80,10 +80,10 @@ class HyperBandScheduler(ComparingScheduler):
             return self.STOP
         return self.CONTINUE if bracket.members[trial.trial_id].released else self.PAUSE
 
-    def _note_milestone(self, result: Result, bracket: Bracket) -> None:
+    def _note_milestone(self, result: Report, bracket: Bracket) -> None:
         """Hook: a trial of a bracket has come to its milestone with this result."""
 
-    def on_trial_complete(self, runner: Controller, trial: Trial, result: Result) -> None:
+    def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
         """Go on without the trial."""
         self._leave(runner, trial)
 

@@ -6,8 +6,8 @@ import bisect
 from collections.abc import Iterator
 from typing import Any
 
-from kernel_tune.arguments import check_number, check_whole
-from kernel_tune.result import TIME_TOTAL_S, Result
+from kernel_runs.arguments import check_number, check_whole
+from kernel_runs.reports import TIME_TOTAL_S, Report
 from kernel_tune.schedulers.base import Controller
 from kernel_tune.schedulers.common import WORST, ComparingScheduler, first_that_fits
 from kernel_tune.trial import Status, Trial
@@ -52,7 +52,7 @@ class MedianStoppingRule(ComparingScheduler):
         """Begin a curve."""
         self._curves[trial.trial_id] = _Curve()
 
-    def on_trial_result(self, runner: Controller, trial: Trial, result: Result) -> str:
+    def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
         """Compare the trial with the median of the others."""
         time, score = self.time_of(trial, result), self.score_of(trial, result)
         if trial.trial_id in self._out:
@@ -85,7 +85,7 @@ class MedianStoppingRule(ComparingScheduler):
         curve.last_pause = time
         return self.PAUSE
 
-    def on_trial_complete(self, runner: Controller, trial: Trial, result: Result) -> None:
+    def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
         """Keep the curve, with its last point, for the median of others."""
         curve = self._curves.get(trial.trial_id)
         if curve is not None and trial.trial_id not in self._out and self.has_both(result):

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernel_tune.arguments import ArgumentError
-from kernel_tune.result import TIME_TOTAL_S
+from kernel_runs.arguments import ArgumentError
+from kernel_runs.reports import TIME_TOTAL_S
 from kernel_tune.schedulers.base import Controller
 from kernel_tune.schedulers.pb2_model import next_point
 from kernel_tune.schedulers.pbt import Member, PopulationBasedTraining

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kernel_tune.arguments import ArgumentError, check_callable, check_number
-from kernel_tune.result import TIME_TOTAL_S, TRAINING_ITERATION, Result
+from kernel_runs.arguments import ArgumentError, check_callable, check_number
+from kernel_runs.reports import TIME_TOTAL_S, TRAINING_ITERATION, Report
 from kernel_tune.schedulers.base import Controller
 from kernel_tune.schedulers.common import WORST, ComparingScheduler, first_that_fits
 from kernel_tune.schedulers.pbt_explore import CustomExplore, check_mutations, explore, fill, tag_of
@@ -117,7 +117,7 @@ class PopulationBasedTraining(ComparingScheduler):
         trial.evaluated_params.update(fill(trial.config, self._mutations, self._random))
         self._members[trial.trial_id] = Member(trial.experiment_tag)
 
-    def on_trial_result(self, runner: Controller, trial: Trial, result: Result) -> str:
+    def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
         """Compare the trial, when it is time, and have it go on from a better one if it is among the worst."""
         if not (self._require_attrs or self.has_both(result)):
             return self.CONTINUE
@@ -221,7 +221,7 @@ class PopulationBasedTraining(ComparingScheduler):
         while self._next_sync <= slowest:
             self._next_sync += self._interval
 
-    def on_trial_complete(self, runner: Controller, trial: Trial, result: Result) -> None:
+    def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
         """Go on without the trial."""
         self._leave(runner, trial)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernel_tune.arguments import ArgumentError
+from kernel_runs.arguments import ArgumentError
 from kernel_tune.search_space.domains import Function
 
 Mutations = Mapping[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from kernel_tune.arguments import ArgumentError
+from kernel_runs.arguments import ArgumentError
 
 GLOBAL_LOG = "pbt_global.txt"
 """All exploits of an experiment, in the order in which they happened."""

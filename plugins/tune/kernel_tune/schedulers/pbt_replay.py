@@ -6,9 +6,9 @@ import copy
 import os
 from pathlib import Path
 
-from kernel_tune.arguments import ArgumentError
+from kernel_runs.arguments import ArgumentError
+from kernel_runs.reports import TRAINING_ITERATION, Report
 from kernel_tune.errors import TuneError
-from kernel_tune.result import TRAINING_ITERATION, Result
 from kernel_tune.schedulers.base import Controller, TrialScheduler
 from kernel_tune.schedulers.pbt_policy import read_policy
 from kernel_tune.trial import Trial
@@ -53,7 +53,7 @@ class PopulationBasedTrainingReplay(TrialScheduler):
         elif not trial.config:
             raise TuneError(f"{self._name} has no schedule to replay, and trial {trial} no configuration of its own")
 
-    def on_trial_result(self, runner: Controller, trial: Trial, result: Result) -> str:
+    def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
         """Change the configuration at the iterations of the schedule; of several that are due only the last counts."""
         self._iteration = int(result.get(TRAINING_ITERATION, self._iteration))
         before = self._changes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel_tune.arguments import ArgumentError, nearest
+from kernel_runs.arguments import ArgumentError, nearest
 from kernel_tune.schedulers.async_hyperband import AsyncHyperBandScheduler
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.schedulers.fifo import FIFOScheduler

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Protocol
 
-from kernel_tune.arguments import ArgumentError, check_mode, check_number
-from kernel_tune.execution.resources import Resources, make_request
-from kernel_tune.result import Result, metric_in
+from kernel_runs.arguments import ArgumentError, check_mode, check_number
+from kernel_runs.reports import Report, metric_in
+from kernel_runs.resources import Resources, make_request
 from kernel_tune.schedulers.base import Controller
 from kernel_tune.schedulers.common import number
 from kernel_tune.trial import Status, Trial
@@ -39,7 +39,7 @@ class Origin(Protocol):
         """Return what a trial had when it was made."""
 
 
-AllocationFunction = Callable[[Controller, Trial, Result, Origin], Any]
+AllocationFunction = Callable[[Controller, Trial, Report, Origin], Any]
 
 
 def amounts(resources: Any) -> Amounts:
@@ -90,7 +90,7 @@ class DistributeResources:
         self.increase_by_times = increase_by_times
         self.reserve_resources = _step_of(reserve_resources) if reserve_resources else {}
 
-    def __call__(self, tune_controller: Controller, trial: Trial, result: Result, scheduler: Origin) -> Amounts | None:
+    def __call__(self, tune_controller: Controller, trial: Trial, result: Report, scheduler: Origin) -> Amounts | None:
         """Return what the trial is to have, None for what it has."""
         live = tune_controller.get_live_trials()
         steps = {each.trial_id: self._steps(each, scheduler) for each in live if each.status is Status.RUNNING}
@@ -162,7 +162,7 @@ class DistributeResourcesToTopJob(DistributeResources):
         self.metric = metric
         self.mode = mode
 
-    def __call__(self, tune_controller: Controller, trial: Trial, result: Result, scheduler: Origin) -> Amounts | None:
+    def __call__(self, tune_controller: Controller, trial: Trial, result: Report, scheduler: Origin) -> Amounts | None:
         """Return what the trial is to have, None for what it has."""
         key, sign = self.metric or scheduler.metric, 1 if (self.mode or scheduler.mode) == "max" else -1
         key = metric_in(result, key)

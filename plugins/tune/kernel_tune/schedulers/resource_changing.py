@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel_tune.arguments import ArgumentError, check_callable
-from kernel_tune.execution.resources import make_request
-from kernel_tune.result import Result
+from kernel_runs.arguments import ArgumentError, check_callable
+from kernel_runs.reports import Report
+from kernel_runs.resources import make_request
 from kernel_tune.schedulers.base import Controller, TrialScheduler
 from kernel_tune.schedulers.common import first_that_fits
 from kernel_tune.schedulers.fifo import FIFOScheduler
@@ -73,7 +73,7 @@ class ResourceChangingScheduler(TrialScheduler):
         self._base_resources[trial.trial_id] = trial.resources
         self._base_scheduler.on_trial_add(runner, trial)
 
-    def on_trial_result(self, runner: Controller, trial: Trial, result: Result) -> str:
+    def on_trial_result(self, runner: Controller, trial: Trial, result: Report) -> str:
         """Pause a trial that goes on and is to have other resources than it has."""
         decision = self._base_scheduler.on_trial_result(runner, trial, result)
         if decision != self.CONTINUE:
@@ -85,7 +85,7 @@ class ResourceChangingScheduler(TrialScheduler):
         runner.set_resources(trial, resources)
         return self.PAUSE
 
-    def on_trial_complete(self, runner: Controller, trial: Trial, result: Result) -> None:
+    def on_trial_complete(self, runner: Controller, trial: Trial, result: Report) -> None:
         """Tell the base scheduler."""
         self._forget(trial)
         self._base_scheduler.on_trial_complete(runner, trial, result)

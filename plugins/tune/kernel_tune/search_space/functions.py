@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kernel_tune.arguments import older_names
+from kernel_runs.arguments import older_names
 from kernel_tune.errors import SearchSpaceError
 from kernel_tune.search_space.domains import Categorical, Domain, Float, Function, Integer, Normal
 from kernel_tune.search_space.draws import Choices, NormalArray, UniformArray, shape_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel_tune.result import Result
+from kernel_runs.reports import Report
 from kernel_tune.trial import Trial
 
 
@@ -40,10 +40,10 @@ class SearchAlgorithm:
         trial = self.next_trial()
         return [] if trial is None else [trial]
 
-    def on_trial_result(self, trial_id: str, result: Result) -> None:
+    def on_trial_result(self, trial_id: str, result: Report) -> None:
         """A running trial has reported."""
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         """A trial has ended, with its last result if it had one; without where it failed, which `error` says."""
 
     def on_pause(self, trial_id: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernel_tune.result import DEFAULT_METRIC, Result
+from kernel_runs.reports import DEFAULT_METRIC, Report
 
 FINISHED = "FINISHED"
 
@@ -79,10 +79,10 @@ class Searcher:
         """Return a configuration for a new trial, None if there is none just now, `FINISHED` if there never will be."""
         raise NotImplementedError
 
-    def on_trial_result(self, trial_id: str, result: Result) -> None:
+    def on_trial_result(self, trial_id: str, result: Report) -> None:
         """A running trial has reported. The metric may be missing or NaN."""
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         """A trial has ended, with its last result if it had one, or has failed, which `error` says: without a result.
 
         `result` and `error` are given by name. The metric may be missing or NaN.

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kernel_runs.reports import Report
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.result import Result
 from kernel_tune.search_space.paths import Path, overlay
 from kernel_tune.search_space.randomness import as_generator
 from kernel_tune.search_space.variants import GridAxes, count_variants, draw_constants, variants_of
@@ -93,7 +93,7 @@ class BasicVariantGenerator(Searcher):
         self._live[trial_id] = None
         return self._waiting.pop(0)
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         self._live.pop(trial_id, None)
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:

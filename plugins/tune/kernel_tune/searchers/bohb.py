@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernel_tune.result import Result
+from kernel_runs.reports import Report
 from kernel_tune.search_space.flat import FlatSpace, Point
 from kernel_tune.searchers.history import History
 from kernel_tune.searchers.parzen import ParzenEstimator, kernel_widths
@@ -59,7 +59,7 @@ class BOHBSearch(SpaceSearcher):
             return None
         return super().suggest(trial_id)
 
-    def on_trial_result(self, trial_id: str, result: Result) -> None:
+    def on_trial_result(self, trial_id: str, result: Report) -> None:
         if trial_id not in self._live:
             return
         self._paused.pop(trial_id, None)
@@ -72,7 +72,7 @@ class BOHBSearch(SpaceSearcher):
         if budget is not None:
             self._record(trial_id, self._live[trial_id], float(budget), self._losses(result, error=False))
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         point = self._live.get(trial_id)
         if point is not None and (error or trial_id not in self._told):
             reports = max(self._reports.get(trial_id, 0), 1)

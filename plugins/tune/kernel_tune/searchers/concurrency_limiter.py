@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernel_runs.reports import Report
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.result import Result
 from kernel_tune.searchers.base import FINISHED, Searcher
 from kernel_tune.searchers.wrapped import WrappedSearcher
 
@@ -27,7 +27,7 @@ class ConcurrencyLimiter(WrappedSearcher):
         self._limits = not searcher.set_max_concurrency(max_concurrent)
         self._live: dict[str, None] = {}
         self._paused: dict[str, None] = {}
-        self._ended: dict[str, tuple[Result | None, bool]] = {}
+        self._ended: dict[str, tuple[Report | None, bool]] = {}
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         running = len(self._live) - len(self._paused) + len(self._ended)
@@ -38,7 +38,7 @@ class ConcurrencyLimiter(WrappedSearcher):
             self._live[trial_id] = None
         return config
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         if trial_id not in self._live:
             return
         del self._live[trial_id]

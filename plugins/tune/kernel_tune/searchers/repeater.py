@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernel_runs.reports import Report, look_up
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.result import Result, look_up
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.searchers.metrics import finite_number
 from kernel_tune.searchers.wrapped import WrappedSearcher
@@ -50,12 +50,12 @@ class Repeater(WrappedSearcher):
         self._groups[trial_id] = self._group
         return config
 
-    def on_trial_result(self, trial_id: str, result: Result) -> None:
+    def on_trial_result(self, trial_id: str, result: Report) -> None:
         group = self._groups.get(trial_id)
         if group is not None and group.first == trial_id:
             self.searcher.on_trial_result(trial_id, result)
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         group = self._groups.pop(trial_id, None)
         if group is None:
             return
@@ -84,4 +84,4 @@ class _Group:
         self.made = 0
         self.ended = 0
         self.scores: list[list[float]] = []
-        self.result: Result = {}
+        self.result: Report = {}

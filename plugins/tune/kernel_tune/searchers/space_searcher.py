@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernel_runs.reports import Report, look_up, metric_in
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.result import Result, look_up, metric_in
 from kernel_tune.search_space.flat import FlatSpace, Point
 from kernel_tune.search_space.randomness import as_generator
 from kernel_tune.searchers.base import Searcher
@@ -79,7 +79,7 @@ class SpaceSearcher(Searcher):
         config: dict[str, Any] = flat.config(point, self._generator, exact)
         return config
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         point = self._live.pop(trial_id, None)
         if point is None:
             return
@@ -123,7 +123,7 @@ class SpaceSearcher(Searcher):
         """What is optimised: metrics and modes."""
         return [(self.metric, self.mode)]
 
-    def _losses(self, result: Result | None, error: bool) -> NDArray[np.float64] | None:
+    def _losses(self, result: Report | None, error: bool) -> NDArray[np.float64] | None:
         if error:
             return np.full(len(self._metrics), np.inf)
         found = result or {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel_tune.result import Result
+from kernel_runs.reports import Report
 from kernel_tune.searchers.base import Searcher
 
 
@@ -35,7 +35,7 @@ class WrappedSearcher(Searcher):
     ) -> bool:
         return self.searcher.set_search_properties(metric, mode, space, **experiment)
 
-    def on_trial_result(self, trial_id: str, result: Result) -> None:
+    def on_trial_result(self, trial_id: str, result: Report) -> None:
         self.searcher.on_trial_result(trial_id, result)
 
     def add_evaluated_point(

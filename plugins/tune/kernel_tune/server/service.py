@@ -15,9 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from kernel_runs.loggers.encoding import to_json
+from kernel_runs.storage.places import results_directory
 from kernel_tune.errors import TuneError
-from kernel_tune.loggers.encoding import to_json
-from kernel_tune.storage.experiment_files import results_directory
 from kernel_tune.trial import Trial
 
 _log = logging.getLogger("kernel.tune")

@@ -1,1 +1,1 @@
-"""Storage: the log of an experiment, its checkpoints, and copies of both elsewhere."""
+"""Storage: the log of an experiment, where it stands, and files that travel with its trials."""

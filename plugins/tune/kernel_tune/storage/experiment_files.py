@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import pickle
@@ -17,8 +16,8 @@ from typing import Any
 
 import cloudpickle
 
+from kernel_runs.pickling import why_not
 from kernel_tune.errors import TuneError
-from kernel_tune.pickling import why_not
 from kernel_tune.storage import event_log
 
 _log = logging.getLogger("kernel.tune")
@@ -27,38 +26,6 @@ LOG_FILE = "experiment.log"
 SNAPSHOT_FILE = "experiment.pkl"
 STATE_FILE = "experiment_state.json"
 SETTINGS_FILE = "tuner.pkl"
-RESULTS_VARIABLE = "TUNE_RESULT_DIR"
-
-
-def results_directory() -> str:
-    """Return where experiments are by default."""
-    return os.path.expanduser(os.environ.get(RESULTS_VARIABLE) or "~/kernel_results")
-
-
-def unused_name(root: str, name: str) -> str:
-    """Make a directory below `root` that nobody has; return its name: the one wanted, or that with a number."""
-    for number in itertools.count(1):
-        unused = name if number == 1 else f"{name}_{number}"
-        try:
-            os.makedirs(os.path.join(root, unused))
-        except FileExistsError:
-            continue
-        except OSError:
-            break  # said when the experiment begins
-        return unused
-    return name
-
-
-def check_name(root: str, name: str) -> None:
-    """Raise TuneError for a name that no directory can have, or whose directory would not be below `root`."""
-    if "\0" in name:
-        raise TuneError(f"an experiment can't be called {name!r}: no directory can have a NUL in its name")
-    directory = os.path.normpath(os.path.join(root, name))
-    if os.path.isabs(name) or os.path.commonpath([root, directory]) != root or directory == root:
-        raise TuneError(
-            f"an experiment can't be called {name!r}: its directory would be {directory}, which is not below {root}. "
-            "Give a name without '..', and another place as storage_path"
-        )
 
 
 def newest_of(root: str, trainable_name: str) -> str:

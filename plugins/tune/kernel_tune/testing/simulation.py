@@ -25,8 +25,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from kernel_runs.reports import Report
 from kernel_tune.errors import TuneError
-from kernel_tune.result import Result
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.testing.simulated_work import Curve, Event, Step, Work, describe, need
 from kernel_tune.trial import Status, Trial
@@ -215,8 +215,8 @@ class Simulation:
         if not self._configs or (self._concurrent is not None and len(self._live) >= self._concurrent):
             return False
         trial = Trial(
-            "simulated", self._configs[0], f"{index:08x}", index, f"{index}", resources=self._resources,
-            name=f"simulated_{index:08x}",
+            "simulated", self._configs[0], f"{index:08x}", index=index, experiment_tag=f"{index}",
+            resources=self._resources, name=f"simulated_{index:08x}",
         )  # fmt: skip
         pending = self._lazy and any(other.status is Status.PENDING for other in self._live.values())
         if pending or (self._lazy and not self.has_resources_for_trial(trial)):
@@ -280,7 +280,7 @@ class Simulation:
                 self._decide(trial, result)
         self._carry_out_requests()
 
-    def _iterate(self, trial: Trial, work: Work) -> Result:
+    def _iterate(self, trial: Trial, work: Work) -> Report:
         seconds = self._seconds(trial.config) if callable(self._seconds) else self._seconds
         work.iteration += 1
         work.seconds += seconds
@@ -297,7 +297,7 @@ class Simulation:
             "trial_id": trial.trial_id, "done": False, "config": trial.config, **reported,
         }  # fmt: skip
 
-    def _decide(self, trial: Trial, result: Result) -> None:
+    def _decide(self, trial: Trial, result: Report) -> None:
         began = time.process_time()
         self._deciding = trial
         decision = self.scheduler.on_trial_result(self, trial, result)

@@ -1,1 +1,1 @@
-"""Trainables: what a trial runs, as functions and as classes, and the process that runs it."""
+"""The process that runs a trial, and what it is told; the trainables themselves are those of `kernel_runs`."""

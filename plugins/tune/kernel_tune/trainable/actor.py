@@ -9,10 +9,13 @@ import time
 from typing import Any
 
 import kernel
-from kernel_tune.raised import carried
-from kernel_tune.result import DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION, Result, look_up
-from kernel_tune.storage.checkpoint import (
-    Checkpoint,
+from kernel_runs.checkpoint import Checkpoint
+from kernel_runs.place import Place
+from kernel_runs.process.devices import VisibleDevices
+from kernel_runs.process.printed import PrintedFiles
+from kernel_runs.raised import carried, text_of
+from kernel_runs.reports import DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, look_up
+from kernel_runs.storage.directories import (
     being_written,
     clear_unfinished,
     directory_name,
@@ -22,13 +25,10 @@ from kernel_tune.storage.checkpoint import (
     unfinished_directory,
     unpack,
 )
-from kernel_tune.trainable.devices import VisibleDevices
-from kernel_tune.trainable.function import FunctionTrainable, text_of
+from kernel_runs.trainable.function import FunctionTrainable
+from kernel_runs.trainable.trainable import Trainable
 from kernel_tune.trainable.home import Home, directory_on, home_on
 from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
-from kernel_tune.trainable.place import Place
-from kernel_tune.trainable.printed import PrintedFiles
-from kernel_tune.trainable.trainable import Trainable
 
 LINGER_SECONDS = 0.005
 """How long an answer with results waits for another one, or for the end: many a function ends after its last report."""
@@ -76,7 +76,7 @@ class TrialActor:
             if order.save:
                 answer.state = self._save(in_memory=order.save == "memory")
         except Exception as error:
-            answer.error, answer.raised = text_of(error), carried(error)
+            answer.error, answer.raised = text_of(error, "kernel_tune"), carried(error)
             self._printed.add_error(answer.error)
         answer.is_clean = isinstance(self._trainable, FunctionTrainable) and self._trainable.is_over
         if answer.is_clean:  # it may be the end of this process
@@ -124,7 +124,7 @@ class TrialActor:
             return self._trainable.reset(setup.config, place)
         assert trainable is not None
         self._trainable = trainable(setup.config)
-        self._trainable._tune_place = place
+        self._trainable._run_place = place
         if not self._trainable.config:  # of a class whose __init__ does not call ours
             self._trainable.config = setup.config
         return True
@@ -192,7 +192,7 @@ class TrialActor:
         self._take(result, directory, order, answer)
         return True
 
-    def _take(self, result: Result, directory: str | None, order: Order, answer: Answer) -> None:
+    def _take(self, result: Report, directory: str | None, order: Order, answer: Answer) -> None:
         trainable = self._trainable
         assert trainable is not None
         answer.ended = bool(result.get(DONE)) or _is_reached(order.stop, result)
@@ -231,7 +231,7 @@ class TrialActor:
         return saved
 
 
-def _is_reached(stop: dict[str, float], result: Result) -> bool:
+def _is_reached(stop: dict[str, float], result: Report) -> bool:
     for key, threshold in stop.items():
         value: Any = look_up(result, key)
         if value is not None and value >= threshold:

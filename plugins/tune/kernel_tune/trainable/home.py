@@ -7,8 +7,8 @@ import os
 import socket
 from dataclasses import dataclass, field
 
+from kernel_runs.place import Place
 from kernel_tune.storage.trial_files import Stamp, list_files
-from kernel_tune.trainable.place import Place
 
 NODE_DIRECTORY_VARIABLE = "TUNE_NODE_DIR"
 """In the environment of a node: below which directory trials have theirs there."""
@@ -46,9 +46,7 @@ def directory_on(place: Place, node: str) -> tuple[str, bool]:
         with contextlib.suppress(OSError):  # the program's user has another home than the node's, perhaps
             os.makedirs(place.logdir, exist_ok=True)
             return place.logdir, _sees_marker(place)
-        from kernel_tune.storage.experiment_files import (
-            results_directory,
-        )  # here: each trial's process starts with this
+        from kernel_runs.storage.places import results_directory  # here: each trial's process starts with this
 
         root = results_directory()
     inside = os.path.relpath(place.logdir, os.path.dirname(place.experiment_directory))

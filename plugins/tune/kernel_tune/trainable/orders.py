@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernel_tune.result import Result
-from kernel_tune.trainable.place import Place
+from kernel_runs.place import Place
+from kernel_runs.reports import Report
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Order:
 class Answer:
     """What came of an order. `saved` belongs to results by their number, counted from 0 in this answer."""
 
-    results: list[Result] = field(default_factory=list)
+    results: list[Report] = field(default_factory=list)
     saved: list[tuple[int, Saved]] = field(default_factory=list)
     ended: bool = False
     """The function has returned, or the class has said `done`, or a threshold was reached."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from kernel_runs.optional import needed
 from kernel_tune.analysis.data import Axis, ExperimentData, Source, data_of
 from kernel_tune.analysis.plots.style import BEST, INK, LINE, SOFT, figure, nothing, save, shades, shortened
-from kernel_tune.optional import needed
 
 _MOST_AXES = 12
 

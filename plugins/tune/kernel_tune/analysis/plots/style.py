@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from kernel_runs.optional import needed
 from kernel_tune.analysis.data import Axis, ExperimentData
-from kernel_tune.optional import needed
 
 INK = "#1f2937"
 SOFT = "#6b7280"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_runs.optional import needed
+from kernel_runs.reports import Report, look_up
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.optional import needed
-from kernel_tune.result import Result, look_up
 from kernel_tune.search_space.domains import Float, Integer
 from kernel_tune.search_space.flat import Parameter
 from kernel_tune.searchers.adapters.library import LibrarySearcher
@@ -44,7 +44,7 @@ class AxSearch(LibrarySearcher):
             self._metric = ax_client.objective_name
             self._mode = "min" if ax_client.experiment.optimization_config.objective.minimize else "max"
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         index = self._live.pop(trial_id, None)
         if index is None:
             return

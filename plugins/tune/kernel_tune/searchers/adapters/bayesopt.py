@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_runs.optional import needed
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.optional import needed
 from kernel_tune.searchers.adapters.library import LibrarySearcher
 from kernel_tune.searchers.base import FINISHED
 

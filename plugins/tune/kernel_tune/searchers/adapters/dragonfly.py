@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kernel_tune.errors import OptionalDependencyError, SearchSpaceError
-from kernel_tune.optional import needed
+from kernel_runs.errors import OptionalDependencyError
+from kernel_runs.optional import needed
+from kernel_tune.errors import SearchSpaceError
 from kernel_tune.search_space.flat import Parameter
 from kernel_tune.search_space.randomness import global_randomness_from
 from kernel_tune.searchers.adapters.library import LibrarySearcher, Values

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernel_tune.optional import needed
+from kernel_runs.optional import needed
 from kernel_tune.search_space.domains import Float, Integer, Normal
 from kernel_tune.search_space.flat import Parameter
 from kernel_tune.searchers.adapters.library import LibrarySearcher

@@ -9,8 +9,8 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from kernel_runs.reports import Report, look_up, metric_in
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.result import Result, look_up, metric_in
 from kernel_tune.search_space.flat import FlatSpace, Parameter
 from kernel_tune.search_space.paths import has_choices
 from kernel_tune.search_space.randomness import as_generator
@@ -79,7 +79,7 @@ class LibrarySearcher(Searcher):
         self._live[trial_id] = handle
         return self._config_of(chosen) if exact is None else self._exact_config(exact)
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         handle = self._live.pop(trial_id, None)
         if handle is None:
             return

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kernel_tune.optional import needed
+from kernel_runs.optional import needed
 from kernel_tune.searchers.adapters.library import LibrarySearcher
 
 

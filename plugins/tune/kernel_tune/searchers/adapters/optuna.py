@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernel_tune.optional import needed
-from kernel_tune.result import Result, look_up
+from kernel_runs.optional import needed
+from kernel_runs.reports import Report, look_up
 from kernel_tune.search_space.domains import Float, Integer, Normal
 from kernel_tune.search_space.flat import ALWAYS, Parameter
 from kernel_tune.searchers.adapters.library import LibrarySearcher
@@ -51,7 +51,7 @@ class OptunaSearch(LibrarySearcher):
         """ "max" or "min", or several."""
         return [mode for _, mode in self._several] or super().mode
 
-    def on_trial_result(self, trial_id: str, result: Result) -> None:
+    def on_trial_result(self, trial_id: str, result: Report) -> None:
         if trial_id not in self._live or self._several:
             return
         step = self._steps[trial_id] = self._steps.get(trial_id, 0) + 1
@@ -59,7 +59,7 @@ class OptunaSearch(LibrarySearcher):
         if score is not None:
             self._live[trial_id].report(score, step)
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         trial = self._live.pop(trial_id, None)
         self._steps.pop(trial_id, None)
         if trial is not None:

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_runs.reports import Report, look_up
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.result import Result, look_up
 from kernel_tune.search_space.domains import Float, Integer
 from kernel_tune.search_space.flat import Parameter
 from kernel_tune.searchers.adapters.library import LibrarySearcher
@@ -87,7 +87,7 @@ class SigOptSearch(LibrarySearcher):
         self._asking = trial_id
         return super().suggest(trial_id)
 
-    def on_trial_complete(self, trial_id: str, result: Result | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Report | None = None, error: bool = False) -> None:
         suggestion = self._live.pop(trial_id, None)
         if suggestion is not None:
             values = {name: finite_number(look_up(result or {}, name)) for name, _ in self._metrics}

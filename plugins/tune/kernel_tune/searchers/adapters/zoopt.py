@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_runs.optional import needed
 from kernel_tune.errors import SearchSpaceError
-from kernel_tune.optional import needed
 from kernel_tune.search_space.randomness import global_randomness_from
 from kernel_tune.searchers.adapters.library import LibrarySearcher
 

@@ -1,0 +1,39 @@
+"""Reinforcement learning on kernel.
+
+Each name is in a file of its own, and is loaded when it is first used.
+"""
+
+from typing import Any
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "algorithms.algorithm": ("Algorithm",),
+    "algorithms.ddpg": ("DDPG", "DDPGConfig"),
+    "algorithms.dqn": ("DQN", "DQNConfig"),
+    "algorithms.ppo": ("PPO", "PPOConfig"),
+    "algorithms.sac": ("SAC", "SACConfig"),
+    "algorithms.simple_q": ("SimpleQ", "SimpleQConfig"),
+    "algorithms.td3": ("TD3", "TD3Config"),
+    "config.algorithm_config": ("AlgorithmConfig",),
+    "data.batch": ("Batch", "MultiAgentBatch"),
+    "envs.context": ("EnvContext",),
+    "envs.registry": ("register_env",),
+    "errors": ("RLlibError",),
+    "modules.module": ("Module",),
+}
+_HOMES = {name: f"kernel_rllib.{module}" for module, names in _MODULES.items() for name in names}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is exported here when it is first used."""
+    import importlib
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kernel_rllib' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

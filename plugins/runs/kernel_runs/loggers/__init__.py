@@ -1,0 +1,40 @@
+"""Loggers: what runs report, written where people and other programs read it."""
+
+from typing import Any
+
+_HOMES = {
+    "CSVLogger": "legacy",
+    "CSVLoggerCallback": "csv_logger",
+    "CometLoggerCallback": "comet",
+    "DEFAULT_LOGGERS": "legacy",
+    "JsonLogger": "legacy",
+    "JsonLoggerCallback": "json_logger",
+    "LegacyLoggerCallback": "legacy",
+    "Logger": "legacy",
+    "LoggerCallback": "base",
+    "MLFLowLogger": "mlflow",
+    "MLflowLoggerCallback": "mlflow",
+    "NoopLogger": "legacy",
+    "TBXLogger": "legacy",
+    "TBXLoggerCallback": "tensorboard",
+    "UnifiedLogger": "legacy",
+    "WandbLoggerCallback": "wandb",
+    "callbacks_of": "legacy",
+    "pretty_print": "pretty",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is exported here when it is first used."""
+    import importlib
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

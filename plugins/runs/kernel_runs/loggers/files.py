@@ -1,0 +1,96 @@
+"""Files that are only appended to, many of them, each complete after every call."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from kernel_runs.errors import RunError
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+
+
+def _most_open() -> int:
+    """Return how many files may stay open: an eighth of what the process may have, as others want some too."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 128
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1024 if limit < 0 else max(8, min(1024, limit // 8))
+
+
+class AppendedFiles:
+    """Appends to files by path, straight to the operating system: a killed process loses nothing that was appended.
+
+    Files stay open up to a limit, and are opened again when needed: opening costs several times what writing does.
+    """
+
+    def __init__(self, most_open: int | None = None) -> None:
+        self._most_open = most_open or _most_open()
+        self._open: dict[str, int] = {}
+
+    def append(self, path: str, data: bytes) -> None:
+        """Append to a file, which is made if it is not there; raise RunError if not all could be written."""
+        try:
+            descriptor = self._open.get(path)
+            if descriptor is None:
+                descriptor = self._opened(path)
+            written = os.write(descriptor, data)
+            while written < len(data):  # as happens when the disk is nearly full: the next write says why
+                written += os.write(descriptor, data[written:])
+        except OSError as error:
+            self.close(path)
+            raise RunError(
+                f"can't write {path}: {error.strerror or error}. Results are safe in the log of the experiment; "
+                "when the reason is gone, resume it: what was half written is cut off, and what is missing is written."
+            ) from error
+
+    def close(self, path: str) -> None:
+        """Close a file, if it is open."""
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    def close_all(self) -> None:
+        """Close all files."""
+        for path in list(self._open):
+            self.close(path)
+
+    def _opened(self, path: str) -> int:
+        while len(self._open) >= self._most_open:
+            self.close(next(iter(self._open)))
+        try:
+            descriptor = os.open(path, _FLAGS, 0o644)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            descriptor = os.open(path, _FLAGS, 0o644)
+        self._open[path] = descriptor
+        return descriptor
+
+
+def cut(path: str, size: int) -> None:
+    """Take away what a file has after `size` bytes; a file with nothing left is removed."""
+    try:
+        if size == 0:
+            os.remove(path)
+        elif os.path.getsize(path) > size:
+            os.truncate(path, size)
+    except FileNotFoundError:
+        pass
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Write a file so that readers of one that was there before see all of it or all of this one."""
+    beside = f"{path}.writing" if os.path.exists(path) else path
+    try:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(beside, "wb") as file:
+            file.write(data)
+        if beside != path:
+            os.replace(beside, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.remove(beside)
+        raise RunError(f"can't write {path}: {error.strerror or error}") from error

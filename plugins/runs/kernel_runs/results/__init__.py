@@ -1,0 +1,1 @@
+"""Results: what came of a run, read back from its directory."""

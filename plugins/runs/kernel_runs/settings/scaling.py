@@ -1,0 +1,211 @@
+"""How many workers a run has, and what each of them needs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_runs.arguments import ArgumentError
+from kernel_runs.resources import Demand, PlacementGroupFactory, total, without_zeros
+from kernel_runs.settings.fields import refuses_unknown
+
+STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+_NAMES = {"cpu": "CPU", "num_cpus": "CPU", "gpu": "GPU", "num_gpus": "GPU"}
+_OLDER = {"num_actors": "num_workers", "cpus_per_actor": "resources_per_worker={'CPU': ...}",
+          "gpus_per_actor": "resources_per_worker={'GPU': ...}"}  # fmt: skip
+_LEAST_UNITS = 0.0001
+"""How much of a model of accelerators is asked for: as much as can be, so that all who ask for it find some."""
+
+
+@refuses_unknown
+@dataclass
+class ScalingConfig:
+    """How many workers a run has, what each of them needs, and how they lie on the machines.
+
+    `num_workers` is a number, or the least and the most of them where they may come and go. A worker has one CPU, or
+    with `use_gpu` one GPU, unless `resources_per_worker` says more: `{"CPU": 2, "GPU": 0.5, "memory": 1e9}` (bytes),
+    and custom ones. `trainer_resources` are for the process that looks after the workers, one CPU by default.
+    `placement_strategy` is one of `STRATEGIES`, `accelerator_type` the name of a model, such as "A100".
+
+    Any field may be what a search is to choose from; the amounts are known when it has been chosen. Raises
+    `ArgumentError` for what is none of this.
+    """
+
+    num_workers: Any = 1
+    use_gpu: Any = False
+    resources_per_worker: Any = None
+    trainer_resources: Any = None
+    placement_strategy: Any = "PACK"
+    accelerator_type: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_workers(self.num_workers)
+        if isinstance(self.num_workers, list):
+            self.num_workers = tuple(self.num_workers)
+        if isinstance(self.use_gpu, (int, str, float)) and not isinstance(self.use_gpu, bool):
+            raise ArgumentError(f"ScalingConfig: use_gpu is {self.use_gpu!r}, but must be True or False")
+        if isinstance(self.placement_strategy, str) and self.placement_strategy not in STRATEGIES:
+            raise ArgumentError(
+                f"ScalingConfig: placement_strategy is {self.placement_strategy!r}, but must be one of "
+                f"{', '.join(STRATEGIES)}"
+            )
+        self.resources_per_worker = _amounts("resources_per_worker", self.resources_per_worker)
+        self.trainer_resources = _amounts("trainer_resources", self.trainer_resources)
+        self._check_gpus()
+
+    def _check_gpus(self) -> None:
+        gpus = self.resources_per_worker.get("GPU") if _is_plain(self.resources_per_worker) else None
+        if self.use_gpu is False and gpus:
+            raise ArgumentError(
+                f"ScalingConfig: resources_per_worker asks for {gpus:g} GPU, but use_gpu is False: say use_gpu=True, "
+                "or leave the GPU out"
+            )
+        if self.use_gpu is True and gpus == 0:
+            raise ArgumentError(
+                "ScalingConfig: use_gpu is True, but resources_per_worker asks for 0 GPU: ask for some, or say "
+                "use_gpu=False"
+            )
+
+    @staticmethod
+    def _of_older(arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return arguments with those of the first trainers (`num_actors`, ...) as what they are called today."""
+        current = {name: value for name, value in arguments.items() if name not in _OLDER}
+        older = {name: value for name, value in arguments.items() if name in _OLDER}
+        for name in older:
+            warnings.warn(f"ScalingConfig: {name} is now called {_OLDER[name]}", DeprecationWarning, stacklevel=3)
+        if "num_actors" in older:
+            current.setdefault("num_workers", older["num_actors"])
+        each = {"CPU": older.get("cpus_per_actor"), "GPU": older.get("gpus_per_actor")}
+        each = {name: amount for name, amount in each.items() if amount is not None}
+        if each:
+            current["resources_per_worker"] = {**each, **(current.get("resources_per_worker") or {})}
+            if each.get("GPU"):
+                current.setdefault("use_gpu", True)
+        return current
+
+    # -- what that comes to ----------------------------------------------------------------------------------------
+
+    @property
+    def min_workers(self) -> int:
+        """The least number of workers with which the run can go on."""
+        workers = self._chosen("num_workers")
+        return int(workers[0] if isinstance(workers, tuple) else workers)
+
+    @property
+    def max_workers(self) -> int:
+        """The number of workers that it has where there is room."""
+        workers = self._chosen("num_workers")
+        return int(workers[1] if isinstance(workers, tuple) else workers)
+
+    @property
+    def worker_resources(self) -> Demand:
+        """What is reserved for each worker."""
+        given = self._chosen("resources_per_worker")
+        use_gpu = self._chosen("use_gpu")
+        demand = dict(given) if given is not None else ({"GPU": 1.0} if use_gpu else {"CPU": 1.0})
+        if use_gpu:
+            demand.setdefault("GPU", 1.0)
+        if self.accelerator_type:
+            demand.setdefault(f"accelerator_type:{self.accelerator_type}", _LEAST_UNITS)
+        return without_zeros(demand)
+
+    @property
+    def own_resources(self) -> Demand:
+        """What is reserved for the process that looks after the workers."""
+        given = self._chosen("trainer_resources")
+        return without_zeros({"CPU": 1.0} if given is None else given)
+
+    @property
+    def num_cpus_per_worker(self) -> float:
+        """How many CPUs a worker has."""
+        return self.worker_resources.get("CPU", 0.0)
+
+    @property
+    def num_gpus_per_worker(self) -> float:
+        """How many GPUs a worker has."""
+        return self.worker_resources.get("GPU", 0.0)
+
+    @property
+    def additional_resources_per_worker(self) -> Demand:
+        """What a worker has beside CPUs and GPUs."""
+        return {name: amount for name, amount in self.worker_resources.items() if name not in ("CPU", "GPU")}
+
+    @property
+    def total_resources(self) -> Demand:
+        """What all of it needs, with the least number of workers."""
+        return total([self.own_resources, *self.worker_bundles()])
+
+    def worker_bundles(self, workers: int | None = None) -> list[Demand]:
+        """Return the bundles of a placement group for so many workers, by default the least number there may be."""
+        count = self.min_workers if workers is None else workers
+        return [dict(self.worker_resources) for _ in range(count)]
+
+    def as_placement_group_factory(self) -> PlacementGroupFactory:
+        """Return what a trial needs that looks after the workers.
+
+        Its process is in a bundle of its own that is empty. What is reserved for it is in the bundle of the first
+        worker, so that both are on one machine.
+        """
+        first, *others = self.worker_bundles() or [{}]
+        shared = total([self.own_resources, first])
+        return PlacementGroupFactory([{}, shared, *others] if shared else [{}], self._chosen("placement_strategy"))
+
+    @classmethod
+    def from_placement_group_factory(cls, factory: PlacementGroupFactory) -> ScalingConfig:
+        """Return the settings of which `as_placement_group_factory` makes these bundles.
+
+        Of a single worker nobody can tell what is its own: it gets all.
+        """
+        bundles = [bundle for bundle in factory.bundles() if bundle] or [{}]
+        first, worker = bundles[0], bundles[-1]
+        own = {name: amount - worker.get(name, 0.0) for name, amount in first.items()} if len(bundles) > 1 else {}
+        return cls(
+            num_workers=len(bundles),
+            use_gpu=bool(worker.get("GPU")),
+            resources_per_worker=worker,
+            trainer_resources={name: amount for name, amount in own.items() if amount > 0},
+            placement_strategy=factory.strategy,
+        )
+
+    def _chosen(self, name: str) -> Any:
+        """Return the value of a field. Raises `ArgumentError` for one that a search has still to choose."""
+        value = getattr(self, name)
+        if not _is_plain(value) and not isinstance(value, (int, str, tuple, type(None))):
+            raise ArgumentError(
+                f"ScalingConfig: {name} is {value!r}, which a search has not chosen from yet: its amounts are known in "
+                "a trial"
+            )
+        return value
+
+
+def _is_plain(amounts: Any) -> bool:
+    """Whether amounts are numbers by their names, and nothing that a search is to choose from."""
+    return isinstance(amounts, dict) and all(isinstance(amount, (int, float)) for amount in amounts.values())
+
+
+def _check_workers(given: Any) -> None:
+    """Raise `ArgumentError` for a number of workers that can't be."""
+    pair = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    plain = [each for each in pair if isinstance(each, (int, float, str, type(None)))]
+    good = all(isinstance(each, int) and not isinstance(each, bool) and each >= 0 for each in plain)
+    if isinstance(given, (tuple, list)):
+        good = good and len(pair) == 2 and (len(plain) < 2 or 1 <= pair[0] <= pair[1])
+    if not good:
+        raise ArgumentError(
+            f"ScalingConfig: num_workers is {given!r}, but must be a whole number, at least 0, or two of them: the "
+            "least and the most"
+        )
+
+
+def _amounts(field: str, given: Any) -> Any:
+    """Return amounts by the kernel's names; what a search is to choose from stays as it is."""
+    if isinstance(given, (int, float, str, list, tuple)):
+        raise ArgumentError(f"ScalingConfig: {field} is {given!r}, but must be a dict such as {{'CPU': 2, 'GPU': 0.5}}")
+    if not isinstance(given, Mapping) or set(given) == {"grid_search"}:
+        return given
+    for name, amount in given.items():
+        if isinstance(amount, (bool, str, type(None))) or (isinstance(amount, (int, float)) and not amount >= 0):
+            raise ArgumentError(f"ScalingConfig: {field} asks for {amount!r} {name}: it is a number of at least 0")
+    return {_NAMES.get(name, name): amount for name, amount in given.items()}

@@ -1,0 +1,1 @@
+"""Storage: the directories of runs and of their checkpoints, and copies of them elsewhere."""

@@ -1,0 +1,1 @@
+"""Helpers for tests of what runs: a training function without an experiment."""

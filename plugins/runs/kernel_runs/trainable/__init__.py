@@ -1,0 +1,1 @@
+"""Trainables: what a run does, as functions and as classes, found by name."""

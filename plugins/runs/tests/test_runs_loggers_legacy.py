@@ -1,0 +1,132 @@
+"""Loggers of the older form, and text for people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kernel_runs import loggers
+from kernel_runs.loggers import (
+    DEFAULT_LOGGERS,
+    CSVLogger,
+    CSVLoggerCallback,
+    JsonLogger,
+    JsonLoggerCallback,
+    LegacyLoggerCallback,
+    Logger,
+    NoopLogger,
+    TBXLogger,
+    TBXLoggerCallback,
+    UnifiedLogger,
+    callbacks_of,
+    pretty_print,
+)
+from kernel_runs.run import Run
+
+
+class Kept(Logger):
+    made: list[Kept] = []
+
+    def _init(self) -> None:
+        self.heard: list[Any] = []
+        Kept.made.append(self)
+
+    def on_result(self, result: dict[str, Any]) -> None:
+        self.heard.append(result["a"])
+
+    def update_config(self, config: dict[str, Any]) -> None:
+        self.heard.append(config)
+
+    def flush(self) -> None:
+        self.heard.append("flush")
+
+    def close(self) -> None:
+        self.heard.append("close")
+
+
+def test_the_default_loggers_write_the_three_files(tmp_path: Path) -> None:
+    synced = []
+    trial = Run("f", trial_id="a826033a", evaluated_params={"x": 1})
+    logger = UnifiedLogger({"x": 1}, str(tmp_path / "t"), trial, sync_function=synced.append)
+    logger.on_result({"a": {"b": 1}})
+    logger.update_config({"x": 2})
+    logger.on_result({"a": {"b": 2}})
+    logger.flush()
+    logger.close()
+    names = {"result.json", "progress.csv", "params.json", "params.pkl", "events.out.tfevents.a826033a"}
+    assert {path.name for path in (tmp_path / "t").iterdir()} == names
+    assert (tmp_path / "t/progress.csv").read_text() == "a/b\n1\n2\n"
+    assert (tmp_path / "t/result.json").read_text() == '{"a": {"b": 1}}\n{"a": {"b": 2}}\n'
+    assert json.loads((tmp_path / "t/params.json").read_text()) == {"x": 2}
+    assert b"_hparams_/session_end_info" in (tmp_path / "t/events.out.tfevents.a826033a").read_bytes()
+    assert synced == [str(tmp_path / "t")] * 2
+
+
+def test_one_of_them_alone_needs_no_trial(tmp_path: Path) -> None:
+    logger = JsonLogger({"x": 1}, str(tmp_path))
+    logger.on_result({"a": 1})
+    assert (tmp_path / "result.json").read_text() == '{"a": 1}\n'
+
+
+def test_a_class_of_ones_own_is_made_for_each_trial(tmp_path: Path) -> None:
+    Kept.made.clear()
+    callback = LegacyLoggerCallback([Kept])
+    trials = [Run("f", config={"x": i}, local_dir=str(tmp_path), name=f"t{i}") for i in range(2)]
+    for trial in trials:
+        callback.on_trial_start(0, trials, trial)
+        callback.on_trial_results(0, trials, trial, [{"a": 1}, {"a": 2}])
+    trials[0].config = {"x": 7}
+    callback.on_trial_start(1, trials, trials[0])
+    callback.on_trial_save(1, trials, trials[0])
+    callback.on_trial_complete(2, trials, trials[0])
+    callback.on_trial_error(2, trials, trials[1])
+    assert [logger.heard for logger in Kept.made] == [
+        [{"x": 0}, 1, 2, {"x": 7}, "flush", "close"],
+        [{"x": 1}, 1, 2, "close"],
+    ]
+    assert Kept.made[1].logdir == trials[1].logdir and Kept.made[1].trial is trials[1]
+
+
+def test_a_logger_must_say_what_to_do_with_a_result(tmp_path: Path) -> None:
+    class Nothing(Logger):
+        pass
+
+    with pytest.raises(NotImplementedError, match=r"Nothing must say what to do with a result: define on_result"):
+        Nothing({}, str(tmp_path)).on_result({})
+    NoopLogger({}, str(tmp_path)).on_result({})
+
+
+def test_the_default_ones_run_in_their_quick_form() -> None:
+    kinds = [JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback]
+    assert DEFAULT_LOGGERS == (JsonLogger, CSVLogger, TBXLogger)
+    assert [type(callback) for callback in callbacks_of()] == kinds
+    own = JsonLoggerCallback()
+    found = callbacks_of((*DEFAULT_LOGGERS, Kept, own, NoopLogger))
+    assert [type(callback) for callback in found] == [*kinds, JsonLoggerCallback, LegacyLoggerCallback]
+    assert found[3] is own
+
+
+def test_results_are_printed_for_people() -> None:
+    result = {
+        "score": 0.5, "config": {"x": 1}, "hist_stats": {}, "none": None, "hidden": 1, "a": {"b": [1, 2], "c": []},
+        "list": [1, 2, 3, 4], "text": "3", "name": "f_1: x", "inf": float("inf"), "deep": [{"a": 1}, {"b": {"c": 2}}],
+        "plain": "relu", "flag": True, "nan": float("nan"), "lines": "a\nb", "yes": "yes",
+    }  # fmt: skip
+    text = pretty_print(result, exclude={"hidden"})
+    assert yaml.safe_load(text) == {
+        "score": 0.5, "a": {"b": [1, 2], "c": []}, "list": [1, 2, 3, 4], "text": "3", "name": "f_1: x",
+        "inf": float("inf"), "deep": [{"a": 1}, {"b": {"c": 2}}], "plain": "relu", "flag": True, "nan": None,
+        "lines": "a\nb", "yes": "yes",
+    }  # fmt: skip
+    assert "list: [1, 2, 3, 4]\n" in text and "plain: relu\n" in text
+    assert "a:\n  b:\n    - 1\n    - 2\n  c: []\n" in text
+
+
+def test_every_name_is_exported() -> None:
+    assert all(getattr(loggers, name) is not None for name in loggers.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = loggers.nothing

@@ -1,0 +1,80 @@
+"""Modules that are parts of `kernel_runs`, under the names that they had here: programs say them, and old pickles.
+
+`import kernel_tune.callbacks` gives the module `kernel_runs.callbacks` itself, so that there is one class of each name.
+What is of several modules there, or in part here, has a file of its own here, which imports it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+MOVED = {
+    "kernel_tune.analysis.checkpoints": "kernel_runs.results.checkpoints",
+    "kernel_tune.analysis.frames": "kernel_runs.results.frames",
+    "kernel_tune.arguments": "kernel_runs.arguments",
+    "kernel_tune.callbacks": "kernel_runs.callbacks",
+    "kernel_tune.loggers": "kernel_runs.loggers",
+    "kernel_tune.optional": "kernel_runs.optional",
+    "kernel_tune.pickling": "kernel_runs.pickling",
+    "kernel_tune.reporters.text": "kernel_runs.progress.text",
+    "kernel_tune.reporters.trial_progress": "kernel_runs.progress.result_lines",
+    "kernel_tune.testing.reports": "kernel_runs.testing.running_trial",
+    "kernel_tune.trainable.devices": "kernel_runs.process.devices",
+    "kernel_tune.trainable.durable": "kernel_runs.trainable.durable",
+    "kernel_tune.trainable.function": "kernel_runs.trainable.function",
+    "kernel_tune.trainable.place": "kernel_runs.place",
+    "kernel_tune.trainable.printed": "kernel_runs.process.printed",
+    "kernel_tune.trainable.registry": "kernel_runs.trainable.registry",
+    "kernel_tune.trainable.trainable": "kernel_runs.trainable.trainable",
+    "kernel_tune.trainable.wrappers": "kernel_runs.trainable.wrappers",
+}
+"""What each was to what it is. Of a package all modules below it are meant as well."""
+
+
+def install() -> None:
+    """Let the old names be imported."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())  # first: below a package that moved the usual finder would load files again
+
+
+class _Finder:
+    """Answers for the old names."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith("kernel_tune."):
+            return None
+        package, _, module = name.rpartition(".")
+        real = MOVED.get(name) or (f"{MOVED[package]}.{module}" if package in MOVED else "")
+        if not real:
+            return None
+        from importlib.machinery import ModuleSpec  # here: each process that has Tune starts with this file
+        from importlib.util import find_spec
+
+        loader: Any = _Loader(real)
+        return ModuleSpec(name, loader, origin=real) if find_spec(real) is not None else None
+
+
+class _Loader:
+    """Loads a module by its name of today, and hands the same object out."""
+
+    def __init__(self, real: str) -> None:
+        self._real = real
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Import the real module."""
+        from importlib import import_module  # see above
+
+        module = import_module(self._real)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Undo what the import system did to the module in between: it has run under its real name already."""
+        module.__spec__ = self._spec
