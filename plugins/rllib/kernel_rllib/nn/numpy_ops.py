@@ -1,0 +1,348 @@
+"""The operations on plain numpy arrays, without gradients: what samples actions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernel_rllib.errors import ModuleError
+from kernel_rllib.nn import elementwise
+from kernel_rllib.nn.elementwise import activation_named
+from kernel_rllib.nn.ops import Axis
+from kernel_rllib.nn.products import product
+from kernel_rllib.nn.recurrent import gru_forward, lstm_forward
+
+Numbers = NDArray[Any]
+_NARROW = 48
+"""Rows of so few numbers are reduced as columns: numpy spends up to 40 ns on each row that it reduces."""
+
+
+def _plain(function: Any) -> Callable[[NumpyOps, Any], Any]:
+    """Return `function` as a method that is called without the object."""
+    return staticmethod(function)
+
+
+class NumpyOps:
+    """Operations on numpy arrays; `Ops` says what each does. Floats that `constant` takes in become of `dtype`.
+
+    With a `row_block`, such as `ROW_BLOCK`, a row of a result doesn't depend on how many rows there are, to the last
+    bit: what samples actions needs that. All operations keep to it but the operator `@`; `matmul` does.
+    """
+
+    def __init__(self, dtype: Any = np.float32, row_block: int | None = None) -> None:
+        self.dtype = np.dtype(dtype)
+        self._row_block = row_block
+
+    def constant(self, array: Any) -> Any:
+        array = np.asarray(array)
+        return array if array.dtype.kind in "biu" else array.astype(self.dtype, copy=False)
+
+    def stop_gradient(self, x: Any) -> Any:
+        return x
+
+    def to_numpy(self, x: Any) -> Any:
+        return np.asarray(x)
+
+    # -- element by element --------------------------------------------------------------------------------------
+
+    exp = _plain(np.exp)
+    log = _plain(np.log)
+    log1p = _plain(np.log1p)
+    sqrt = _plain(np.sqrt)
+    square = _plain(np.square)
+    abs = _plain(np.abs)
+    sign = _plain(np.sign)
+    sin = _plain(np.sin)
+    cos = _plain(np.cos)
+    tanh = _plain(np.tanh)
+    atanh = _plain(np.arctanh)
+    sigmoid = _plain(elementwise.SIGMOID.forward)
+    relu = _plain(elementwise.RELU.forward)
+    silu = _plain(elementwise.SILU.forward)
+    gelu = _plain(elementwise.GELU.forward)
+    softplus = _plain(elementwise.SOFTPLUS.forward)
+    erf = _plain(elementwise.ERF.forward)
+    lgamma = _plain(elementwise.LGAMMA.forward)
+    digamma = _plain(elementwise.DIGAMMA.forward)
+
+    def maximum(self, x: Any, y: Any) -> Any:
+        return np.maximum(x, y)
+
+    def minimum(self, x: Any, y: Any) -> Any:
+        return np.minimum(x, y)
+
+    def leaky_relu(self, x: Any, slope: float = 0.01) -> Any:
+        return elementwise.leaky_relu(slope).forward(x)
+
+    def elu(self, x: Any, alpha: float = 1.0) -> Any:
+        return elementwise.elu(alpha).forward(x)
+
+    def huber(self, x: Any, delta: float = 1.0) -> Any:
+        return elementwise.huber(delta).forward(x)
+
+    def clip(self, x: Any, low: Any, high: Any) -> Any:
+        return x.clip(low, high)
+
+    def where(self, mask: Any, x: Any, y: Any) -> Any:
+        return np.where(mask, x, y)
+
+    # -- along axes ----------------------------------------------------------------------------------------------
+
+    def sum(self, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+        return reduce(np.add, x, axis, keepdims)
+
+    def mean(self, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+        if x.dtype.kind != "f":
+            x = x.astype(self.dtype)
+        total = reduce(np.add, x, axis, keepdims)
+        return total * (total.size / x.size if x.size else math.nan)
+
+    def max(self, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+        return reduce(np.maximum, x, axis, keepdims)
+
+    def min(self, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+        return reduce(np.minimum, x, axis, keepdims)
+
+    def logsumexp(self, x: Any, axis: int = -1, keepdims: bool = False) -> Any:
+        total = _along(_log_of_sum, np.asarray(x), axis)
+        return total if keepdims else np.squeeze(total, axis)
+
+    def softmax(self, x: Any, axis: int = -1) -> Any:
+        return _along(_shares, np.asarray(x), axis)
+
+    def log_softmax(self, x: Any, axis: int = -1) -> Any:
+        return _along(_log_shares, np.asarray(x), axis)
+
+    def cumsum(self, x: Any, axis: int) -> Any:
+        return np.cumsum(x, axis)
+
+    def argmax(self, x: Any, axis: int = -1) -> Any:
+        return np.argmax(x, axis)
+
+    # -- shapes --------------------------------------------------------------------------------------------------
+
+    def reshape(self, x: Any, shape: Sequence[int]) -> Any:
+        return x.reshape(shape)
+
+    def transpose(self, x: Any, axes: Sequence[int] | None = None) -> Any:
+        return x.transpose(axes)
+
+    def squeeze(self, x: Any, axis: int) -> Any:
+        return x.squeeze(axis)
+
+    def expand_dims(self, x: Any, axis: int) -> Any:
+        return np.expand_dims(x, axis)
+
+    def broadcast_to(self, x: Any, shape: Sequence[int]) -> Any:
+        return np.broadcast_to(x, shape)
+
+    def flip(self, x: Any, axis: int) -> Any:
+        return np.flip(x, axis)
+
+    def concat(self, values: Sequence[Any], axis: int = -1) -> Any:
+        return np.concatenate(values, axis)
+
+    def stack(self, values: Sequence[Any], axis: int = 0) -> Any:
+        return np.stack(values, axis)
+
+    def split(self, x: Any, sections: int | Sequence[int], axis: int = -1) -> list[Any]:
+        return [x[part] for part in parts(x.shape, sections, axis)]
+
+    # -- by index ------------------------------------------------------------------------------------------------
+
+    def take_along(self, x: Any, index: Any, axis: int = -1) -> Any:
+        return x[places(x.shape, index, axis)]
+
+    def rows(self, x: Any, index: Any) -> Any:
+        return x[index]
+
+    def one_hot(self, index: Any, depth: int) -> Any:
+        index = np.asarray(index)
+        ones = np.zeros((index.size, depth), self.dtype)
+        ones[np.arange(index.size), index.reshape(-1)] = 1
+        return ones.reshape(*index.shape, depth)
+
+    # -- layers --------------------------------------------------------------------------------------------------
+
+    def matmul(self, x: Any, y: Any) -> Any:
+        return np.matmul(x, y) if x.ndim < 2 or y.ndim < 2 else product(x, y, self._row_block)
+
+    def linear(self, x: Any, weight: Any, bias: Any | None = None, activation: str | None = None) -> Any:
+        function = activation_named(activation)
+        y = project(x, weight, bias, self._row_block)
+        return y if function is None else function.forward(y, y)
+
+    def layer_norm(self, x: Any, scale: Any | None = None, bias: Any | None = None, epsilon: float = 1e-5) -> Any:
+        y, _ = standardized(x, epsilon)
+        if scale is not None:
+            y *= scale
+        if bias is not None:
+            y += bias
+        return y
+
+    def lstm(
+        self, projected: Any, hidden: Any, cell: Any, weight: Any, starts: Any | None = None
+    ) -> tuple[Any, Any, Any]:
+        trace = lstm_forward(projected, hidden, cell, weight, starts, row_block=self._row_block)
+        return trace.hiddens, trace.hiddens[-1], trace.cells[-1]
+
+    def lstm_cell(self, projected: Any, hidden: Any, cell: Any, weight: Any) -> tuple[Any, Any]:
+        trace = lstm_forward(projected[None], hidden, cell, weight, row_block=self._row_block)
+        return trace.hiddens[0], trace.cells[0]
+
+    def gru(self, projected: Any, hidden: Any, weight: Any, bias: Any, starts: Any | None = None) -> tuple[Any, Any]:
+        trace = gru_forward(projected, hidden, weight, bias, starts, row_block=self._row_block)
+        return trace.hiddens, trace.hiddens[-1]
+
+    def gru_cell(self, projected: Any, hidden: Any, weight: Any, bias: Any) -> Any:
+        return gru_forward(projected[None], hidden, weight, bias, row_block=self._row_block).hiddens[0]
+
+    def conv2d(self, *arguments: Any, **named: Any) -> NoReturn:
+        raise _only_in_torch("conv2d")
+
+    def attention(self, *arguments: Any, **named: Any) -> NoReturn:
+        raise _only_in_torch("attention")
+
+
+def _only_in_torch(operation: str) -> ModuleError:
+    return ModuleError(
+        f"{operation} is not among the operations in numpy: take framework='torch', "
+        "which needs: pip install 'kernel-rllib[torch]'"
+    )
+
+
+# -- what the tape uses as well ------------------------------------------------------------------------------------
+
+
+def reduce(function: Any, x: Any, axis: Axis, keepdims: bool = False) -> Any:
+    """Return `x` reduced by a ufunc (np.add, np.maximum, np.minimum) over `axis`."""
+    if axis is None:
+        return function.reduce(x, axis=None, keepdims=keepdims)
+    if not isinstance(axis, int):
+        return function.reduce(x, axis=tuple(axis), keepdims=keepdims)
+    shape = x.shape
+    if len(shape) > 1 and axis in (-1, len(shape) - 1) and 0 < shape[-1] <= _NARROW and x.dtype.kind == "f":
+        columns = _columns(x)
+        reduced = function.reduce(columns, axis=0)[: x.size // shape[-1]]
+        return reduced.reshape((*shape[:-1], 1) if keepdims else shape[:-1])
+    return function.reduce(x, axis=axis, keepdims=keepdims)
+
+
+def kept(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
+    """Return `shape` with a length of 1 for each axis that is reduced."""
+    if axis is None:
+        return (1,) * len(shape)
+    axes = {axis % len(shape)} if isinstance(axis, int) else {one % len(shape) for one in axis}
+    return tuple(1 if k in axes else length for k, length in enumerate(shape))
+
+
+def _along(function: Callable[[Numbers, int], Numbers], x: Numbers, axis: int) -> Numbers:
+    """Return what `function` makes of a copy of `x`, which it may overwrite, along `axis`, which it keeps."""
+    last = x.ndim - 1
+    if x.ndim < 2 or axis not in (-1, last) or x.shape[-1] > _NARROW:
+        return function(x.copy(), axis)
+    columns = function(_columns(x), 0)
+    rows: Numbers = columns.T[: x.size // x.shape[-1]].copy()
+    return rows.reshape(*x.shape[:-1], len(columns))
+
+
+def _columns(x: Numbers) -> Numbers:
+    """Return a copy of `x` with its last axis first, all others as one."""
+    columns: Numbers = x.T if x.ndim == 2 else x.reshape(-1, x.shape[-1]).T
+    single = columns.shape[1] == 1  # which numpy would sum in another order than one of several
+    copied: Numbers = columns.repeat(2, axis=1) if single else columns.copy()
+    return copied
+
+
+def _shares(x: Numbers, axis: int) -> Numbers:
+    x -= np.maximum.reduce(x, axis=axis, keepdims=True)
+    np.exp(x, out=x)
+    x /= np.add.reduce(x, axis=axis, keepdims=True)
+    return x
+
+
+def _log_shares(x: Numbers, axis: int) -> Numbers:
+    x -= np.maximum.reduce(x, axis=axis, keepdims=True)
+    x -= np.log(np.add.reduce(np.exp(x), axis=axis, keepdims=True))
+    return x
+
+
+def _log_of_sum(x: Numbers, axis: int) -> Numbers:
+    greatest = np.maximum.reduce(x, axis=axis, keepdims=True)
+    greatest[np.isneginf(greatest)] = 0  # where all are -inf, so is the result, and not NaN
+    x -= greatest
+    with np.errstate(divide="ignore"):
+        total: Numbers = np.log(np.add.reduce(np.exp(x, out=x), axis=axis, keepdims=True))
+    total += greatest
+    return total
+
+
+def project(x: Any, weight: Any, bias: Any | None, row_block: int | None = None, out: Numbers | None = None) -> Numbers:
+    """Return `x @ weight + bias` (see `Ops.linear`), in a new array or in `out`. The weight decides about the type."""
+    try:
+        if x.dtype != weight.dtype:
+            x = x.astype(weight.dtype)
+        if x.ndim == 2 or weight.ndim > 2:
+            y: Numbers = product(x, weight, row_block, out)
+        else:  # one product of all rows, not one for each matrix of rows
+            y = product(x.reshape(-1, x.shape[-1]), weight, row_block).reshape(*x.shape[:-1], weight.shape[1])
+        if bias is not None:
+            y += bias if bias.ndim == 1 else bias[:, None]
+    except (ValueError, IndexError):
+        raise _unfit(x, weight, bias) from None
+    return y
+
+
+def _unfit(x: Any, weight: Any, bias: Any | None) -> ModuleError:
+    also = "" if bias is None else f" and a bias of shape {bias.shape}"
+    return ModuleError(
+        f"linear got an input of shape {x.shape}, a weight of shape {weight.shape}{also}: the input's last axis must "
+        "be as long as the weight's one before the last, and the bias as the weight's last"
+    )
+
+
+def standardized(x: Numbers, epsilon: float) -> tuple[Numbers, Numbers]:
+    """Return `x` with mean 0 and variance 1 along its last axis, and what it was multiplied by [..., 1]."""
+    share = 1 / x.shape[-1]
+    y = x - reduce(np.add, x, -1, keepdims=True) * share
+    factor = reduce(np.add, y * y, -1, keepdims=True)
+    factor *= share
+    factor += epsilon
+    np.sqrt(factor, out=factor)
+    np.divide(1, factor, out=factor)
+    y *= factor
+    return y, factor
+
+
+def parts(shape: tuple[int, ...], sections: int | Sequence[int], axis: int) -> list[tuple[slice, ...]]:
+    """Return the index of each part that `split` cuts; raise ModuleError where they don't make up the axis."""
+    length = shape[axis]
+    sizes = [length // sections] * sections if isinstance(sections, int) else list(sections)
+    if sum(sizes) != length:
+        raise ModuleError(
+            f"split was asked for {sections if isinstance(sections, int) else sizes} of axis {axis}, which is {length} "
+            "long: give a number of equal parts, or sizes that add up to it"
+        )
+    before = (slice(None),) * (axis % len(shape))
+    ends = np.cumsum(sizes).tolist()
+    return [(*before, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
+
+
+def places(shape: tuple[int, ...], index: Any, axis: int) -> tuple[Any, ...]:
+    """Return the index that takes from an array of `shape` what `take_along` does."""
+    if index.ndim != len(shape):
+        raise ModuleError(
+            f"take_along got an index of shape {index.shape} for values of shape {shape}: it needs as many axes, "
+            "such as index[:, None]"
+        )
+    if len(shape) == 2 and axis in (-1, 1):
+        return np.arange(shape[0])[:, None], index
+    axis %= len(shape)
+    return tuple(
+        index if k == axis else np.arange(n).reshape([n if j == k else 1 for j in range(len(shape))])
+        for k, n in enumerate(shape)
+    )
