@@ -1,0 +1,1 @@
+"""Connectors: what stands between environments and modules, for all lanes at once."""

@@ -1,0 +1,1 @@
+"""Data: what runners collect, as blocks of columns, and the views of it that losses and users read."""

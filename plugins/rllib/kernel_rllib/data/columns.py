@@ -1,0 +1,46 @@
+"""The names of columns, as they are called in batches, fragments, replay and files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+OBS: Final = "obs"
+NEXT_OBS: Final = "new_obs"
+ACTIONS: Final = "actions"
+REWARDS: Final = "rewards"
+TERMINATEDS: Final = "terminateds"
+TRUNCATEDS: Final = "truncateds"
+DONES: Final = "dones"
+INFOS: Final = "infos"
+
+PREVIOUS_ACTIONS: Final = "prev_actions"
+PREVIOUS_REWARDS: Final = "prev_rewards"
+
+ACTION_DIST_INPUTS: Final = "action_dist_inputs"
+ACTION_LOGP: Final = "action_logp"
+ACTION_PROB: Final = "action_prob"
+VF_PREDS: Final = "vf_preds"
+NEXT_VF_PREDS: Final = "next_vf_preds"
+Q_VALUES: Final = "q_values"
+
+ADVANTAGES: Final = "advantages"
+VALUE_TARGETS: Final = "value_targets"
+
+STATE_IN: Final = "state_in"
+STATE_OUT: Final = "state_out"
+RESETS: Final = "resets"
+"""True where a row is the first of its episode: what a recurrent module remembers is cleared before it."""
+LOSS_MASK: Final = "loss_mask"
+"""1 where a row counts in losses, 0 where it only fills up a sequence."""
+SEQ_LENS: Final = "seq_lens"
+
+NOISE: Final = "noise"
+"""Standard normal numbers that noisy layers weigh: [N, width], or [1, width] for all rows alike."""
+
+EPS_ID: Final = "eps_id"
+UNROLL_ID: Final = "unroll_id"
+AGENT_INDEX: Final = "agent_index"
+T: Final = "t"
+
+WEIGHTS: Final = "weights"
+BATCH_INDEXES: Final = "batch_indexes"

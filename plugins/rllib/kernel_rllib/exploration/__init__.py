@@ -1,0 +1,1 @@
+"""Exploration: how actions are chosen from what a module gives, while training and without."""

@@ -1,0 +1,122 @@
+"""The contract of an exploration, and the one that most algorithms use: a draw from the policy's distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from kernel_rllib.arrays import Array
+from kernel_rllib.data import columns
+from kernel_rllib.distributions.distribution import Distribution, Noise
+from kernel_rllib.nn.ops import Ops
+
+
+class Exploration(Protocol):
+    """Chooses actions from the outputs of a module. It draws nothing itself: noise comes with each step of a lane."""
+
+    noise: Noise
+    """Which noise a lane needs for one step."""
+
+    def choose(self, nn: Ops, outputs: Mapping[str, Any], noise: Array, timestep: int) -> Array:
+        """Return actions [L, ...].
+
+        Args:
+            nn: The operations.
+            outputs: What the module's `explore` gave for the lanes, [L, ...] each.
+            noise: [L, width], of the kind that `noise` names.
+            timestep: How many steps all lanes of the run have made: schedules go by it.
+        """
+        ...
+
+    def best(self, nn: Ops, outputs: Mapping[str, Any]) -> Array:
+        """Return the actions [L, ...] to take where nothing is explored."""
+        ...
+
+    def recorded(self, nn: Ops, chosen: Mapping[str, Array]) -> dict[str, Array]:
+        """Return further columns [N, ...] for steps that were made.
+
+        Args:
+            nn: The operations.
+            chosen: The columns of these steps: actions, and the outputs of the module that `keeps` names.
+        """
+        ...
+
+    keeps: tuple[str, ...]
+    """Which outputs of the module become columns."""
+
+
+@runtime_checkable
+class NoiseProcess(Protocol):
+    """What an exploration is besides, if its noise depends on that of the step before, or on how long a run lasts.
+
+    What it remembers of lanes is kept by who steps them, beside all else that a lane has: it is in snapshots.
+    """
+
+    def memory(self) -> Mapping[str, tuple[int, ...]]:
+        """Return what it remembers of a lane, as shapes by names. It begins as zeros, in each episode."""
+        ...
+
+    def advance(self, memory: Mapping[str, Array], noise: Array, timestep: int) -> Array:
+        """Return the noise [L, width] that `choose` gets in this step, and change the memory for the next one.
+
+        Args:
+            memory: What is remembered of each lane, [L, ...] each; changed in place.
+            noise: What was drawn for this step [L, width].
+            timestep: How many steps all lanes of the run have made.
+        """
+        ...
+
+
+class StochasticSampling:
+    """Draws each action from the policy's distribution, and records its log-probability."""
+
+    def __init__(self, distribution: Distribution, *, records: bool = True) -> None:
+        """Draw from this distribution.
+
+        Args:
+            distribution: The distribution.
+            records: Whether to record log-probabilities, and what the module gave; learning from replay needs neither.
+        """
+        self._distribution = distribution
+        self.noise = distribution.noise
+        self.keeps: tuple[str, ...] = (columns.ACTION_DIST_INPUTS,) if records else ()
+
+    def choose(self, nn: Ops, outputs: Mapping[str, Any], noise: Array, timestep: int) -> Array:
+        """Return one draw for each lane."""
+        actions: Array = self._distribution.sample(nn, outputs[columns.ACTION_DIST_INPUTS], noise)
+        return actions
+
+    def best(self, nn: Ops, outputs: Mapping[str, Any]) -> Array:
+        """Return the mode of the distribution for each lane."""
+        actions: Array = self._distribution.mode(nn, outputs[columns.ACTION_DIST_INPUTS])
+        return actions
+
+    def recorded(self, nn: Ops, chosen: Mapping[str, Array]) -> dict[str, Array]:
+        """Return `action_logp`: how probable the actions were under the weights that chose them."""
+        if not self.keeps:
+            return {}
+        inputs, actions = chosen[columns.ACTION_DIST_INPUTS], chosen[columns.ACTIONS]
+        return {columns.ACTION_LOGP: self._distribution.log_prob(nn, inputs, actions)}
+
+
+class NoExploration:
+    """Takes the actions that another exploration thinks best, and draws nothing."""
+
+    keeps: tuple[str, ...] = ()
+    noise = Noise("uniform", 0)
+
+    def __init__(self, exploration: Exploration) -> None:
+        """Act as this one does where nothing is explored."""
+        self._exploration = exploration
+
+    def choose(self, nn: Ops, outputs: Mapping[str, Any], noise: Array, timestep: int) -> Array:
+        """Return the best actions."""
+        return self._exploration.best(nn, outputs)
+
+    def best(self, nn: Ops, outputs: Mapping[str, Any]) -> Array:
+        """Return the best actions."""
+        return self._exploration.best(nn, outputs)
+
+    def recorded(self, nn: Ops, chosen: Mapping[str, Array]) -> dict[str, Array]:
+        """Return no further columns."""
+        return {}

@@ -1,0 +1,1 @@
+"""Learners: parameters, the losses' gradients by a back end, and the optimizers' steps."""

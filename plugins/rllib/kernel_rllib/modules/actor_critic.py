@@ -1,0 +1,123 @@
+"""The module of policy-gradient algorithms: a policy's distribution, and the value of what is observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_rllib.data import columns
+from kernel_rllib.modules.layers import Dense, Stack, stack
+from kernel_rllib.modules.module import Inputs, Module, Outputs, Parameter, Parameters
+from kernel_rllib.modules.recurrent import LSTM
+from kernel_rllib.nn import initializers
+from kernel_rllib.nn.ops import Ops
+
+POLICY_HEAD_GAIN = 0.01
+"""A policy that begins nearly uniform explores all actions (Andrychowicz et al., 2020, section 3.2)."""
+
+
+@dataclass(frozen=True)
+class ActorCriticOptions:
+    """How an actor-critic is built.
+
+    Attributes:
+        hidden: The widths of its hidden layers.
+        activation: The name of their activation.
+        share_layers: Whether policy and value use the same hidden layers.
+        lstm_cells: The width of a long short-term memory after the hidden layers, or None. It is shared by both.
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    activation: str = "tanh"
+    share_layers: bool = False
+    lstm_cells: int | None = None
+
+
+class ActorCritic(Module):
+    """Two heads over hidden layers: inputs of an action distribution, and a value."""
+
+    def __init__(
+        self,
+        observations: int,
+        distribution_inputs: int,
+        *,
+        free_inputs: int = 0,
+        options: ActorCriticOptions | None = None,
+    ) -> None:
+        """Build it.
+
+        Args:
+            observations: The width of a flat observation.
+            distribution_inputs: How many numbers the action distribution is made of.
+            free_inputs: How many of these, the last ones, are parameters that no observation changes.
+            options: How it is built.
+        """
+        self.options = options = options or ActorCriticOptions()
+        hidden_gain = initializers.orthogonal(2**0.5)
+        shared = options.share_layers or options.lstm_cells is not None
+        name = "shared" if shared else "policy"
+        self.body = stack(name, observations, options.hidden, options.activation, hidden_gain)
+        self.memory = LSTM("memory", self.body.outputs, options.lstm_cells) if options.lstm_cells else None
+        features = self.memory.cells if self.memory else self.body.outputs
+        self.value_body: Stack | None = None
+        if not shared:
+            self.value_body = stack("value", observations, options.hidden, options.activation, hidden_gain)
+        given = distribution_inputs - free_inputs
+        self.policy_head = Dense("policy/head", features, given, None, initializers.orthogonal(POLICY_HEAD_GAIN))
+        self.value_head = Dense("value/head", features, 1, None, initializers.orthogonal(1.0))
+        self.free = Parameter("policy/free", (free_inputs,), initializers.zeros()) if free_inputs else None
+
+    def parameters(self) -> Sequence[Parameter]:
+        """Return all its parameters: those of the policy, then those of the value."""
+        found = self.body.parameters()
+        if self.memory:
+            found += self.memory.parameters()
+        found += self.policy_head.parameters()
+        if self.free:
+            found.append(self.free)
+        if self.value_body:
+            found += self.value_body.parameters()
+        return [*found, *self.value_head.parameters()]
+
+    def state(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the state of its memory, if it has one."""
+        return self.memory.state() if self.memory else {}
+
+    def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
+        """Return `action_dist_inputs` [N, P], `vf_preds` [N], and `state_out` if it remembers."""
+        features, outputs = self._features(nn, parameters, inputs)
+        outputs[columns.ACTION_DIST_INPUTS] = self._distribution_inputs(nn, parameters, features)
+        outputs[columns.VF_PREDS] = self._value(nn, parameters, features, inputs)
+        return outputs
+
+    def explore(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
+        """Return `action_dist_inputs` [N, P], and `state_out` if it remembers. Values are asked for by `values`."""
+        features, outputs = self._features(nn, parameters, inputs)
+        outputs[columns.ACTION_DIST_INPUTS] = self._distribution_inputs(nn, parameters, features)
+        return outputs
+
+    def values(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Any:
+        """Return the values [N] of observations, without the policy where it has layers of its own."""
+        features = None if self.value_body else self._features(nn, parameters, inputs)[0]
+        return self._value(nn, parameters, features, inputs)
+
+    def _features(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> tuple[Any, Outputs]:
+        features = self.body(nn, parameters, inputs[columns.OBS])
+        if self.memory is None:
+            return features, {}
+        features, state = self.memory(nn, parameters, features, inputs)
+        return features, {columns.STATE_OUT: state}
+
+    def _distribution_inputs(self, nn: Ops, parameters: Parameters, features: Any) -> Any:
+        given = self.policy_head(nn, parameters, features)
+        if self.free is None:
+            return given
+        free = nn.broadcast_to(parameters[self.free.name], (given.shape[0], *self.free.shape))
+        return nn.concat([given, free], axis=-1)
+
+    def _value(self, nn: Ops, parameters: Parameters, features: Any, inputs: Inputs) -> Any:
+        if self.value_body:
+            features = self.value_body(nn, parameters, inputs[columns.OBS])
+        value = self.value_head(nn, parameters, features)
+        return nn.reshape(value, (value.shape[0],))

@@ -1,0 +1,136 @@
+"""The module of off-policy actor-critics: a policy, and one or two critics that judge observations with actions.
+
+DDPG has a policy that gives actions and one critic, TD3 two of them; SAC a policy that gives a distribution and two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_rllib.data import columns
+from kernel_rllib.modules.layers import Dense, Stack, stack
+from kernel_rllib.modules.module import Inputs, Module, Outputs, Parameter, Parameters
+from kernel_rllib.nn import initializers
+from kernel_rllib.nn.ops import Ops
+
+POLICY = "policy/"
+CRITICS = "critic/"
+TEMPERATURE = "temperature/"
+"""What the names of the parameters begin with that are learned together."""
+
+
+@dataclass(frozen=True)
+class HiddenLayers:
+    """The hidden layers of one network.
+
+    Attributes:
+        widths: The widths of the first ones.
+        activation: The name of their activation.
+        more: The widths of those that follow.
+        more_activation: The name of the activation of these.
+    """
+
+    widths: tuple[int, ...] = (256, 256)
+    activation: str = "relu"
+    more: tuple[int, ...] = ()
+    more_activation: str = "relu"
+
+
+@dataclass(frozen=True)
+class ActorQCriticsOptions:
+    """How the networks are built.
+
+    Attributes:
+        policy: The policy's hidden layers.
+        critic: Each critic's hidden layers.
+        critics: How many critics there are.
+        initial_temperature: What weighs the entropy at first; None where nothing does.
+    """
+
+    policy: HiddenLayers = HiddenLayers()
+    critic: HiddenLayers = HiddenLayers()
+    critics: int = 2
+    initial_temperature: float | None = 1.0
+
+
+class ActorQCritics(Module):
+    """A policy and critics; of discrete actions, critics give a value for each."""
+
+    def __init__(
+        self,
+        observations: int,
+        distribution_inputs: int,
+        *,
+        action_inputs: int,
+        critic_outputs: int = 1,
+        options: ActorQCriticsOptions | None = None,
+    ) -> None:
+        """Build it.
+
+        Args:
+            observations: The width of a flat observation.
+            distribution_inputs: How many numbers the policy gives.
+            action_inputs: The width of actions as critics take them; 0 where they give a value for each action.
+            critic_outputs: How many values a critic gives: 1, or the number of actions.
+            options: How it is built.
+        """
+        self.options = options = options or ActorQCriticsOptions()
+        self._takes_actions = action_inputs > 0
+        self.policy = _network(f"{POLICY}body", observations, options.policy, distribution_inputs)
+        self.critics = tuple(
+            _network(f"{CRITICS}{index}", observations + action_inputs, options.critic, critic_outputs)
+            for index in range(options.critics)
+        )
+
+    def parameters(self) -> Sequence[Parameter]:
+        """Return the policy's parameters, the critics', and the logarithm of the temperature if there is one."""
+        found = self.policy.parameters()
+        for critic in self.critics:
+            found += critic.parameters()
+        if self.options.initial_temperature is not None:
+            begins = initializers.constant(math.log(self.options.initial_temperature))
+            found.append(Parameter(f"{TEMPERATURE}log", (1,), begins))
+        return found
+
+    def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
+        """Return `action_dist_inputs` [N, P] of the policy; critics are asked by `q_values`."""
+        return {columns.ACTION_DIST_INPUTS: self.policy(nn, parameters, nn.constant(inputs[columns.OBS]))}
+
+    def q_values(
+        self, nn: Ops, parameters: Parameters, obs: Any, actions: Any = None, critics: int | None = None
+    ) -> list[Any]:
+        """Return what each critic gives: values [N] of observations with actions, or [N, A] of all actions.
+
+        Args:
+            nn: The operations.
+            parameters: The module's, or those of its slower copy.
+            obs: Observations [N, D].
+            actions: Actions as rows [N, action_inputs], where critics take them.
+            critics: How many of them are asked, the first ones; None for all.
+        """
+        x = nn.concat([obs, actions], axis=-1) if self._takes_actions else nn.constant(obs)
+        values = [critic(nn, parameters, x) for critic in self.critics[:critics]]
+        return [nn.reshape(value, (value.shape[0],)) for value in values] if self._takes_actions else values
+
+    def log_temperature(self, parameters: Parameters) -> Any:
+        """Return the logarithm of the temperature, [1]."""
+        return parameters[f"{TEMPERATURE}log"]
+
+
+def least(nn: Ops, values: Sequence[Any]) -> Any:
+    """Return for each row the lowest of what critics gave: of two it is too high less often than of one."""
+    found = values[0]
+    for others in values[1:]:
+        found = nn.minimum(found, others)
+    return found
+
+
+def _network(name: str, inputs: int, hidden: HiddenLayers, outputs: int) -> Stack:
+    first = initializers.torch_linear()
+    body = stack(name, inputs, hidden.widths, hidden.activation, first)
+    more = stack(f"{name}/more", body.outputs, hidden.more, hidden.more_activation, first)
+    head = Dense(f"{name}/head", more.outputs, outputs, None, first)
+    return Stack((*body.layers, *more.layers, head), inputs)

@@ -1,0 +1,124 @@
+"""The module of Q-learning over discrete actions: one value an action, or a distribution of it (Rainbow, 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_rllib.arrays import Array
+from kernel_rllib.data import columns
+from kernel_rllib.modules.layers import Dense, torch_dense, torch_stack
+from kernel_rllib.modules.module import Inputs, Module, Outputs, Parameter, Parameters
+from kernel_rllib.modules.noisy import NoisyDense, scaled_noise
+from kernel_rllib.nn.ops import Ops
+from kernel_rllib.returns.categorical_projection import categorical_support
+
+Q_LOGITS = "q_logits"
+
+
+@dataclass(frozen=True)
+class QNetworkOptions:
+    """How a Q-network is built.
+
+    Attributes:
+        hidden: The widths of its hidden layers before the heads.
+        heads: The widths of the hidden layers within each head.
+        activation: The name of the hidden layers' activation.
+        head_activation: The same, within the heads.
+        dueling: Whether a value and advantages are added up (Wang et al., 2015, equation 9).
+        atoms: Into how many atoms a return's distribution is cut (Bellemare et al., 2017); 1 for its mean alone.
+        v_min: The lowest atom.
+        v_max: The highest atom.
+        noisy: Whether the heads' layers carry learned noise.
+        sigma: How large that noise is at first.
+    """
+
+    hidden: tuple[int, ...] = (256, 256)
+    heads: tuple[int, ...] = ()
+    activation: str = "relu"
+    head_activation: str = "relu"
+    dueling: bool = True
+    atoms: int = 1
+    v_min: float = -10.0
+    v_max: float = 10.0
+    noisy: bool = False
+    sigma: float = 0.5
+
+
+class QNetwork(Module):
+    """Values of all actions of a discrete space."""
+
+    def __init__(self, observations: int, actions: int, options: QNetworkOptions | None = None) -> None:
+        """Build it for flat observations of this width, and this many actions."""
+        self.options = options = options or QNetworkOptions()
+        self.actions = actions
+        self.body = torch_stack("body", observations, options.hidden, options.activation)
+        self._noise_width = 0
+        width = self.body.outputs
+        self.advantage = self._head("advantage", width, actions * options.atoms)
+        self.value = self._head("value", width, options.atoms) if options.dueling else ()
+        self._support = categorical_support(options.v_min, options.v_max, options.atoms) if options.atoms > 1 else None
+
+    @property
+    def noise_width(self) -> int:
+        """Return how many numbers of noise a row has for all noisy layers."""
+        return self._noise_width
+
+    def parameters(self) -> Sequence[Parameter]:
+        """Return all its parameters."""
+        heads = [parameter for layer in (*self.advantage, *self.value) for parameter in layer.parameters()]
+        return [*self.body.parameters(), *heads]
+
+    def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
+        """Return `q_values` [N, A]; of several atoms `q_logits` [N, A, atoms], of which `values` makes the former.
+
+        Noisy layers have the noise of the input `noise`, [N, width] or [1, width], and none without it.
+        """
+        drawn = inputs.get(columns.NOISE)
+        noise = None if drawn is None or not self._noise_width else scaled_noise(drawn)
+        features = self.body(nn, parameters, inputs[columns.OBS])
+        atoms = self.options.atoms
+        scores = _through(nn, parameters, self.advantage, features, noise)
+        if atoms > 1:
+            scores = nn.reshape(scores, (scores.shape[0], self.actions, atoms))
+        if self.value:
+            value = _through(nn, parameters, self.value, features, noise)
+            if atoms > 1:
+                value = nn.reshape(value, (value.shape[0], 1, atoms))
+            scores = value + (scores - nn.mean(scores, axis=1, keepdims=True))
+        return {Q_LOGITS: scores} if atoms > 1 else {columns.Q_VALUES: scores}
+
+    def explore(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
+        """Return `q_values` [N, A], however many atoms there are."""
+        return {columns.Q_VALUES: self.values(nn, self.train(nn, parameters, inputs))}
+
+    def infer(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
+        """Return `q_values` [N, A] without noise."""
+        return self.explore(nn, parameters, {name: value for name, value in inputs.items() if name != columns.NOISE})
+
+    def values(self, nn: Ops, outputs: Outputs) -> Any:
+        """Return the values of actions [N, A]: of several atoms the means of their distributions."""
+        if self._support is None:
+            return outputs[columns.Q_VALUES]
+        return nn.sum(nn.softmax(outputs[Q_LOGITS]) * nn.constant(self._support), axis=-1)
+
+    def _head(self, name: str, inputs: int, outputs: int) -> tuple[Dense | NoisyDense, ...]:
+        options = self.options
+        widths = [inputs, *options.heads, outputs]
+        activations = [options.head_activation] * len(options.heads) + [None]
+        layers: list[Dense | NoisyDense] = []
+        for index, (before, after, activation) in enumerate(zip(widths[:-1], widths[1:], activations, strict=True)):
+            if options.noisy:
+                layer = NoisyDense(f"{name}/{index}", before, after, activation, options.sigma, self._noise_width)
+                self._noise_width += layer.noise_width
+                layers.append(layer)
+            else:
+                layers.append(torch_dense(f"{name}/{index}", before, after, activation))
+        return tuple(layers)
+
+
+def _through(nn: Ops, parameters: Parameters, layers: Sequence[Dense | NoisyDense], x: Any, noise: Array | None) -> Any:
+    for layer in layers:
+        x = layer(nn, parameters, x, noise) if isinstance(layer, NoisyDense) else layer(nn, parameters, x)
+    return x

@@ -1,0 +1,63 @@
+"""A long short-term memory over steps: one step while acting, whole sequences while learning (Hochreiter, 1997)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_rllib.data import columns
+from kernel_rllib.modules.module import Inputs, Parameter, Parameters
+from kernel_rllib.nn import initializers
+from kernel_rllib.nn.ops import Ops
+
+
+@dataclass(frozen=True)
+class LSTM:
+    """A layer that remembers: its state is what it last gave, and its cell.
+
+    Attributes:
+        name: What its parameters' names, and those of its state, begin with.
+        inputs: The width of what it takes.
+        cells: The width of what it gives and remembers.
+    """
+
+    name: str
+    inputs: int
+    cells: int
+
+    def parameters(self) -> list[Parameter]:
+        """Return the weights of its four gates, side by side."""
+        return [
+            Parameter(f"{self.name}/weight_in", (self.inputs, 4 * self.cells), initializers.glorot_uniform()),
+            Parameter(f"{self.name}/weight_state", (self.cells, 4 * self.cells), initializers.orthogonal(1.0)),
+            Parameter(f"{self.name}/bias", (4 * self.cells,), initializers.zeros()),
+        ]
+
+    def state(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of its state for one lane."""
+        return {f"{self.name}_hidden": (self.cells,), f"{self.name}_cell": (self.cells,)}
+
+    def __call__(self, nn: Ops, parameters: Parameters, x: Any, inputs: Inputs) -> tuple[Any, dict[str, Any]]:
+        """Return what it gives, and its state afterwards.
+
+        Args:
+            nn: The operations.
+            parameters: The parameters of the module.
+            x: Features [N, inputs] of one step of N lanes, or [T, N, inputs] of T steps.
+            inputs: `state_in` holds the state before the first step, arrays [N, cells]; of several steps, `resets`
+                [T, N] is true where a step is the first of its episode: the state is cleared before it.
+
+        Returns:
+            Outputs [N, cells] or [T * N, cells], and the state after the last step.
+        """
+        state = inputs[columns.STATE_IN]
+        hidden, cell = state[f"{self.name}_hidden"], state[f"{self.name}_cell"]
+        weight = parameters[f"{self.name}/weight_state"]
+        projected = nn.linear(x, parameters[f"{self.name}/weight_in"], parameters[f"{self.name}/bias"])
+        if len(x.shape) == 2:
+            hidden, cell = nn.lstm_cell(projected, hidden, cell, weight)
+            given = hidden
+        else:
+            steps, hidden, cell = nn.lstm(projected, hidden, cell, weight, inputs[columns.RESETS])
+            given = nn.reshape(steps, (x.shape[0] * x.shape[1], self.cells))
+        return given, {f"{self.name}_hidden": hidden, f"{self.name}_cell": cell}

@@ -1,0 +1,1 @@
+"""Replay: rings of columns that learners draw from, evenly or by priority."""

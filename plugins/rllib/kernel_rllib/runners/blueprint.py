@@ -1,0 +1,145 @@
+"""How the sampler of a runner is made, wherever that runs: environments, connectors, and what acts in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+from gymnasium import Space
+
+from kernel_rllib.connectors.env_to_module import EnvToModule, ObservationConnector
+from kernel_rllib.connectors.module_to_env import ActionConnector, ModuleToEnv
+from kernel_rllib.connectors.preprocessors import preprocessor_of
+from kernel_rllib.envs.context import EnvContext
+from kernel_rllib.envs.contract import VectorEnv
+from kernel_rllib.envs.making import make_vector
+from kernel_rllib.envs.registry import EnvMaker
+from kernel_rllib.exploration.epsilon_greedy import PerWorkerEpsilonGreedy
+from kernel_rllib.exploration.exploration import Exploration
+from kernel_rllib.modules.module import Module
+from kernel_rllib.runners.group import RunnerPlace
+from kernel_rllib.runners.sampler import Sampler
+from kernel_rllib.spaces.action_rows import actions_of
+from kernel_rllib.spaces.squash import ActionScaler
+
+
+@dataclass(frozen=True)
+class EnvSettings:
+    """How environments are made and stepped.
+
+    Attributes:
+        maker: Makes one of its context.
+        config: What the user says to each.
+        kind: How lanes are stepped: see `envs.making.make_vector`.
+        restart_failed: Whether one that raises is made anew alone.
+        max_episode_steps: Where episodes are cut off, or None.
+    """
+
+    maker: EnvMaker
+    config: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = "auto"
+    restart_failed: bool = False
+    max_episode_steps: int | None = None
+
+
+@dataclass(frozen=True)
+class ActionSettings:
+    """What becomes of the numbers that were chosen, before environments get them.
+
+    Attributes:
+        unsquash: Whether they are from -1 to 1, and stretched to the bounds of the space.
+        clip: Whether they are cut off at these bounds.
+    """
+
+    unsquash: bool = True
+    clip: bool = False
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """Makes the sampler of a runner. It is sent to where that runs.
+
+    Attributes:
+        envs: How environments are made and stepped.
+        observation_space: What one environment observes.
+        action_space: What one environment takes.
+        module: What acts.
+        exploration: How it chooses.
+        actions: What becomes of its choices.
+        observation_connectors: Make the connectors that rows of observations pass through.
+        preprocessor: How pictures are made small, or None.
+        model_options: What says how large they become.
+        complete_episodes: Whether samples are to be of whole episodes.
+        seed: The seed of the run.
+    """
+
+    envs: EnvSettings
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    module: Module
+    exploration: Exploration
+    actions: ActionSettings = field(default_factory=ActionSettings)
+    observation_connectors: tuple[Callable[[], ObservationConnector], ...] = ()
+    preprocessor: str | None = None
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    complete_episodes: bool = False
+    seed: int = 0
+
+    def __call__(self, place: RunnerPlace) -> Sampler:
+        """Return a sampler for a place, with environments of its own."""
+        return Sampler(
+            self.make_envs(place),
+            place.lanes,
+            module=self.module,
+            exploration=self.exploration_of(place),
+            env_to_module=self.make_env_to_module(),
+            module_to_env=self.make_module_to_env(),
+            seed=self.seed,
+            all_lanes=place.all_lanes,
+            incarnation=place.incarnation,
+            steps_before=place.steps_before,
+            complete_episodes=self.complete_episodes,
+        )
+
+    def exploration_of(self, place: RunnerPlace) -> Exploration:
+        """Return how the runner of a place explores."""
+        if isinstance(self.exploration, PerWorkerEpsilonGreedy):
+            return self.exploration.of_runner(place.index, place.runners)
+        return self.exploration
+
+    def make_envs(self, place: RunnerPlace) -> VectorEnv:
+        """Return the lanes of a place."""
+        context = EnvContext(
+            self.envs.config,
+            worker_index=place.index,
+            num_workers=place.runners,
+            recreated_worker=place.incarnation > 0,
+        )
+        vector = make_vector(
+            self.envs.maker,
+            len(place.lanes),
+            context,
+            kind=self.envs.kind,
+            restart_failed=self.envs.restart_failed,
+            max_episode_steps=self.envs.max_episode_steps,
+            observation_space=self.observation_space,
+            action_space=self.action_space,
+        )
+        return cast(VectorEnv, vector)  # it has one agent: its spaces were asked for before
+
+    def make_env_to_module(self) -> EnvToModule:
+        """Return what makes inputs of observations."""
+        preprocessor = preprocessor_of(self.observation_space, self.preprocessor, self.model_options)
+        return EnvToModule(preprocessor, [make() for make in self.observation_connectors])
+
+    def make_module_to_env(self) -> ModuleToEnv:
+        """Return what makes actions of choices."""
+        connectors: list[ActionConnector] = [partial(actions_of, self.action_space)]
+        scaler = ActionScaler(self.action_space)
+        if self.actions.unsquash:
+            connectors.append(scaler.unsquash)
+        if self.actions.clip:
+            connectors.append(scaler.clip)
+        return ModuleToEnv(connectors)

@@ -1,0 +1,86 @@
+"""A runner: the sampler of one process, and what the rest of a run asks of it. It runs here, or in an actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from kernel_rllib.arrays import Array
+from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.runners.episodes import EpisodeSummary
+from kernel_rllib.runners.sampler import Sampler
+
+
+@dataclass
+class Sample:
+    """What one call of `sample` brings: fragments by module, and what is reported of the way there.
+
+    Attributes:
+        fragments: The fragment of each module, by its id.
+        episodes: The episodes that ended.
+        env_steps: How many steps the environments made.
+        seconds: How long it took.
+        runner: The number of the runner that sampled.
+    """
+
+    fragments: dict[str, Fragment]
+    episodes: list[EpisodeSummary] = field(default_factory=list)
+    env_steps: int = 0
+    seconds: float = 0.0
+    runner: int = 0
+
+
+class EnvRunner:
+    """Lanes of environments, and modules that act in them."""
+
+    def __init__(
+        self, make_sampler: Callable[[], Sampler], *, index: int = 0, clock: Callable[[], float] = perf_counter
+    ) -> None:
+        """Make the sampler.
+
+        Args:
+            make_sampler: Makes it, environments and all; called here, in the process where it runs.
+            index: The number of this runner: 0 beside the learner, from 1 elsewhere.
+            clock: Tells seconds.
+        """
+        self.index = index
+        self.sampler = make_sampler()
+        self._clock = clock
+
+    def sample(self, steps: int, weights: tuple[Array, int] | None = None) -> Sample:
+        """Step each lane this many times; to the end of an episode, where the sampler is to sample whole ones.
+
+        Args:
+            steps: How many.
+            weights: The parameters to act with, and their version; None if they have not changed.
+        """
+        began = self._clock()
+        if weights is not None:
+            self.set_weights(*weights)
+        sampler = self.sampler
+        fragment = sampler.sample_episodes(steps) if sampler.complete_episodes else sampler.sample(steps)
+        return Sample(
+            fragments={"default_policy": fragment},
+            episodes=self.sampler.take_episodes(),
+            env_steps=fragment.steps,
+            seconds=self._clock() - began,
+            runner=self.index,
+        )
+
+    def set_weights(self, vector: Array, version: int) -> None:
+        """Act with these parameters from now on."""
+        self.sampler.set_weights(vector, version)
+
+    def apply(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Return what the function returns for this runner."""
+        return function(self, *arguments, **named)
+
+    def state(self) -> Mapping[str, Any]:
+        """Return all that its lanes need to go on elsewhere."""
+        return self.sampler.state()
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `state` returned."""
+        self.sampler.set_state(state)

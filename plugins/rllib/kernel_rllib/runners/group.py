@@ -1,0 +1,273 @@
+"""The runners of a run: samples in the order of lanes, weights by the store, and runners that die and come again.
+
+Lanes have numbers that say nothing of runners: the same lanes give the same samples whether one process steps them or
+four. A runner that dies takes its lanes along; what becomes of them is for the mode of recovery to say:
+
+- `"ignore"`: the others go on, with fewer lanes.
+- `"recreate"`: a new runner takes the lanes over, with new environments, and samples what is missing.
+- `"exact"`: a new runner begins where the lost one began its last sample, and makes that again, bit for bit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import kernel
+from kernel_rllib.arrays import Array
+from kernel_rllib.errors import RunnersLostError
+from kernel_rllib.runners.env_runner import EnvRunner, Sample
+from kernel_rllib.runners.runner_actor import start_runner
+from kernel_rllib.runners.sampler import Sampler
+from kernel_spec.errors import FaultError
+
+Recovery: TypeAlias = Literal["ignore", "recreate", "exact"]
+
+_log = logging.getLogger("kernel.rllib")
+
+
+@dataclass(frozen=True)
+class RunnerPlace:
+    """Which lanes a runner steps, and what it is told of itself.
+
+    Attributes:
+        index: Its number: 0 beside the learner, from 1 elsewhere.
+        lanes: The numbers of its lanes.
+        runners: How many runners there are elsewhere.
+        all_lanes: How many lanes all runners have together.
+        incarnation: How many died before it in this place: its environments get other seeds then.
+        steps_before: How many steps each of its lanes has made before.
+    """
+
+    index: int
+    lanes: tuple[int, ...]
+    runners: int
+    all_lanes: int
+    incarnation: int = 0
+    steps_before: int = 0
+
+
+MakeSampler: TypeAlias = Callable[[RunnerPlace], Sampler]
+_Weights: TypeAlias = "tuple[kernel.ObjectRef, int]"
+
+
+@dataclass
+class GroupSettings:
+    """How the runners of a group live.
+
+    Attributes:
+        lanes: The numbers of the lanes of each runner.
+        remote: Whether runners are actors; otherwise there is one, and it is here.
+        options: Options of the actors, as of `kernel.remote`.
+        recovery: What becomes of the lanes of a runner that died; None: its death is an error.
+        tolerated_failures: How many failures in a row, without a sample between them, are tolerated.
+    """
+
+    lanes: Sequence[Sequence[int]]
+    remote: bool = False
+    options: Mapping[str, Any] | None = None
+    recovery: Recovery | None = "recreate"
+    tolerated_failures: int = 100
+
+
+class RunnerGroup:
+    """Samples from all lanes of a run."""
+
+    def __init__(self, make_sampler: MakeSampler, settings: GroupSettings) -> None:
+        """Make the runners. Those in actors are made at the same time, and waited for when they first sample.
+
+        Args:
+            make_sampler: Makes the sampler of a runner, where it runs. It is sent there, so it must be picklable.
+            settings: How many lanes and runners there are, and how they live.
+        """
+        self._make_sampler, self._settings = make_sampler, settings
+        self._weights: _Weights | None = None
+        self._failures = 0
+        self._pending: dict[int, _Request] = {}
+        self.local: EnvRunner | None = None
+        self._local_steps = 0
+        self._remote: dict[int, _RemoteRunner] = {}
+        if not settings.remote:
+            here = RunnerPlace(0, tuple(settings.lanes[0]), 0, len(settings.lanes[0]))
+            self.local = EnvRunner(lambda: make_sampler(here))
+            return
+        all_lanes = sum(map(len, settings.lanes))
+        for index, lanes in enumerate(settings.lanes, start=1):
+            if lanes:
+                place = RunnerPlace(index, tuple(lanes), len(settings.lanes), all_lanes)
+                self._remote[index] = _RemoteRunner(place, self._start(place))
+
+    @property
+    def num_healthy_runners(self) -> int:
+        """Return how many actors step lanes now."""
+        return len(self._remote)
+
+    def set_weights(self, vector: Array, version: int) -> None:
+        """Let all runners act with these parameters from their next sample on."""
+        if self.local is not None:
+            self.local.set_weights(vector, version)
+        elif self._weights is None or self._weights[1] != version:
+            self._weights = (kernel.put(vector), version)
+
+    def hand_over_weights(self) -> None:
+        """Let all runners take the parameters of the last `set_weights` now, not with their next sample."""
+        if self._weights is None:
+            return
+        vector, version = self._weights
+        for runner in self._remote.values():
+            runner.version = version
+        self.foreach(EnvRunner.set_weights, vector, version)
+
+    def sample(self, steps: Callable[[int], int]) -> list[Sample]:
+        """Step all lanes, and return the samples of the runners in the order of their lanes.
+
+        Args:
+            steps: Says how many times a runner is to step each of its lanes, by its number.
+
+        Raises:
+            RunnersLostError: If no runner is left, or too many died in a row.
+        """
+        self.request(steps)
+        return self.collect()
+
+    def request(self, steps: Callable[[int], int]) -> None:
+        """Let all runners begin to sample, and return at once; see `sample`."""
+        for runner in self._remote.values():
+            self._ask(runner, steps(runner.place.index), self._weights)
+        if self.local is not None:
+            self._local_steps = steps(0)
+
+    def collect(self) -> list[Sample]:
+        """Return the samples of the last `request`, in the order of lanes; see `sample`."""
+        if self.local is not None:
+            return [self.local.sample(self._local_steps)]
+        samples = []
+        for index in sorted(self._pending):
+            sample = self._collect_one(index)
+            if sample is not None:
+                samples.append(sample)
+        return samples
+
+    def foreach(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Return what the function returns for each runner, in the order of their numbers.
+
+        Args:
+            function: It is called with the `EnvRunner`, where that runs.
+            arguments: What it is called with besides.
+        """
+        if self.local is not None:
+            return [self.local.apply(function, *arguments)]
+        refs = [runner.handle.apply.remote(function, *arguments) for _, runner in sorted(self._remote.items())]
+        answers: list[Any] = kernel.get(refs)
+        return answers
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of all lanes, whoever steps them, and what the first runner's connectors have learned."""
+        states = self.foreach(EnvRunner.state)
+        lanes = {lane: state for found in states for lane, state in found["lanes"].items()}
+        return {"lanes": lanes, "connectors": states[0]["connectors"]}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `state` returned, in any number of runners."""
+        self.foreach(EnvRunner.set_state, state)
+
+    def close(self) -> None:
+        """End the actors."""
+        for runner in self._remote.values():
+            kernel.kill(runner.handle)
+        self._remote.clear()
+        self._pending.clear()
+
+    def _start(self, place: RunnerPlace, state: Any = None) -> kernel.ActorHandle:
+        make_sampler = self._make_sampler
+        return start_runner(lambda: make_sampler(place), place.index, self._settings.options or {}, state)
+
+    def _ask(self, runner: _RemoteRunner, steps: int, weights: _Weights | None) -> None:
+        exact = self._settings.recovery == "exact"
+        if exact and runner.snapshot is None:
+            runner.snapshot = runner.handle.state.remote()
+        vector, version = (None, -1) if weights is None or weights[1] == runner.version else weights
+        sample, snapshot = runner.handle.sample.options(num_returns=2).remote(steps, vector, version, exact)
+        if weights is not None:
+            runner.version = weights[1]
+        runner.steps += steps
+        self._pending[runner.place.index] = _Request(steps, weights, sample, snapshot)
+
+    def _collect_one(self, index: int) -> Sample | None:
+        while (request := self._pending.get(index)) is not None:
+            try:
+                sample: Sample = kernel.get(request.sample)
+            except FaultError as error:
+                self._replace(index, request, error)
+                continue
+            del self._pending[index]
+            self._failures = 0
+            if self._settings.recovery == "exact":
+                self._remote[index].snapshot = request.snapshot
+            return sample
+        return None
+
+    def _replace(self, index: int, request: _Request, error: FaultError) -> None:
+        """Take a runner that died out of the group; ask another in its place, if the mode says so."""
+        runner = self._remote.pop(index)
+        del self._pending[index]
+        self._failures += 1
+        _log.warning("runner %d, with the lanes %s, died: %s", index, list(runner.place.lanes), error)
+        if self._settings.recovery is None:
+            raise RunnersLostError(_lost(index, error)) from error
+        if self._failures > self._settings.tolerated_failures:
+            raise RunnersLostError(_too_many(self._failures, error)) from error
+        if self._settings.recovery == "ignore":
+            if not self._remote:
+                raise RunnersLostError(_none_left(error)) from error
+            return
+        exact = self._settings.recovery == "exact"
+        place = runner.place
+        if not exact:
+            place = replace(place, incarnation=place.incarnation + 1, steps_before=runner.steps - request.steps)
+        replaced = _RemoteRunner(place, self._start(place, runner.snapshot if exact else None))
+        replaced.steps = runner.steps - request.steps
+        replaced.snapshot = runner.snapshot if exact else None
+        self._remote[index] = replaced
+        self._ask(replaced, request.steps, request.weights)
+
+
+@dataclass
+class _RemoteRunner:
+    place: RunnerPlace
+    handle: kernel.ActorHandle
+    version: int = -1
+    steps: int = 0
+    snapshot: kernel.ObjectRef | None = None
+
+
+@dataclass
+class _Request:
+    steps: int
+    weights: _Weights | None
+    sample: kernel.ObjectRef
+    snapshot: kernel.ObjectRef
+
+
+def _lost(index: int, error: FaultError) -> str:
+    return (
+        f"runner {index} died: {error}. With `.fault_tolerance(recovery='recreate')` another takes its place, with "
+        "`recovery='ignore'` the others go on."
+    )
+
+
+def _too_many(failures: int, error: FaultError) -> str:
+    return (
+        f"{failures} runners died one after another, without a sample between them; the last one said: {error}. "
+        "Look at what their environments do when they start, or tolerate more with "
+        "`.fault_tolerance(num_consecutive_env_runner_failures_tolerance=...)`."
+    )
+
+
+def _none_left(error: FaultError) -> str:
+    return (
+        f"all runners died; the last one said: {error}. With `.fault_tolerance(recovery='recreate')` others take their "
+        "places."
+    )

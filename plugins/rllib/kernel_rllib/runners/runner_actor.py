@@ -1,0 +1,55 @@
+"""A runner in an actor of its own: what it is told, and where its process runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import kernel
+from kernel_rllib.arrays import Array
+from kernel_rllib.nn.blas import set_blas_threads
+from kernel_rllib.runners.env_runner import EnvRunner, Sample
+from kernel_rllib.runners.sampler import Sampler
+
+
+class RunnerActor:
+    """An `EnvRunner` that is called from elsewhere. Weights arrive by the object store, mapped and copied once."""
+
+    def __init__(self, make_sampler: Callable[[], Sampler], index: int, state: Mapping[str, Any] | None) -> None:
+        """Make the runner; with a state, let it go on from there."""
+        set_blas_threads(1)
+        self._runner = EnvRunner(make_sampler, index=index)
+        if state is not None:
+            self._runner.set_state(state)
+
+    def ready(self) -> int:
+        """Return the number of this runner, once it is made."""
+        return self._runner.index
+
+    def sample(self, steps: int, vector: Array | None, version: int, with_state: bool) -> tuple[Sample, Any]:
+        """Return a sample, and the state of the lanes after it if asked for."""
+        weights = None if vector is None else (vector, version)
+        sample = self._runner.sample(steps, weights)
+        return sample, self._runner.state() if with_state else None
+
+    def apply(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Return what the function returns for the runner."""
+        return self._runner.apply(function, *arguments, **named)
+
+    def state(self) -> Mapping[str, Any]:
+        """Return all that its lanes need to go on elsewhere."""
+        return self._runner.state()
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `state` returned."""
+        self._runner.set_state(state)
+
+
+def start_runner(
+    make_sampler: Callable[[], Sampler], index: int, options: Mapping[str, Any], state: Any = None
+) -> kernel.ActorHandle:
+    """Start a runner in an actor with these options, and return its handle at once."""
+    handle: kernel.ActorHandle = kernel.remote(**{"num_cpus": 1, **options})(RunnerActor).remote(
+        make_sampler, index, state
+    )
+    return handle

@@ -1,0 +1,320 @@
+"""The loop of one agent's lanes: observe, choose, step, and write all of it into one fragment.
+
+What is constant for a fragment is done once for it: noise is drawn, arrays are made, log-probabilities are computed for
+all rows at once. A step is a forward pass over all lanes, a draw, and a call of the environments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernel_rllib.arrays import Array
+from kernel_rllib.connectors.env_to_module import EnvToModule
+from kernel_rllib.connectors.module_to_env import ModuleToEnv
+from kernel_rllib.data import columns
+from kernel_rllib.data.fragment import Fragment, followed_by
+from kernel_rllib.distributions.distribution import Noise
+from kernel_rllib.envs.contract import Step, VectorEnv
+from kernel_rllib.exploration.exploration import Exploration, NoExploration, NoiseProcess
+from kernel_rllib.modules.module import Module
+from kernel_rllib.nn.numpy_ops import NumpyOps
+from kernel_rllib.nn.products import ROW_BLOCK
+from kernel_rllib.runners.episodes import EpisodeCounts, EpisodeSummary
+from kernel_rllib.runners.noise import NoiseAhead
+
+CHUNK = 32
+"""How many steps lanes make together before it is looked whether all of them have ended their last episodes."""
+
+
+class Sampler:
+    """Steps lanes of one agent each with a module's choices; returns fragments."""
+
+    def __init__(
+        self,
+        envs: VectorEnv,
+        lanes: Sequence[int],
+        *,
+        module: Module,
+        exploration: Exploration,
+        env_to_module: EnvToModule,
+        module_to_env: ModuleToEnv,
+        seed: int,
+        all_lanes: int | None = None,
+        incarnation: int = 0,
+        steps_before: int = 0,
+        complete_episodes: bool = False,
+    ) -> None:
+        """Take the environments, what acts in them, and reset them.
+
+        Args:
+            envs: As many lanes as `lanes` has numbers.
+            lanes: The number of each lane among all lanes of the run.
+            module: What acts. Its parameters come by `set_weights`.
+            exploration: How it chooses actions.
+            env_to_module: What makes its inputs of observations.
+            module_to_env: What makes actions of the environment of its choices.
+            seed: The seed of the run.
+            all_lanes: How many lanes the run has; None if these are all. Explorations count the steps of all.
+            incarnation: How many runners died before in the place of these lanes: environments get other seeds then.
+            steps_before: How many steps these lanes have made before.
+            complete_episodes: Whether samples are to be of whole episodes; see `sample_episodes`.
+        """
+        self.lanes = np.asarray(lanes, np.int64)
+        self.exploration = exploration
+        self.episodes = EpisodeCounts(self.lanes)
+        self.complete_episodes = complete_episodes
+        self.weights_version = -1
+        self._envs, self._module = envs, module
+        self._env_to_module, self._module_to_env = env_to_module, module_to_env
+        self._seed = seed
+        self._all_lanes = all_lanes or len(self.lanes)
+        self._steps_before = np.full(len(self.lanes), steps_before, np.int64)
+        self._nn = NumpyOps(row_block=ROW_BLOCK)
+        self._vector = np.zeros(module.table.size, np.float32)
+        self._parameters = module.table.views(self._vector)
+        count = len(self.lanes)
+        rows = -(-count // ROW_BLOCK) * ROW_BLOCK
+        self._obs = np.zeros((rows, *env_to_module.shape), env_to_module.dtype)
+        self._state = {name: np.zeros((rows, *shape), np.float32) for name, shape in module.state().items()}
+        self._process = exploration if isinstance(exploration, NoiseProcess) else None
+        remembered = self._process.memory() if self._process is not None else {}
+        self._noise_memory = {name: np.zeros((count, *shape), np.float32) for name, shape in remembered.items()}
+        self._resets = np.ones(count, bool)
+        explores = not isinstance(exploration, NoExploration)
+        self._forward = module.explore if explores else module.infer
+        self._noise = NoiseAhead(exploration.noise, "explore", seed, self.lanes)
+        width = module.noise_width if explores else 0
+        self._module_noise = NoiseAhead(Noise("normal", width), "module", seed, self.lanes)
+        self._noise_rows = np.zeros((rows, width), np.float32)
+        self._incarnation = incarnation
+        self.begin(incarnation)
+
+    def begin(self, *occasion: int) -> None:
+        """Begin new episodes in all lanes; for the same occasion they are the same ones each time."""
+        self._begin([(*occasion,)] * len(self.lanes))
+
+    def _begin(self, occasions: Sequence[tuple[int, ...]]) -> None:
+        """Begin new episodes in all lanes, each for an occasion of its own."""
+        places = zip(self.lanes.tolist(), occasions, strict=True)
+        seeds = [np.random.SeedSequence((self._seed, lane, *occasion)) for lane, occasion in places]
+        observed = self._envs.reset([int(seed.generate_state(1)[0]) for seed in seeds])
+        self._obs[: len(self.lanes)] = self._env_to_module(observed)
+        self._resets[:] = True
+        for position in range(len(self.lanes)):
+            self.episodes.drop(position)
+        for memory in (*self._state.values(), *self._noise_memory.values()):
+            memory[:] = 0
+
+    def set_weights(self, vector: Array, version: int) -> None:
+        """Act with these parameters [size] from now on; they are copied."""
+        self._vector[...] = vector
+        self.weights_version = version
+
+    def sample(self, steps: int) -> Fragment:
+        """Step all lanes this many times, and return what happened."""
+        noise = self._noise.rows(self._steps_before, steps)
+        module_noise = self._module_noise.rows(self._steps_before, steps)
+        record = _Record(steps, self._obs[: len(self.lanes)], self.exploration.keeps, self._state)
+        made = int(self._steps_before.mean() * self._all_lanes)  # explorations count the steps of all lanes
+        for t in range(steps):
+            self._step(record, t, noise[t], module_noise[t], made + t * self._all_lanes)
+        self._steps_before += steps
+        return self._fragment(record)
+
+    def sample_episodes(self, least: int) -> Fragment:
+        """Begin anew in all lanes, and return whole episodes only: of each lane as many as have `least` steps.
+
+        Lanes go on together until the last one is done. What the others did meanwhile is left out: `valid` says where,
+        and it counts neither as steps nor as episodes. So a lane's episodes are the same ones in any company.
+        """
+        before = self._steps_before.copy()
+        self._begin([(self._incarnation, steps) for steps in before.tolist()])
+        made = self.sample(max(least, CHUNK))
+        ends = _ends_after(made, least)
+        while (ends < 0).any():
+            made = followed_by(made, self.sample(CHUNK))
+            ends = _ends_after(made, least)
+        for position in range(len(self.lanes)):
+            self.episodes.drop(position)
+        self._steps_before = before + ends
+        self.episodes.forget_after(self._steps_before)
+        return made.up_to(ends)
+
+    def take_episodes(self) -> list[EpisodeSummary]:
+        """Return the episodes that ended since this was last asked."""
+        return self.episodes.take()
+
+    def state(self) -> dict[str, Any]:
+        """Return all that these lanes need to go on elsewhere, bit for bit, where environments can be copied.
+
+        Returns:
+            `lanes`, a state for each by its number, and `connectors`, what these have learned.
+
+        Raises:
+            EnvError: If an environment can't be copied.
+        """
+        return {
+            "lanes": {str(lane): self._state_of(position) for position, lane in enumerate(self.lanes.tolist())},
+            "connectors": self._env_to_module.state(),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `state` returned, of these lanes and perhaps of others."""
+        for position, lane in enumerate(self.lanes.tolist()):
+            self._set_state_of(position, state["lanes"][str(lane)])
+        self._env_to_module.set_state(state["connectors"])
+
+    def _state_of(self, position: int) -> dict[str, Any]:
+        return {
+            "env": self._envs.snapshot(position),
+            "obs": self._obs[position].copy(),
+            "memory": {name: value[position].copy() for name, value in self._state.items()},
+            "noise": {name: value[position].copy() for name, value in self._noise_memory.items()},
+            "reset": bool(self._resets[position]),
+            "episode": self.episodes.state(position),
+            "steps_before": int(self._steps_before[position]),
+        }
+
+    def _set_state_of(self, position: int, state: Mapping[str, Any]) -> None:
+        self._envs.restore(position, state["env"])
+        self._obs[position] = state["obs"]
+        for name, value in state["memory"].items():
+            self._state[name][position] = value
+        for name, value in state["noise"].items():
+            self._noise_memory[name][position] = value
+        self._resets[position] = state["reset"]
+        self.episodes.set_state(position, state["episode"])
+        self._steps_before[position] = int(state["steps_before"])
+
+    def close(self) -> None:
+        """Let go of the environments."""
+        self._envs.close()
+
+    def _step(self, record: _Record, t: int, noise: Array, module_noise: Array, timestep: int) -> None:
+        count = len(self.lanes)
+        inputs: dict[str, Any] = {columns.OBS: self._obs}
+        if self._state:
+            inputs[columns.STATE_IN] = self._state
+        if module_noise.size:
+            self._noise_rows[:count] = module_noise
+            inputs[columns.NOISE] = self._noise_rows
+        outputs = self._forward(self._nn, self._parameters, inputs)
+        kept = {name: value[:count] for name, value in outputs.items() if name != columns.STATE_OUT}
+        if self._process is not None:
+            noise = self._process.advance(self._noise_memory, noise, timestep)
+        actions = self.exploration.choose(self._nn, kept, noise, timestep)
+        record.before(t, self._obs[:count], actions, kept, self._state, self._resets)
+        step = self._envs.step(self._module_to_env(actions))
+        record.after(t, step)
+        self._advance(record, t, step, outputs)
+
+    def _advance(self, record: _Record, t: int, step: Step, outputs: Mapping[str, Any]) -> None:
+        """Make what the next step begins with of what this one gave."""
+        count = len(self.lanes)
+        self._resets[:] = False
+        for name, value in outputs.get(columns.STATE_OUT, {}).items():
+            self._state[name][...] = value
+        self.episodes.step(step.rewards)
+        if step.final_obs:
+            ended = sorted(step.final_obs)
+            for position in ended:
+                record.end(t, position, self._env_to_module.final(step.final_obs[position], position))
+                if position in step.faults:
+                    self.episodes.drop(position)
+            self.episodes.end(position for position in ended if position not in step.faults)
+            self._resets[ended] = True
+            for memory in (*self._state.values(), *self._noise_memory.values()):
+                memory[ended] = 0
+        self._obs[:count] = self._env_to_module(step.obs, ended=self._resets)
+
+    def _fragment(self, record: _Record) -> Fragment:
+        count = len(self.lanes)
+        steps = record.steps
+        chosen = {name: array.reshape(steps * count, *array.shape[2:]) for name, array in record.columns.items()}
+        for name, column in self.exploration.recorded(self._nn, chosen).items():
+            record.columns[name] = column.reshape(steps, count, *column.shape[1:])
+        final_at = np.array(record.final_at, np.int64).reshape(-1, 2)
+        final_obs = np.array(record.final_obs, self._obs.dtype).reshape(-1, *self._obs.shape[1:])
+        return Fragment(
+            columns=record.columns,
+            last_obs=self._obs[:count].copy(),
+            final_at=final_at,
+            final_obs=final_obs,
+            lanes=self.lanes,
+            weights_version=self.weights_version,
+            valid=record.valid,
+            state_in=record.state_in,
+        )
+
+
+def _ends_after(made: Fragment, least: int) -> Array:
+    """Return after how many steps of each lane [L] the first episode ends with which it has `least`; -1 for none."""
+    ended = made.columns[columns.TERMINATEDS] | made.columns[columns.TRUNCATEDS]
+    if made.valid is not None:
+        ended &= made.valid
+    ended[: least - 1] = False
+    found: Array = np.where(ended.any(axis=0), ended.argmax(axis=0) + 1, -1)
+    return found
+
+
+class _Record:
+    """The arrays of a fragment while they are filled."""
+
+    def __init__(self, steps: int, obs: Array, keeps: Sequence[str], state: Mapping[str, Array]) -> None:
+        count = len(obs)
+        self.steps = steps
+        self.columns: dict[str, Array] = {
+            columns.OBS: np.empty((steps, *obs.shape), obs.dtype),
+            columns.REWARDS: np.empty((steps, count), np.float32),
+            columns.TERMINATEDS: np.empty((steps, count), bool),
+            columns.TRUNCATEDS: np.empty((steps, count), bool),
+        }
+        self.state_in = {name: np.empty((steps, count, *value.shape[1:]), np.float32) for name, value in state.items()}
+        if state:
+            self.columns[columns.RESETS] = np.empty((steps, count), bool)
+        self.final_at: list[tuple[int, int]] = []
+        self.final_obs: list[Array] = []
+        self.valid: Array | None = None
+        self._keeps = keeps
+
+    def before(
+        self,
+        t: int,
+        obs: Array,
+        actions: Array,
+        outputs: Mapping[str, Array],
+        state: Mapping[str, Array],
+        resets: Array,
+    ) -> None:
+        """Write what a step begins with, and what was chosen."""
+        self.columns[columns.OBS][t] = obs
+        self._at(columns.ACTIONS, actions)[t] = actions
+        for name in self._keeps:
+            self._at(name, outputs[name])[t] = outputs[name]
+        for name, value in state.items():
+            self.state_in[name][t] = value[: len(obs)]
+        if state:
+            self.columns[columns.RESETS][t] = resets
+
+    def after(self, t: int, step: Step) -> None:
+        """Write what a step gave."""
+        self.columns[columns.REWARDS][t] = step.rewards
+        self.columns[columns.TERMINATEDS][t] = step.terminateds
+        self.columns[columns.TRUNCATEDS][t] = step.truncateds
+        if step.void:
+            if self.valid is None:
+                self.valid = np.ones((self.steps, len(step.rewards)), bool)
+            self.valid[t, list(step.void)] = False
+
+    def end(self, t: int, position: int, final_obs: Array) -> None:
+        """Write the final observation of an episode."""
+        self.final_at.append((t, position))
+        self.final_obs.append(final_obs)
+
+    def _at(self, name: str, value: Array) -> Array:
+        if name not in self.columns:
+            self.columns[name] = np.empty((self.steps, *value.shape), value.dtype)
+        return self.columns[name]
