@@ -1,0 +1,78 @@
+"""Evaluations of an algorithm: when they come, in which runners, and what is reported of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernel_rllib.algorithms.parts import blueprint_of, env_settings_of, group_settings_of
+from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, episode_results
+from kernel_rllib.algorithms.spaces import Spaces
+from kernel_rllib.arrays import Array
+from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.evaluation.evaluator import Evaluator
+from kernel_rllib.exploration.exploration import Exploration, NoExploration
+from kernel_rllib.modules.module import Module
+from kernel_rllib.nn.blas import blas_threads
+from kernel_rllib.runners.group import RunnerGroup
+
+
+class Evaluations:
+    """Evaluates by the settings for evaluation. Its runners are made when they are first needed."""
+
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        spaces: Spaces,
+        module: Module,
+        make_exploration: Callable[[], Exploration],
+        seed: int,
+    ) -> None:
+        """Evaluate with the settings that `config` has for it.
+
+        Args:
+            config: The settings of training.
+            spaces: What an environment observes and takes.
+            module: What acts.
+            make_exploration: Makes how it chooses, where evaluations explore.
+            seed: The seed of the run; evaluations play other episodes than training does.
+        """
+        self._config, self._spaces, self._module = config, spaces, module
+        self._make_exploration = make_exploration
+        self._seed = seed + 1
+        self._evaluator: Evaluator | None = None
+
+    def is_due(self, iteration: int) -> bool:
+        """Return whether one comes with the iteration of this number, from 1."""
+        interval = self._config.evaluation_interval
+        return bool(interval) and iteration % int(interval or 1) == 0
+
+    def evaluate(self, weights: Array, version: int) -> ResultTree:
+        """Return what episodes with these parameters [size] bring, under the names of all generations."""
+        if self._evaluator is None:
+            self._evaluator = self._make_evaluator()
+        duration = self._config.evaluation_duration
+        unit = self._config.evaluation_duration_unit
+        with blas_threads(1):
+            episodes = self._evaluator.play(weights, version, duration if isinstance(duration, int) else 1, unit)
+        window = EpisodeWindow(len(episodes))
+        window.add(episodes)
+        return episode_results(window)
+
+    def close(self) -> None:
+        """End the runners."""
+        if self._evaluator is not None:
+            self._evaluator.close()
+
+    def _make_evaluator(self) -> Evaluator:
+        config = self._config.get_evaluation_config_object() or self._config
+        exploration = self._make_exploration()
+        blueprint = blueprint_of(
+            config,
+            env_settings_of(config),
+            self._spaces,
+            self._module,
+            exploration if config.explore else NoExploration(exploration),
+            self._seed,
+        )
+        settings = group_settings_of(config)
+        return Evaluator(RunnerGroup(blueprint, settings), sum(map(len, settings.lanes)))

@@ -1,0 +1,96 @@
+"""Explorations of policies, as configs describe them: draws from a distribution, or noise on actions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernel_rllib.arrays import Array
+from kernel_rllib.distributions.distribution import Distribution
+from kernel_rllib.errors import ConfigError
+from kernel_rllib.exploration.action_noise import GaussianNoise, OrnsteinUhlenbeckNoise, RandomActions
+from kernel_rllib.exploration.epsilon_greedy import Random
+from kernel_rllib.exploration.exploration import Exploration, StochasticSampling
+from kernel_rllib.nearest import did_you_mean
+from kernel_rllib.nn.schedules import PiecewiseSchedule, schedule
+
+_SCALE = ("random_timesteps", "initial_scale", "final_scale", "scale_timesteps", "scale_schedule")
+_ARGUMENTS = {
+    "StochasticSampling": ("random_timesteps",),
+    "Random": (),
+    "GaussianNoise": (*_SCALE, "stddev"),
+    "OrnsteinUhlenbeckNoise": (*_SCALE, "ou_theta", "ou_sigma", "ou_base_scale"),
+}
+
+
+def exploration_of_policy(
+    settings: Mapping[str, Any], distribution: Distribution, bounds: tuple[Array, Array] | None
+) -> Exploration:
+    """Return the exploration that a config describes, for learning from replay.
+
+    Args:
+        settings: Its `type`, and what that takes, under the names of RLlib.
+        distribution: What makes actions of the policy's outputs.
+        bounds: The lowest and the highest numbers of an action, [d] each; None where actions are discrete.
+
+    Raises:
+        ConfigError: If there is none of this type for such actions, or it does not take what it is given.
+    """
+    kind = _checked_type(settings)
+    if "Noise" in kind and bounds is None:
+        raise ConfigError(
+            f"exploration_config has the type {kind!r}, which disturbs continuous actions, and these are discrete: "
+            "take 'StochasticSampling' or 'Random'"
+        )
+    first: Any = math.inf if kind == "Random" else settings.get("random_timesteps", 1000 if "Noise" in kind else 0)
+    then = _exploration(kind, settings, distribution, bounds)
+    if not first:
+        return then
+    return Random(distribution.parameter_size, then, first) if bounds is None else RandomActions(bounds, then, first)
+
+
+def _checked_type(settings: Mapping[str, Any]) -> str:
+    given = settings.get("type", "StochasticSampling")
+    kind = given.rpartition(".")[2] if isinstance(given, str) else getattr(given, "__name__", str(given))
+    if kind not in _ARGUMENTS:
+        raise ConfigError(
+            f"exploration_config has the type {kind!r}, which a policy that learns from replay can't explore by: take "
+            f"one of {', '.join(_ARGUMENTS)}"
+        )
+    for name in settings:
+        if name != "type" and name not in _ARGUMENTS[kind]:
+            takes = ", ".join(_ARGUMENTS[kind]) or "nothing else"
+            raise ConfigError(
+                f"exploration_config has {name!r}, which {kind} does not take"
+                f"{did_you_mean(name, _ARGUMENTS[kind], f'; it takes {takes}')}"
+            )
+    return kind
+
+
+def _exploration(
+    kind: str, settings: Mapping[str, Any], distribution: Distribution, bounds: tuple[Array, Array] | None
+) -> Exploration:
+    if kind == "GaussianNoise" and bounds is not None:
+        return GaussianNoise(distribution, bounds, stddev=settings.get("stddev", 0.1), scale=_scale(settings))
+    if kind == "OrnsteinUhlenbeckNoise" and bounds is not None:
+        return OrnsteinUhlenbeckNoise(
+            distribution,
+            bounds,
+            theta=settings.get("ou_theta", 0.15),
+            sigma=settings.get("ou_sigma", 0.2),
+            base_scale=settings.get("ou_base_scale", 0.1),
+            scale=_scale(settings),
+        )
+    return StochasticSampling(distribution, records=False)
+
+
+def _scale(settings: Mapping[str, Any]) -> Callable[[float], float]:
+    """Return what noise is multiplied with: a line that begins when actions are no longer random."""
+    given = settings.get("scale_schedule")
+    if given is not None:
+        return schedule(given, "exploration_config/scale_schedule").value
+    begin = settings.get("random_timesteps", 1000)
+    end = begin + max(settings.get("scale_timesteps", 10_000), 1)
+    values = settings.get("initial_scale", 1.0), settings.get("final_scale", 0.02)
+    return PiecewiseSchedule([(begin, values[0]), (end, values[1])]).value

@@ -1,0 +1,115 @@
+"""Which common settings algorithms act on. A setting that nothing acts on is refused, not ignored.
+
+Settings that an algorithm declares itself are its own to act on.
+"""
+
+from __future__ import annotations
+
+from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.errors import ConfigError
+
+HONOURED = {
+    "env",
+    "env_config",
+    "observation_space",
+    "action_space",
+    "normalize_actions",
+    "clip_actions",
+    "disable_env_checking",
+    "auto_wrap_old_gym_envs",
+    "num_env_runners",
+    "num_envs_per_env_runner",
+    "num_envs",
+    "gym_env_vectorize_mode",
+    "num_cpus_per_env_runner",
+    "num_gpus_per_env_runner",
+    "custom_resources_per_env_runner",
+    "rollout_fragment_length",
+    "batch_mode",
+    "remote_worker_envs",
+    "preprocessor_pref",
+    "create_local_env_runner",
+    "create_env_on_local_worker",
+    "validate_env_runners_after_construction",
+    "gamma",
+    "lr",
+    "grad_clip",
+    "grad_clip_by",
+    "train_batch_size",
+    "train_batch_size_per_learner",
+    "num_epochs",
+    "minibatch_size",
+    "shuffle_batch_per_epoch",
+    "model",
+    "optimizer",
+    "framework_str",
+    "num_cpus_for_main_process",
+    "custom_resources_for_main_process",
+    "placement_strategy",
+    "explore",
+    "exploration_config",
+    "evaluation_interval",
+    "evaluation_duration",
+    "evaluation_duration_unit",
+    "evaluation_config",
+    "evaluation_num_env_runners",
+    "in_evaluation",
+    "metrics_num_episodes_for_smoothing",
+    "min_time_s_per_iteration",
+    "min_sample_timesteps_per_iteration",
+    "seed",
+    "logger_creator",
+    "log_level",
+    "recovery",
+    "restart_failed_env_runners",
+    "ignore_env_runner_failures",
+    "restart_failed_sub_environments",
+    "num_consecutive_env_runner_failures_tolerance",
+    "enable_rl_module_and_learner",
+    "_validate_config",
+}
+"""Common settings."""
+
+HONOURED_OF_MODELS = {
+    "fcnet_hiddens",
+    "fcnet_activation",
+    "vf_share_layers",
+    "free_log_std",
+    "dim",
+    "grayscale",
+    "zero_mean",
+}
+"""Options of the model."""
+
+MEMORY = frozenset({"model/use_lstm", "model/lstm_cell_size", "model/max_seq_len"})
+"""What algorithms act on whose losses take sequences."""
+
+
+def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] = frozenset()) -> None:
+    """Raise ConfigError if a setting was given that the algorithm does not act on.
+
+    Args:
+        config: The settings.
+        acts_on: Which of them it acts on beside those that all do.
+    """
+    known, model = HONOURED | acts_on, config.model
+    wrong = [
+        name
+        for name, field in AlgorithmConfig.fields.items()
+        if name not in known and not field.inert and not config.is_default(name)
+    ]
+    wrong += [
+        f"model[{name!r}]"
+        for name, field in type(model).fields.items()
+        if name not in HONOURED_OF_MODELS
+        and f"model/{name}" not in acts_on
+        and not field.inert
+        and not model.is_default(name)
+    ]
+    if config.evaluation_duration == "auto":
+        wrong.append("evaluation_duration='auto'")
+    if wrong:
+        raise ConfigError(
+            f"{config.title}: no algorithm acts on {', '.join(sorted(wrong))} yet, so the result would be another than "
+            "asked for. Leave them as they are by default."
+        )

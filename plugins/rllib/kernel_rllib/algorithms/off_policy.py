@@ -1,0 +1,178 @@
+"""What algorithms share that learn from replay: the buffer, explorations by values, and how often to learn."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from gymnasium.spaces import Discrete
+
+from kernel_rllib.algorithms.spaces import Spaces
+from kernel_rllib.errors import ConfigError
+from kernel_rllib.exploration.epsilon_greedy import EpsilonGreedy, PerWorkerEpsilonGreedy, Random, SoftQ
+from kernel_rllib.exploration.exploration import Exploration
+from kernel_rllib.nn.schedules import ConstantSchedule, PiecewiseSchedule, Schedule, schedule
+from kernel_rllib.replay.prioritized import PrioritizedReplay
+from kernel_rllib.replay.replay import Replay, UniformReplay
+
+UNIFORM = "EpisodeReplayBuffer"
+METHODS = ("__len__", "add", "sample", "update_priorities", "state", "set_state")
+"""What a buffer of the user's own needs: `Replay` says what each does."""
+
+
+def replay_of(settings: Any) -> Replay:
+    """Return the buffer that `replay_buffer_config` describes.
+
+    Raises:
+        ConfigError: If there is none of this type.
+    """
+    if settings.is_prioritized:
+        return PrioritizedReplay(
+            settings.capacity, alpha=settings.alpha, beta=beta_schedule(settings), epsilon=settings.eps
+        )
+    if settings.type == UNIFORM:
+        return UniformReplay(settings.capacity)
+    made = _buffer_class(settings.type)
+    options = {name: value for name, value in settings.to_dict().items() if name not in type(settings).fields}
+    missing = [method for method in METHODS if not hasattr(made, method)]
+    if missing:
+        raise ConfigError(
+            f"replay_buffer_config has the type {made.__name__}, which lacks {', '.join(missing)}: a buffer needs all "
+            "methods of kernel_rllib.replay.replay.Replay"
+        )
+    buffer: Replay = made(capacity=settings.capacity, **options)
+    return buffer
+
+
+def beta_schedule(settings: Any) -> Schedule:
+    """Return how much weights correct for priorities, by env steps: from `beta` on a line to `final_beta`."""
+    if settings.final_beta is None:
+        return schedule(settings.beta, "beta")
+    return PiecewiseSchedule([(0, settings.beta), (settings.beta_annealing_timesteps, settings.final_beta)])
+
+
+def exploration_by_values(settings: Mapping[str, Any], actions: int, temperature: float = 1.0) -> Exploration:
+    """Return the exploration of discrete actions that a config describes.
+
+    Args:
+        settings: Its `type`, and what that takes, under the names of RLlib.
+        actions: How many actions there are.
+        temperature: The one of `StochasticSampling`.
+
+    Raises:
+        ConfigError: If there is none of this type, or it takes other options.
+    """
+    kind = settings.get("type", "EpsilonGreedy")
+    name = kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
+    if name not in _OPTIONS:
+        raise ConfigError(
+            f"exploration_config has the type {name!r}, which does not explore discrete actions by their values: take "
+            f"one of {', '.join(_OPTIONS)}"
+        )
+    unknown = sorted(set(settings) - {"type", *_OPTIONS[name]})
+    if unknown:
+        raise ConfigError(
+            f"exploration_config has {', '.join(unknown)}, which {name} does not take: it takes "
+            f"{', '.join(_OPTIONS[name]) or 'no options'}"
+        )
+    if name == "EpsilonGreedy":
+        return EpsilonGreedy(_epsilon(settings))
+    if name == "PerWorkerEpsilonGreedy":
+        return PerWorkerEpsilonGreedy(_epsilon(settings))
+    if name == "Random":
+        return EpsilonGreedy(ConstantSchedule(1.0))
+    soft = SoftQ(float(settings.get("temperature", temperature)))
+    steps = int(settings.get("random_timesteps", 0))
+    return Random(actions, soft, steps) if steps else soft
+
+
+def refuse_what_is_missing(config: Any) -> None:
+    """Raise ConfigError if settings ask for what an algorithm does not have that learns values of discrete actions."""
+    exploration_by_values(config.exploration_settings, 2)
+    model, sequence = config.model, config.replay_buffer_config.replay_sequence_length
+    reasons = {
+        "model use_lstm=True needs sequences, and this replays single steps; leave it out, and stack frames": (
+            model.use_lstm
+        ),
+        "model use_attention=True needs sequences, and this replays single steps; leave it out": model.use_attention,
+        "Q-networks have dense layers only; set model custom_model to None": model.custom_model,
+        "layers of Q-networks are not normalised; set fcnet_use_layernorm and head_fcnet_use_layernorm to False": (
+            model.fcnet_use_layernorm or model.head_fcnet_use_layernorm
+        ),
+        "sequences are for recurrent models, and this replays single steps; set replay_sequence_length to None": (
+            sequence not in (None, 1)
+        ),
+        "burn_in_len is for recurrent models, and this replays single steps; set it to 0": (
+            getattr(config, "burn_in_len", 0)
+        ),
+    }
+    for reason, is_asked_for in reasons.items():
+        if is_asked_for:
+            raise ConfigError(f"{config.title}: {reason}")
+
+
+def require_flat_and_discrete(spaces: Spaces, observation: tuple[int, ...], title: str) -> None:
+    """Raise ConfigError unless actions are those of a Discrete space, and rows of observations are flat."""
+    if not isinstance(spaces.action, Discrete):
+        raise ConfigError(
+            f"{title} learns a value for each action of a Discrete space, but the environment takes {spaces.action}; "
+            "take PPO or SAC for it"
+        )
+    if len(observation) != 1:
+        raise ConfigError(
+            f"{title} has no convolutions yet, but observations are pictures {list(observation)}; set "
+            "preprocessor_pref to None to learn from flat ones"
+        )
+
+
+_EPSILON = ("initial_epsilon", "final_epsilon", "warmup_timesteps", "epsilon_timesteps", "epsilon_schedule", "epsilon")
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "EpsilonGreedy": _EPSILON,
+    "PerWorkerEpsilonGreedy": _EPSILON,
+    "SoftQ": ("temperature", "random_timesteps"),
+    "StochasticSampling": ("random_timesteps",),
+    "Random": (),
+}
+"""The explorations of discrete actions by their values, and the options of each."""
+
+
+def _epsilon(settings: Mapping[str, Any]) -> Schedule:
+    given = settings.get("epsilon_schedule") or settings.get("epsilon")
+    if given is not None:
+        return schedule(given, "epsilon")
+    begin = settings.get("warmup_timesteps", 0)
+    end = begin + settings.get("epsilon_timesteps", 100_000)
+    return PiecewiseSchedule([
+        (begin, settings.get("initial_epsilon", 1.0)), (end, settings.get("final_epsilon", 0.05))
+    ])  # fmt: skip
+
+
+def _buffer_class(kind: Any) -> Any:
+    if not isinstance(kind, str):
+        return kind
+    module, _, name = kind.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        raise ConfigError(
+            f"there is no replay buffer {kind!r}: take 'EpisodeReplayBuffer', 'PrioritizedEpisodeReplayBuffer', or a "
+            "class of your own or the dotted path of one"
+        ) from None
+
+
+class Pace:
+    """Says how many updates are due, so that over time so many steps are learned from for each one sampled."""
+
+    def __init__(self, intensity: float) -> None:
+        """Learn from this many steps for each step that is sampled."""
+        self._intensity = intensity
+        self.owed = 0.0
+        """How many steps are to be learned from yet; less than a batch after each call."""
+
+    def updates(self, sampled: int, batch: int) -> int:
+        """Return how many updates of `batch` steps are due after `sampled` more steps."""
+        self.owed += sampled * self._intensity
+        count = int(self.owed // batch)
+        self.owed -= count * batch
+        return count

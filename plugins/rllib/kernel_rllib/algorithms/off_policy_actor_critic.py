@@ -1,0 +1,175 @@
+"""What SAC, DDPG and TD3 share: a policy and critics that learn from replay, and a slower copy that gives targets."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import Space
+
+from kernel_rllib.algorithms.exploration_by_noise import exploration_of_policy
+from kernel_rllib.algorithms.replaying import TD_ERRORS, ReplayingAlgorithm
+from kernel_rllib.arrays import Array
+from kernel_rllib.config.off_policy import OffPolicyConfig
+from kernel_rllib.data import columns
+from kernel_rllib.data.batch import Batch
+from kernel_rllib.distributions.catalog import BoxChoice, for_space
+from kernel_rllib.distributions.distribution import Distribution
+from kernel_rllib.errors import SpaceError
+from kernel_rllib.exploration.exploration import Exploration, NoExploration
+from kernel_rllib.learners.learner import Loss, Metrics
+from kernel_rllib.modules.actor_q_critics import ActorQCritics, ActorQCriticsOptions
+from kernel_rllib.modules.module import Parameters
+from kernel_rllib.nn.ops import Ops
+from kernel_rllib.replay.transitions import DISCOUNTS
+from kernel_rllib.spaces.action_rows import row_bounds, row_space
+from kernel_rllib.spaces.squash import normalised_space
+
+
+def refused_settings(config: OffPolicyConfig) -> Iterator[str]:
+    """Yield what none of these algorithms can do."""
+    if config.generation == "current" and config.is_set("lr") and config.lr is not None:
+        rates = ", ".join(name for name in ("actor_lr", "critic_lr", "alpha_lr") if hasattr(config, name))
+        yield f"lr={config.lr} has no effect on {config.algorithm}, each network of which has a rate; set {rates}"
+
+
+class OffPolicyActorCritic(ReplayingAlgorithm):
+    """Keeps what it samples, and lets critics, and then the policy, make a step with each minibatch of it.
+
+    Continuous actions are learned between -1 and 1, unless `normalize_actions` is off: replay has them so, and the
+    runner stretches them to the bounds of the environment.
+    """
+
+    config: OffPolicyConfig
+    box: ClassVar[BoxChoice]
+    """The distribution of continuous actions."""
+    takes_discrete: ClassVar[bool] = False
+
+    @abstractmethod
+    def module_options(self) -> ActorQCriticsOptions:
+        """Return how the networks are built."""
+
+    @abstractmethod
+    def improve_policy(self, batch: Batch) -> Metrics:
+        """Let the policy make a step."""
+
+    @property
+    def policy_delay(self) -> int:
+        """How many steps critics make for one of the policy and of the slower copy."""
+        return 1
+
+    def make_distribution(self, action_space: Space[Any]) -> Distribution:
+        """Return the distribution of actions as they are learned.
+
+        Raises:
+            SpaceError: If the algorithm can't learn actions of such a space.
+        """
+        learned = row_space(action_space)
+        if self.config.normalize_actions:
+            learned = normalised_space(learned)
+        distribution = for_space(learned, box=self.box)
+        if not distribution.reparameterised and not (self.takes_discrete and hasattr(learned, "n")):
+            also = "Discrete, " if self.takes_discrete else ""
+            raise SpaceError(
+                f"{type(self).__name__} can't learn actions of {action_space}: {also}a Box of floats, or a Tuple or "
+                "Dict of such, was expected. Take another algorithm, such as PPO, or wrap the environment"
+            )
+        self.bounds = row_bounds(learned) if distribution.reparameterised else None
+        return distribution
+
+    def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> ActorQCritics:
+        """Return a policy and critics.
+
+        Raises:
+            SpaceError: If observations are no flat rows.
+        """
+        if len(observation) != 1:
+            raise SpaceError(
+                f"{type(self).__name__} has dense networks, and observations come as {list(observation)}: leave out "
+                "`preprocessor_pref`, which keeps them pictures"
+            )
+        continuous = self.bounds is not None
+        return ActorQCritics(
+            observation[0],
+            distribution.parameter_size,
+            action_inputs=distribution.action_size if continuous else 0,
+            critic_outputs=1 if continuous else distribution.parameter_size,
+            options=self.module_options(),
+        )
+
+    def make_exploration(self) -> Exploration:
+        """Return the exploration that the settings describe."""
+        exploration = exploration_of_policy(self.config.exploration_config, self.distribution, self.bounds)
+        return exploration if self.config.explore else NoExploration(exploration)
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Count the steps of critics, beside what learning from replay needs."""
+        super().setup(config)
+        self.module: Any = self.learner.module
+        self.updates = 0
+        self.policy_metrics: Metrics = {}
+
+    def learn_once(self) -> Metrics:
+        """Let critics make a step towards the targets of a minibatch, and then, when it is time, policy and copy."""
+        batch = self.draw()
+        batch[columns.VALUE_TARGETS] = self.targets_of(batch)
+        metrics = self.update(batch, ("critic",))
+        errors = metrics.pop(TD_ERRORS)
+        self.replay.update_priorities(batch[columns.BATCH_INDEXES], errors)
+        self.updates += 1
+        if self.updates % self.policy_delay == 0:
+            self.policy_metrics = self.improve_policy(batch)
+            self.follow()
+        return {**metrics, "mean_td_error": float(errors.mean()), **self.policy_metrics}
+
+    def normals(self, count: int) -> Array:
+        """Return normal numbers for as many draws of actions: float32 [count, width]."""
+        return self.draws.standard_normal((count, self.distribution.action_size), np.float32)
+
+    def own_state(self) -> dict[str, Any]:
+        """Return how many steps critics have made, beside what learning from replay keeps."""
+        return {**super().own_state(), "updates": self.updates}
+
+    def set_own_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `own_state` returned."""
+        super().set_own_state(state)
+        self.updates = int(state["updates"])
+
+
+def discounted(batch: Batch, next_values: Array) -> Array:
+    """Return the rewards of transitions plus what the values [N] of the observations after them are worth."""
+    targets: Array = batch[columns.REWARDS] + batch[DISCOUNTS] * next_values
+    return targets
+
+
+def critic_loss(cost: Callable[[Ops, Any], Any]) -> Loss:
+    """Return the loss of critics: the sum over them of the mean cost of Q(s, a) - `value_targets`, by `weights`.
+
+    Args:
+        cost: Returns what errors [N] cost, such as their squares.
+    """
+
+    def loss(nn: Ops, module: Any, parameters: Parameters, batch: Batch) -> tuple[Any, Metrics]:
+        actions, targets = batch[columns.ACTIONS], nn.constant(batch[columns.VALUE_TARGETS])
+        values = module.q_values(nn, parameters, batch[columns.OBS], actions)
+        if values[0].ndim == 2:  # of each action; the one that was taken counts
+            index = nn.constant(actions[:, None])
+            values = [nn.take_along(value, index, axis=1)[:, 0] for value in values]
+        errors = [value - targets for value in values]
+        weights = nn.constant(batch[columns.WEIGHTS])
+        total, *others = (nn.mean(cost(nn, error) * weights) for error in errors)
+        for other in others:
+            total = total + other
+        found = [nn.to_numpy(error) for error in errors]
+        first = nn.to_numpy(values[0])
+        return total, {
+            "critic_loss": total,
+            "mean_q": first.mean(),
+            "min_q": first.min(),
+            "max_q": first.max(),
+            TD_ERRORS: sum(abs(error) for error in found) / len(found),
+        }
+
+    return loss

@@ -1,0 +1,66 @@
+"""What algorithms share that learn from each step once, soon after it was made: batches, modules, means of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernel_rllib.data import columns
+from kernel_rllib.data.batch import Batch, concatenated
+from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.data.sequences import Sequences, sequences
+from kernel_rllib.distributions.distribution import Distribution
+from kernel_rllib.modules.actor_critic import ActorCritic
+from kernel_rllib.modules.catalog import actor_critic_options
+from kernel_rllib.modules.module import Module
+from kernel_rllib.nn.ops import Ops
+
+if TYPE_CHECKING:
+    from kernel_rllib.algorithms.algorithm import Algorithm
+
+
+def sample_batch(algorithm: Algorithm) -> list[Fragment]:
+    """Return the fragments of one train batch: of as many rounds of all lanes as make it up."""
+    fragments = [algorithm.sample()]
+    steps = fragments[0].steps
+    while steps < algorithm.config.total_train_batch_size:
+        fragments.append(algorithm.sample())
+        steps += fragments[-1].steps
+    return fragments
+
+
+def experience(module: Module, fragments: Sequence[Fragment], names: Sequence[str], length: int) -> Batch | Sequences:
+    """Return what is learned from: rows of steps, or sequences where the module remembers.
+
+    Args:
+        module: What learns.
+        fragments: What was sampled.
+        names: The columns that the loss reads.
+        length: How many steps a sequence has.
+    """
+    if module.state():
+        return sequences(fragments, length).only(names)
+    found = concatenated([fragment.batch().only(names) for fragment in fragments])
+    assert isinstance(found, Batch)
+    return found
+
+
+def mean_over(nn: Ops, batch: Batch) -> Callable[[Any], Any]:
+    """Return the function that takes the mean of numbers [N] over the rows of a batch that count."""
+    mask = batch.get(columns.LOSS_MASK)
+    if mask is None:
+        return nn.mean
+    shares = nn.constant(mask / mask.sum())
+    return lambda numbers: nn.sum(numbers * shares)
+
+
+def actor_critic(config: Any, observation: tuple[int, ...], distribution: Distribution) -> ActorCritic:
+    """Return the policy and the value function that the options `model` of a config describe."""
+    options = actor_critic_options(config.model)
+    return ActorCritic(observation[0], distribution.parameter_size, free_inputs=distribution.free_size, options=options)
+
+
+def critic_problems(config: Any) -> Iterator[str]:
+    """Yield what contradicts itself in `use_gae`, `use_critic` and `batch_mode`."""
+    if config.use_gae and not config.use_critic:
+        yield "use_gae=True needs the value function that use_critic=False leaves out; set one of them otherwise"

@@ -1,0 +1,32 @@
+"""Which algorithms there are, by name. Each is imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from kernel_rllib.errors import ConfigError
+from kernel_rllib.nearest import did_you_mean
+
+ALGORITHMS = {
+    "DDPG": "kernel_rllib.algorithms.ddpg",
+    "DQN": "kernel_rllib.algorithms.dqn",
+    "PPO": "kernel_rllib.algorithms.ppo",
+    "SAC": "kernel_rllib.algorithms.sac",
+    "SimpleQ": "kernel_rllib.algorithms.simple_q",
+    "TD3": "kernel_rllib.algorithms.td3",
+}
+"""The module of each algorithm, by its name, which is also the name of the class."""
+
+
+def algorithm_class(name: str) -> Any:
+    """Return the class of the algorithm with this name.
+
+    Raises:
+        ConfigError: If there is none.
+    """
+    if name not in ALGORITHMS:
+        raise ConfigError(
+            f"there is no algorithm {name!r}{did_you_mean(name, ALGORITHMS)}; there are {', '.join(sorted(ALGORITHMS))}"
+        )
+    return getattr(importlib.import_module(ALGORITHMS[name]), name)

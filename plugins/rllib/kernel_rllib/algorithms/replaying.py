@@ -1,0 +1,126 @@
+"""What all algorithms share that learn values from replay: the loop over samples, a buffer, and a slower copy."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernel_rllib.algorithms.algorithm import Algorithm
+from kernel_rllib.algorithms.off_policy import Pace, replay_of
+from kernel_rllib.algorithms.results import mean_metrics
+from kernel_rllib.arrays import Array
+from kernel_rllib.config.off_policy import OffPolicyConfig
+from kernel_rllib.data import columns
+from kernel_rllib.data.batch import Batch
+from kernel_rllib.learners.learner import Loss, Metrics
+from kernel_rllib.learners.targets import TargetParameters
+from kernel_rllib.replay.transitions import Transitions
+
+TD_ERRORS = "td_errors"
+"""The metric of a loss that is an array: the error of each row, of which priorities are made."""
+
+
+class ReplayingAlgorithm(Algorithm):
+    """Keeps what it samples, and learns from minibatches of it, towards targets that a slower copy gives."""
+
+    config: OffPolicyConfig
+    followed: ClassVar[tuple[str, ...]] = ("*",)
+    """The names of the parameters, or what they begin with, that the slower copy follows."""
+
+    @abstractmethod
+    def make_loss(self) -> Loss:
+        """Return the loss of values against `value_targets`, among whose metrics are `TD_ERRORS`."""
+
+    @abstractmethod
+    def targets_of(self, batch: Batch) -> Array:
+        """Return what the values of the steps of a minibatch are drawn to."""
+
+    @abstractmethod
+    def learn_once(self) -> Metrics:
+        """Learn from one minibatch."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Make replay and the slower copy, beside what all algorithms have."""
+        super().setup(config)
+        self.replay = replay_of(self.config.replay_buffer_config)
+        self.transitions = Transitions(n=self.config.n_step, gamma=self.config.gamma, stream=self.stream("n_step"))
+        (followed,) = self.learner.module.table.mask(self.followed)
+        self.target = TargetParameters(self.learner.vector, self.learner.backend, followed)
+        self.pace = Pace(self.learning_intensity())
+        self.draws = self.stream("replay")
+        self.steps_at_last_target = 0
+        self.last_metrics: Metrics = {}
+
+    def learning_intensity(self) -> float:
+        """Return how many steps are learned from for each one sampled: as the settings say, or a batch a round."""
+        if self.config.training_intensity is not None:
+            return float(self.config.training_intensity)
+        return self.config.train_batch_size / (self.config.get_rollout_fragment_length() * self.config.total_envs)
+
+    def training_step(self) -> Metrics:
+        """Sample a little, keep it, and learn from what was kept as often as the settings say.
+
+        Returns:
+            What the last updates report; nothing before the first one.
+        """
+        sampled_before = self.env_steps_sampled
+        self.keep(self.transitions.of(self.sample()))
+        if self.env_steps_sampled < self.config.num_steps_sampled_before_learning_starts:
+            return {}
+        with self.timed("learn"):
+            due = self.pace.updates(self.env_steps_sampled - sampled_before, self.config.train_batch_size)
+            if due:
+                self.last_metrics = mean_metrics([self.learn_once() for _ in range(due)])
+        self.broadcast()
+        return self.last_metrics
+
+    def keep(self, batch: Batch) -> None:
+        """Add transitions to the buffer; with the errors of now as priorities, where the settings say so."""
+        if batch.count and self.config.replay_buffer_config.worker_side_prioritization:
+            self.replay.add(batch, self.errors_of(batch))
+        elif batch.count:
+            self.replay.add(batch)
+
+    def draw(self) -> Batch:
+        """Return a minibatch of what was kept."""
+        return self.replay.sample(self.config.train_batch_size, self.draws, self.env_steps_sampled)
+
+    def errors_of(self, batch: Batch) -> Array:
+        """Return the errors [N] of transitions by the networks of now."""
+        weighed = Batch(batch, **{columns.WEIGHTS: np.ones(batch.count, np.float32)})
+        weighed[columns.VALUE_TARGETS] = self.targets_of(weighed)
+        loss, module = self.make_loss(), self.learner.module
+        errors: Array = self.learner.evaluate(lambda nn, p: loss(nn, module, p, weighed)[1][TD_ERRORS])
+        return errors
+
+    def follow(self) -> None:
+        """Let the slower copy follow, if it is time."""
+        if self.env_steps_sampled - self.steps_at_last_target >= self.config.target_network_update_freq:
+            self.steps_at_last_target = self.env_steps_sampled
+            self.target.follow(self.learner.vector, self.config.tau)
+
+    def own_state(self) -> dict[str, Any]:
+        """Return the slower copy and how far things are; the buffer too, where settings say so."""
+        state = {
+            "target": self.learner.backend.to_numpy(self.target.vector).copy(),
+            "steps_at_last_target": self.steps_at_last_target,
+            "owed": self.pace.owed,
+            "draws": self.draws.bit_generator.state,
+            "transitions": self.transitions.state(),
+        }
+        if self.config.store_buffer_in_checkpoints:
+            state["replay"] = dict(self.replay.state())
+        return state
+
+    def set_own_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `own_state` returned."""
+        self.target.vector[...] = self.learner.backend.vector(state["target"])
+        self.steps_at_last_target = int(state["steps_at_last_target"])
+        self.pace.owed = float(state["owed"])
+        self.draws.bit_generator.state = state["draws"]
+        self.transitions.set_state(state["transitions"])
+        if "replay" in state:
+            self.replay.set_state(state["replay"])

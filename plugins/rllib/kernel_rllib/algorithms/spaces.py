@@ -1,0 +1,51 @@
+"""What an algorithm must know of its environment before it can build anything: its two spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium import Space
+
+from kernel_rllib.envs.context import EnvContext
+from kernel_rllib.envs.registry import EnvMaker
+from kernel_rllib.envs.spaces_of import space_of
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """The spaces of one environment.
+
+    Attributes:
+        observation: What it observes.
+        action: What it takes.
+    """
+
+    observation: Space[Any]
+    action: Space[Any]
+
+
+def spaces_of(
+    maker: EnvMaker, env_config: Mapping[str, Any], observation: Space[Any] | None, action: Space[Any] | None
+) -> Spaces:
+    """Return the spaces that are given, and ask an environment for those that are not.
+
+    Args:
+        maker: Makes the environment, which is closed again.
+        env_config: What it is told.
+        observation: The space of observations, or None.
+        action: The space of actions, or None.
+
+    Raises:
+        EnvError: If the environment can't be made, or has no spaces.
+    """
+    if observation is not None and action is not None:
+        return Spaces(observation, action)
+    env = maker(EnvContext(env_config))
+    try:
+        return Spaces(observation or space_of(env, "observation_space"), action or space_of(env, "action_space"))
+    finally:
+        close = getattr(env, "close", None)
+        if close is not None:
+            close()
