@@ -55,6 +55,7 @@ PAGES = [
     for page in [
         ROOT / "README.md",
         ROOT / "plugins" / "parallel" / "README.md",
+        ROOT / "plugins" / "rllib" / "README.md",
         ROOT / "plugins" / "runs" / "README.md",
         ROOT / "plugins" / "serve" / "README.md",
         *sorted((ROOT / "docs").glob("*.md")),
