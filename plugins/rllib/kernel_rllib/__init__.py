@@ -13,6 +13,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.sac": ("SAC", "SACConfig"),
     "algorithms.simple_q": ("SimpleQ", "SimpleQConfig"),
     "algorithms.td3": ("TD3", "TD3Config"),
+    "checkpoints.modules": ("SavedModule",),
     "config.algorithm_config": ("AlgorithmConfig",),
     "data.batch": ("Batch", "MultiAgentBatch"),
     "envs.context": ("EnvContext",),

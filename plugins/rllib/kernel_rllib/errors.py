@@ -58,3 +58,10 @@ class FrozenConfigError(ConfigError, AttributeError):
 
 class CheckpointError(RLlibError, ValueError):
     """A checkpoint can't be written, or what is in a directory is none."""
+
+
+class UnknownPolicyError(RLlibError, KeyError):
+    """There is no policy of that id; the message has those that are there."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""

@@ -15,11 +15,12 @@ import numpy as np
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
 from kernel_rllib.algorithms.inference import Inference
+from kernel_rllib.algorithms.keeping import Keeping
 from kernel_rllib.algorithms.parts import blueprint_of, env_settings_of, group_settings_of
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, episode_results, learner_results, merged
 from kernel_rllib.algorithms.spaces import spaces_of
-from kernel_rllib.checkpoints.layout import read_checkpoint, write_checkpoint
+from kernel_rllib.checkpoints.layout import write_checkpoint
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.building import set_builder
 from kernel_rllib.connectors.preprocessors import preprocessor_of
@@ -37,12 +38,11 @@ from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.spaces.action_rows import row_space
-from kernel_runs.trainable.trainable import Trainable
 
 DEFAULT_POLICY_ID = "default_policy"
 
 
-class Algorithm(Trainable):
+class Algorithm(Keeping):
     """Trains a policy in an environment, iteration by iteration."""
 
     config: AlgorithmConfig
@@ -212,6 +212,8 @@ class Algorithm(Trainable):
     def get_state(self) -> dict[str, Any]:
         """Return all that training needs to go on elsewhere, as arrays and numbers."""
         return {
+            "algorithm_class": type(self),
+            "config": self.config.get_state(),
             "algorithm": {
                 "seed": self.seed,
                 "env_steps_sampled": self.env_steps_sampled,
@@ -242,11 +244,11 @@ class Algorithm(Trainable):
             "training_iteration": self.iteration,
             "env_steps_sampled": self.env_steps_sampled,
         }
-        write_checkpoint(checkpoint_dir, description, self.get_state())
+        write_checkpoint(checkpoint_dir, description, self.get_state(), self.describe)
 
-    def load_checkpoint(self, checkpoint: str) -> None:
-        """Go on from a checkpoint; see `save_checkpoint`."""
-        self.set_state(read_checkpoint(checkpoint))
+    def learners_by_id(self) -> Mapping[str, Learner]:
+        """Return the learner of each module, by its id."""
+        return {DEFAULT_POLICY_ID: self.learner}
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """The layout of an algorithm's checkpoint: which part of its state is in which file.
 
     algorithm.json, rllib_checkpoint.json           what it is: its name, format, counts
+    settings.json                                   its class and settings; see `checkpoints.settings_file`
     learner_group/learner/rl_module/<id>/           the parameters of each module, and their table
     learner_group/learner/optimizers/<id>/          what their optimizers remember
     env_runners/                                    the lanes of all runners, for going on bit for bit
@@ -11,7 +12,7 @@ Programs that load a module alone find it where RLlib has it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,20 @@ DESCRIPTION = "algorithm.json"
 RAY_DESCRIPTION = "rllib_checkpoint.json"
 
 
-def write_checkpoint(directory: str | Path, description: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+def write_checkpoint(
+    directory: str | Path,
+    description: Mapping[str, Any],
+    state: Mapping[str, Any],
+    describe: Callable[[Path], Mapping[str, Any]] = lambda root: {},
+) -> None:
     """Write a checkpoint.
 
     Args:
         directory: Where it goes.
         description: What people and programs ask first, as JSON has it.
         state: What `Algorithm.get_state` returned.
+        describe: Writes more beside the state, and returns more for the description. The description is written last:
+            a directory that has it is complete.
     """
     root = Path(directory)
     for module, learner in state["learners"].items():
@@ -40,7 +48,7 @@ def write_checkpoint(directory: str | Path, description: Mapping[str, Any], stat
         write_tree(root / OPTIMIZERS / module, {"optimizers": learner["optimizers"], "version": learner["version"]})
     write_tree(root / RUNNERS, state["runners"])
     write_tree(root / "algorithm", state["algorithm"])
-    described = {"format": FORMAT, **description, "modules": [*state["learners"]]}
+    described = {"format": FORMAT, **description, **describe(root), "modules": [*state["learners"]]}
     (root / DESCRIPTION).write_text(json.dumps(described, indent=1), encoding="utf-8")
     (root / RAY_DESCRIPTION).write_text(
         json.dumps({"type": "Algorithm", "checkpoint_version": "2.1", "format": "json"}, indent=1), encoding="utf-8"

@@ -11,13 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from kernel_rllib.arrays import Array
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.nn.parameters import ParameterTable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Parameters: TypeAlias = Mapping[str, Any]
 """Names of parameters, and their values as the operations in use have them."""
@@ -40,6 +43,15 @@ class Module(ABC):
 
     Inputs and outputs are mappings of the names of columns to arrays [N, ...], N rows of any lanes and steps.
     """
+
+    made_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    """The arguments that it was made with: a checkpoint keeps them, so that it can be made again."""
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Self:
+        """Make one, and remember of what."""
+        made = super().__new__(cls)
+        made.made_with = (arguments, named)
+        return made
 
     @abstractmethod
     def parameters(self) -> Sequence[Parameter]:

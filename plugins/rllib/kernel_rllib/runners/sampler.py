@@ -162,10 +162,20 @@ class Sampler:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on with what `state` returned, of these lanes and perhaps of others."""
-        for position, lane in enumerate(self.lanes.tolist()):
-            self._set_state_of(position, state["lanes"][str(lane)])
+        """Go on with what `state` returned, of these lanes and perhaps of others.
+
+        Lanes without a state, or whose state has no environment, begin new episodes, as many steps later.
+        """
         self._env_to_module.set_state(state["connectors"])
+        kept = [state["lanes"].get(str(lane), {}) for lane in self.lanes.tolist()]
+        if not all("env" in found for found in kept):
+            most = max((int(found["steps_before"]) for found in state["lanes"].values()), default=0)
+            self._steps_before[:] = [found.get("steps_before", most) for found in kept]
+            self.episodes.forget_after(self._steps_before)
+            self._begin([(self._incarnation, steps) for steps in self._steps_before.tolist()])
+        for position, found in enumerate(kept):
+            if "env" in found:
+                self._set_state_of(position, found)
 
     def _state_of(self, position: int) -> dict[str, Any]:
         return {

@@ -1,0 +1,258 @@
+"""Checkpoints as users ask for them: an algorithm out of a directory alone, its weights, its policy by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernel_rllib.algorithms.saved_path import SavedPath
+from kernel_rllib.arrays import Array
+from kernel_rllib.checkpoints.layout import DESCRIPTION, MODULES, read_checkpoint, read_description
+from kernel_rllib.checkpoints.modules import write_module
+from kernel_rllib.checkpoints.settings_file import read_settings, write_settings
+from kernel_rllib.checkpoints.tree import write_tree
+from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.errors import CheckpointError, ConfigError, UnknownPolicyError
+from kernel_rllib.nearest import did_you_mean
+from kernel_runs.storage.directories import written_as
+from kernel_runs.trainable.trainable import Trainable
+
+if TYPE_CHECKING:
+    from kernel_rllib.learners.learner import Learner
+
+PROGRESS = ("_iteration", "_timesteps_total", "_episodes_total", "_time_total", "_experiment_id")
+"""How far a trainable is, by the names of its attributes."""
+
+
+class Keeping(Trainable):
+    """What algorithms have to be kept and found again, beside `get_state` and `set_state`."""
+
+    _settings: AlgorithmConfig
+
+    def learners_by_id(self) -> Mapping[str, Learner]:
+        """Return the learner of each module, by its id."""
+        raise NotImplementedError
+
+    def get_state(self) -> dict[str, Any]:
+        """Return all that training needs to go on elsewhere."""
+        raise NotImplementedError
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `get_state` returned."""
+        raise NotImplementedError
+
+    def broadcast(self) -> None:
+        """Let all runners act with the learner's parameters of now."""
+        raise NotImplementedError
+
+    # -- out of checkpoints -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        path: Any,
+        filesystem: Any = None,
+        *,
+        policy_ids: Collection[str] | None = None,
+        policy_mapping_fn: Callable[..., str] | None = None,
+        policies_to_train: Collection[str] | Callable[..., bool] | None = None,
+        config: Mapping[str, Any] | None = None,
+        trust: bool = False,
+    ) -> Any:
+        """Return the algorithm that a checkpoint is of, as far as it was; its class and settings are in it.
+
+        Without `trust` no pickle is read, so nothing runs that was not installed here. Training goes on from the same
+        parameters, optimizers, counts and streams of random numbers, in environments that begin new episodes. With
+        it, copies of environments are read as well, and training goes on with the same bits.
+
+        Args:
+            path: The directory that `save` returned, `checkpoint_000010/checkpoint-10` in it, or an object that has
+                it as `path`.
+            filesystem: None; a checkpoint that is elsewhere has to be copied here first.
+            policy_ids: Which policies to take, of several; None for all.
+            policy_mapping_fn: Which policy an agent has, in place of the saved function.
+            policies_to_train: Which policies learn, in place of the saved setting.
+            config: Settings in place of the saved ones, under names of any generation.
+            trust: Whether pickles are read, which can run any program: say True for what you wrote yourself.
+
+        Raises:
+            CheckpointError: If there is no checkpoint, it is damaged, needs trust, or is of another algorithm than
+                this class.
+        """
+        if filesystem is not None:
+            raise ConfigError(
+                f"filesystem is {filesystem!r}, but checkpoints are read from local files: copy the directory here, "
+                "and leave filesystem out"
+            )
+        root = checkpoint_directory(path)
+        description = read_description(root)
+        changed: dict[str, Any] = dict(config or {})
+        if policy_mapping_fn is not None:
+            changed["policy_mapping_fn"] = policy_mapping_fn
+        if policies_to_train is not None:
+            changed["policies_to_train"] = policies_to_train
+        saved = read_settings(root, trust=trust, instead=changed)
+        if not issubclass(saved.algorithm, cls):
+            raise CheckpointError(
+                f"{root} is a checkpoint of {saved.algorithm.__name__}, not of {cls.__name__}: call "
+                f"{saved.algorithm.__name__}.from_checkpoint, or Algorithm.from_checkpoint for any"
+            )
+        state = read_checkpoint(root)
+        if policy_ids is not None:
+            _keep_policies(root, saved.config, state, policy_ids)
+        if not trust:
+            _forget_environments(state)
+        algorithm = saved.algorithm(config=saved.config)
+        algorithm.set_state(state)
+        algorithm._set_progress(description.get("progress", {}))
+        algorithm.checkpoint_loaded()
+        return algorithm
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Any:
+        """Return an algorithm that goes on with what `get_state` of another returned."""
+        missing = [name for name in ("config", "algorithm_class") if name not in state]
+        if missing:
+            raise CheckpointError(
+                f"the state has no {' and no '.join(missing)}: give what get_state() of an algorithm returned, whole"
+            )
+        algorithm = state["algorithm_class"](config=AlgorithmConfig.from_state(state["config"]))
+        algorithm.set_state(state)
+        return algorithm
+
+    def checkpoint_loaded(self) -> None:
+        """Be told that a checkpoint has been loaded."""
+
+    def save(self, checkpoint_dir: str | None = None) -> SavedPath:
+        """Write a checkpoint, and return its path, which `restore` and `from_checkpoint` take.
+
+        The path is a text. Its `checkpoint.path` is the same path, for programs that look for it there.
+        """
+        return SavedPath(super().save(checkpoint_dir))
+
+    def save_to_path(self, path: str | os.PathLike[str] | None = None, **_: Any) -> str:
+        """Write a checkpoint into a directory, by default one in the directory of results; return its path."""
+        return str(self.save(None if path is None else os.fspath(path)))
+
+    def restore_from_path(self, path: Any, **_: Any) -> None:
+        """Go on from a checkpoint of such an algorithm, as `restore` does. It reads pickles."""
+        self.restore(path)
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Go on from a checkpoint; see `checkpoints.layout`."""
+        self.set_state(read_checkpoint(checkpoint))
+        self.checkpoint_loaded()
+
+    def describe(self, directory: str | Path) -> dict[str, Any]:
+        """Write what a checkpoint is of, beside its state; return what its description says of this algorithm."""
+        write_settings(directory, type(self), self._settings)
+        for module_id, learner in self.learners_by_id().items():
+            write_module(Path(directory) / MODULES / module_id, learner.module)
+        return {"progress": {name[1:]: getattr(self, name) for name in PROGRESS}}
+
+    def _set_progress(self, progress: Mapping[str, Any]) -> None:
+        for name in PROGRESS:
+            if name[1:] in progress:
+                setattr(self, name, progress[name[1:]])
+        self._restored_at = self._iteration
+
+    # -- parameters ---------------------------------------------------------------------------------------------------
+
+    def get_weights(self, policies: Collection[str] | None = None) -> dict[str, dict[str, Array]]:
+        """Return a copy of the parameters of each policy: arrays by their names, by the policy's id.
+
+        Args:
+            policies: The ids of those that are asked for; None for all.
+
+        Raises:
+            KeyError: If there is none of such an id.
+        """
+        learners = self.learners_by_id()
+        wanted = [*learners] if policies is None else [*policies]
+        return {name: {key: value.copy() for key, value in _views(self.learner_of(name)).items()} for name in wanted}
+
+    def set_weights(self, weights: Mapping[str, Any]) -> None:
+        """Let policies have these parameters, and let all runners act with them.
+
+        Args:
+            weights: As `get_weights` returns them; of policies that are missing nothing changes.
+
+        Raises:
+            KeyError: If there is no policy of such an id.
+            ModuleError: If parameters are missing, unknown or misshapen.
+        """
+        vectors = {name: self.learner_of(name).module.table.vector(values) for name, values in weights.items()}
+        for name, vector in vectors.items():
+            learner = self.learner_of(name)
+            learner.vector[...] = learner.backend.vector(vector)
+            learner.version += 1
+        self.broadcast()
+
+    def learner_of(self, policy_id: str) -> Learner:
+        """Return the learner of a policy. Raises UnknownPolicyError, a KeyError, where there is none of this id."""
+        learners = self.learners_by_id()
+        if policy_id not in learners:
+            raise UnknownPolicyError(
+                f"there is no policy {policy_id!r}{did_you_mean(str(policy_id), learners)}; there are "
+                f"{', '.join(learners)}"
+            )
+        return learners[policy_id]
+
+    def export_policy_checkpoint(
+        self, export_dir: str, filename_prefix: Any = -1, policy_id: str = "default_policy"
+    ) -> str:
+        """Write the module of one policy alone into a directory, as `SavedModule.from_checkpoint` reads it.
+
+        Args:
+            export_dir: Where it goes.
+            filename_prefix: Has no effect.
+            policy_id: Which policy.
+
+        Raises:
+            KeyError: If there is none of this id.
+        """
+        learner = self.learner_of(policy_id)
+        state = learner.state()
+        write_tree(export_dir, {"weights": state["weights"], "table": state["table"]})
+        write_module(export_dir, learner.module)
+        return export_dir
+
+
+def checkpoint_directory(path: Any) -> Path:
+    """Return the directory of the checkpoint that a path, or an object that has one, means.
+
+    Raises:
+        CheckpointError: If there is none.
+    """
+    found = getattr(path, "path", path)
+    if not isinstance(found, (str, os.PathLike)):
+        raise CheckpointError(f"{path!r} is no path of a checkpoint: give the directory that save() returned")
+    root = Path(written_as(os.path.expanduser(os.fspath(found))))
+    if not root.is_dir() and root.name.startswith(("checkpoint-", DESCRIPTION)):
+        root = root.parent
+    return root
+
+
+def _views(learner: Learner) -> Mapping[str, Array]:
+    return learner.module.table.views(np.asarray(learner.weights))
+
+
+def _keep_policies(root: Path, config: AlgorithmConfig, state: dict[str, Any], policy_ids: Collection[str]) -> None:
+    there = state["learners"]
+    for policy in policy_ids:
+        if policy not in there:
+            raise UnknownPolicyError(
+                f"{root} has no policy {policy!r}{did_you_mean(policy, there)}; it has {', '.join(there)}"
+            )
+    if config.policies.keys() > set(policy_ids):
+        config.policies = {name: spec for name, spec in config.policies.items() if name in policy_ids}
+    state["learners"] = {name: learner for name, learner in there.items() if name in policy_ids}
+
+
+def _forget_environments(state: Mapping[str, Any]) -> None:
+    for lane in state["runners"]["lanes"].values():
+        lane.pop("env", None)
