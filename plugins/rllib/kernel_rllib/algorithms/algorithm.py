@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kernel_rllib.algorithms.access import PolicyAccess
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
-from kernel_rllib.algorithms.inference import Inference
 from kernel_rllib.algorithms.keeping import Keeping
 from kernel_rllib.algorithms.parts import blueprint_of, env_settings_of, group_settings_of
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
@@ -36,13 +36,15 @@ from kernel_rllib.nn import philox
 from kernel_rllib.nn.backends import backend
 from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.nn.schedules import schedule
+from kernel_rllib.policy.inference import Inference
+from kernel_rllib.policy.parameters import LearnerParameters
 from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.spaces.action_rows import row_space
 
 DEFAULT_POLICY_ID = "default_policy"
 
 
-class Algorithm(Keeping):
+class Algorithm(PolicyAccess, Keeping):
     """Trains a policy in an environment, iteration by iteration."""
 
     config: AlgorithmConfig
@@ -116,10 +118,11 @@ class Algorithm(Keeping):
         self.distribution = self.make_distribution(self.spaces.action)
         self.learner = self._make_learner()
         module, exploration = self.learner.module, self.make_exploration()
-        blueprint = blueprint_of(self.config, envs, self.spaces, module, exploration, self.seed)
-        self.runners = RunnerGroup(blueprint, group_settings_of(self.config))
+        self.blueprint = blueprint_of(self.config, envs, self.spaces, module, exploration, self.seed)
+        self.runners = RunnerGroup(self.blueprint, group_settings_of(self.config))
         self.evaluations = Evaluations(self.config, self.spaces, module, self.make_exploration, self.seed)
-        self.inference = Inference(blueprint, self.learner, self.stream("inference"))
+        held = LearnerParameters(self.learner, self.broadcast)
+        self.inference = Inference.of_blueprint(self.blueprint, held, self.stream("inference"))
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
         self.env_steps_sampled = 0
         self.env_steps_trained = 0
@@ -193,19 +196,6 @@ class Algorithm(Keeping):
         """End the runners."""
         self.runners.close()
         self.evaluations.close()
-
-    # -- acting -------------------------------------------------------------------------------------------------------
-
-    def compute_single_action(self, observation: Any, *, explore: bool | None = None) -> Any:
-        """Return the action for one observation of the environment.
-
-        Args:
-            observation: As the environment returns it.
-            explore: Whether it is drawn, as while training; None for what the config says.
-        """
-        explore = self.config.explore if explore is None else explore
-        actions, _ = self.inference.actions([observation], explore=explore, timestep=self.env_steps_sampled)
-        return actions[0]
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 

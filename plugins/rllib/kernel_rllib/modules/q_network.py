@@ -8,6 +8,7 @@ from typing import Any
 
 from kernel_rllib.arrays import Array
 from kernel_rllib.data import columns
+from kernel_rllib.errors import ModuleError
 from kernel_rllib.modules.layers import Dense, torch_dense, torch_stack
 from kernel_rllib.modules.module import Inputs, Module, Outputs, Parameter, Parameters
 from kernel_rllib.modules.noisy import NoisyDense, scaled_noise
@@ -102,6 +103,30 @@ class QNetwork(Module):
         if self._support is None:
             return outputs[columns.Q_VALUES]
         return nn.sum(nn.softmax(outputs[Q_LOGITS]) * nn.constant(self._support), axis=-1)
+
+    def advantages(self, nn: Ops, parameters: Parameters, features: Any) -> tuple[Any, Any]:
+        """Return what each action is worth beside the others [N, A], and the logits of its atoms [N, A, atoms].
+
+        Args:
+            nn: The operations.
+            parameters: All parameters.
+            features: What the hidden layers before the heads give, [N, F]. No noise is added.
+        """
+        scores = _through(nn, parameters, self.advantage, features, None)
+        logits = nn.reshape(scores, (scores.shape[0], self.actions, self.options.atoms))
+        if self._support is None:
+            return scores, logits
+        return nn.sum(nn.softmax(logits) * nn.constant(self._support), axis=-1), logits
+
+    def state_values(self, nn: Ops, parameters: Parameters, features: Any) -> Any:
+        """Return the values of states [N, atoms] for features [N, F], without noise.
+
+        Raises:
+            ModuleError: If values of states are not told from those of actions.
+        """
+        if not self.value:
+            raise ModuleError("this Q-network has no values of states: they are there with dueling=True only")
+        return _through(nn, parameters, self.value, features, None)
 
     def _head(self, name: str, inputs: int, outputs: int) -> tuple[Dense | NoisyDense, ...]:
         options = self.options

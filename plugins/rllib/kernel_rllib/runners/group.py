@@ -104,6 +104,10 @@ class RunnerGroup:
         """Return how many actors step lanes now."""
         return len(self._remote)
 
+    def actors(self) -> list[tuple[int, kernel.ActorHandle]]:
+        """Return the numbers and handles of all runners elsewhere, in order."""
+        return [(index, runner.handle) for index, runner in sorted(self._remote.items())]
+
     def set_weights(self, vector: Array, version: int) -> None:
         """Let all runners act with these parameters from their next sample on."""
         if self.local is not None:

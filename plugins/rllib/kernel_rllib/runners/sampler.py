@@ -6,7 +6,7 @@ all rows at once. A step is a forward pass over all lanes, a draw, and a call of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from kernel_rllib.data.fragment import Fragment, followed_by
 from kernel_rllib.distributions.distribution import Noise
 from kernel_rllib.envs.contract import Step, VectorEnv
 from kernel_rllib.exploration.exploration import Exploration, NoExploration, NoiseProcess
-from kernel_rllib.modules.module import Module
+from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.numpy_ops import NumpyOps
+from kernel_rllib.nn.ops import Ops
 from kernel_rllib.nn.products import ROW_BLOCK
 from kernel_rllib.runners.episodes import EpisodeCounts, EpisodeSummary
 from kernel_rllib.runners.noise import NoiseAhead
@@ -112,6 +113,25 @@ class Sampler:
         """Act with these parameters [size] from now on; they are copied."""
         self._vector[...] = vector
         self.weights_version = version
+
+    @property
+    def module(self) -> Module:
+        """What acts."""
+        return self._module
+
+    @property
+    def envs(self) -> VectorEnv:
+        """The environments of all lanes."""
+        return self._envs
+
+    @property
+    def weights(self) -> Array:
+        """The parameters that it acts with, [size]; they change with the next `set_weights`."""
+        return self._vector
+
+    def evaluate(self, function: Callable[[Ops, Parameters], Any]) -> Any:
+        """Return `function(nn, parameters)` with the parameters that it acts with."""
+        return function(self._nn, self._parameters)
 
     def sample(self, steps: int) -> Fragment:
         """Step all lanes this many times, and return what happened."""

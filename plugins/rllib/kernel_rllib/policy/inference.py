@@ -1,0 +1,122 @@
+"""Acting outside of training: actions for observations that somebody brings, by the parameters of now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+
+from kernel_rllib.arrays import Array
+from kernel_rllib.connectors.env_to_module import EnvToModule
+from kernel_rllib.connectors.module_to_env import ModuleToEnv
+from kernel_rllib.data import columns
+from kernel_rllib.exploration.exploration import Exploration, NoExploration, NoiseProcess
+from kernel_rllib.modules.module import Parameters
+from kernel_rllib.nn.ops import Ops
+from kernel_rllib.policy.parameters import HeldParameters
+from kernel_rllib.runners.blueprint import Blueprint
+from kernel_rllib.spaces import nested
+from kernel_rllib.spaces.encode import Encoder
+
+
+class Inference:
+    """Chooses actions as runners do, one call at a time."""
+
+    def __init__(
+        self,
+        held: HeldParameters,
+        exploration: Exploration,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        env_to_module: EnvToModule,
+        module_to_env: ModuleToEnv,
+        stream: np.random.Generator,
+    ) -> None:
+        """Act with the parameters that are held when it is asked.
+
+        Args:
+            held: The parameters, and their module.
+            exploration: How it chooses where it explores.
+            observation_space: What one environment observes.
+            action_space: What one environment takes.
+            env_to_module: What makes inputs of observations.
+            module_to_env: What makes actions of choices.
+            stream: What noise is drawn from.
+        """
+        self._held, self._exploring, self._stream = held, exploration, stream
+        self._encoder = Encoder(observation_space, "the caller")
+        self._env_to_module, self._module_to_env = env_to_module, module_to_env
+        self._action_space = action_space
+
+    @classmethod
+    def of_blueprint(cls, blueprint: Blueprint, held: HeldParameters, stream: np.random.Generator) -> Inference:
+        """Return what acts as the runners of a blueprint do."""
+        return cls(
+            held,
+            blueprint.exploration,
+            blueprint.observation_space,
+            blueprint.action_space,
+            blueprint.make_env_to_module(),
+            blueprint.make_module_to_env(),
+            stream,
+        )
+
+    def actions(
+        self, observations: Sequence[Any], *, explore: bool, timestep: int = 0, state: Mapping[str, Array] | None = None
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Return an action for each observation, and what else the module gave.
+
+        Args:
+            observations: As environments return them.
+            explore: Whether actions are drawn as while training.
+            timestep: How many steps the run has made: explorations go by it.
+            state: What a recurrent module remembers, arrays [N, ...]; None for nothing yet.
+
+        Raises:
+            SpaceError: If an observation is not of the space.
+        """
+        chosen, outputs = self.choose(self.rows(observations), explore=explore, timestep=timestep, state=state)
+        return nested.unstack(self._action_space, self._module_to_env(chosen)), outputs
+
+    def rows(self, observations: Sequence[Any]) -> Array:
+        """Return inputs of the module [N, ...] for observations as environments return them."""
+        return self._env_to_module(self._encoder.batch(observations, "compute_actions"))
+
+    def choose(
+        self, rows: Array, *, explore: bool, timestep: int = 0, state: Mapping[str, Array] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Return what is chosen for inputs of the module, as rows of numbers [N, ...], and what else the module gave.
+
+        The arguments are those of `actions`, but for the rows [N, ...].
+        """
+        inputs: dict[str, Any] = {columns.OBS: rows}
+        module = self._held.module
+        if module.state():
+            inputs[columns.STATE_IN] = state or self.initial_state(len(rows))
+        exploration = self._exploring if explore else NoExploration(self._exploring)
+        noise = self._noise(exploration.noise.kind, len(rows), exploration.noise.width)
+        if isinstance(exploration, NoiseProcess):  # as in the first step of an episode
+            begins = {name: np.zeros((len(rows), *shape), np.float32) for name, shape in exploration.memory().items()}
+            noise = exploration.advance(begins, noise, timestep)
+        if explore and module.noise_width:
+            inputs[columns.NOISE] = self._noise("normal", len(rows), module.noise_width)
+        forward = module.explore if explore else module.infer
+
+        def act(nn: Ops, parameters: Parameters) -> tuple[Array, dict[str, Any]]:
+            outputs = forward(nn, parameters, inputs)
+            return exploration.choose(nn, outputs, noise, timestep), outputs
+
+        chosen, outputs = self._held.evaluate(act)
+        return chosen, outputs
+
+    def initial_state(self, count: int = 1) -> dict[str, Array]:
+        """Return what a recurrent module remembers at first, arrays [count, ...]."""
+        state = self._held.module.state()
+        return {name: np.zeros((count, *shape), np.float32) for name, shape in state.items()}
+
+    def _noise(self, kind: str, count: int, width: int) -> Array:
+        if kind == "normal":
+            return self._stream.standard_normal((count, width), np.float32)
+        return self._stream.random((count, width), np.float32)

@@ -1,0 +1,369 @@
+"""The workers of an algorithm as programs of all generations ask for them: what acts, where it acts, and all of them.
+
+A worker is a runner with its policies. The local one has the learner's; those in actors have copies, and a function
+that is given to `foreach_worker` runs where they are.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import kernel
+from kernel_rllib.arrays import Array
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
+from kernel_rllib.data import columns
+from kernel_rllib.data.batch import Batch
+from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.distributions.distribution import Distribution
+from kernel_rllib.envs.context import EnvContext
+from kernel_rllib.errors import RLlibError, UnknownPolicyError
+from kernel_rllib.nearest import did_you_mean
+from kernel_rllib.nn import philox
+from kernel_rllib.policy.inference import Inference
+from kernel_rllib.policy.parameters import RunnerParameters
+from kernel_rllib.policy.view import PolicyView
+from kernel_rllib.runners.blueprint import Blueprint
+from kernel_rllib.runners.env_runner import EnvRunner
+from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.spaces.preprocessors import Preprocessor, get_preprocessor
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """What is known of all workers of an algorithm.
+
+    Attributes:
+        blueprint: What their environments and modules are made by.
+        distribution: The distribution of actions, where there is one.
+        config: The settings, as a dict.
+        steps: How many steps each lane of a worker makes for one sample, by the number of the worker.
+    """
+
+    blueprint: Blueprint
+    distribution: Distribution | None
+    config: Mapping[str, Any]
+    steps: Mapping[int, int]
+
+
+class WorkerView:
+    """One worker: its policies, and its environments where it has any.
+
+    Attributes:
+        worker_index: 0 beside the learner, from 1 elsewhere.
+        policy_map: Its policies by their ids.
+        policy_config: The settings, as a dict.
+    """
+
+    def __init__(
+        self, settings: WorkerSettings, policies: Mapping[str, PolicyView], runner: EnvRunner | None, index: int
+    ) -> None:
+        """Show a worker; without a runner it has no environments."""
+        self.worker_index, self.policy_map, self.policy_config = index, dict(policies), settings.config
+        self._settings, self._runner = settings, runner
+
+    def get_policy(self, policy_id: str = DEFAULT_POLICY_ID) -> PolicyView:
+        """Return a policy. Raises UnknownPolicyError, a KeyError, if there is none of that id."""
+        if policy_id not in self.policy_map:
+            raise UnknownPolicyError(
+                f"there is no policy {policy_id!r}{did_you_mean(policy_id, self.policy_map)}; there are "
+                f"{', '.join(self.policy_map)}"
+            )
+        return self.policy_map[policy_id]
+
+    def foreach_policy(self, func: Callable[..., Any], **kwargs: Any) -> list[Any]:
+        """Return what `func(policy, policy_id)` returns for each policy."""
+        return [func(policy, policy_id, **kwargs) for policy_id, policy in self.policy_map.items()]
+
+    foreach_trainable_policy = foreach_policy
+    foreach_policy_to_train = foreach_policy
+
+    def get_weights(self, policies: Sequence[str] | None = None) -> dict[str, dict[str, Array]]:
+        """Return the weights of policies by their ids; of all where none are named."""
+        return {name: self.get_policy(name).get_weights() for name in policies or self.policy_map}
+
+    def set_weights(self, weights: Mapping[str, Mapping[str, Any]], *ignored: Any) -> None:
+        """Go on with what `get_weights` returned."""
+        for name, found in weights.items():
+            self.get_policy(name).set_weights(found)
+
+    def sample(self) -> Batch:
+        """Step the environments as often as the settings say, and return what happened, episode after episode.
+
+        Raises:
+            RLlibError: If this worker has no environments.
+        """
+        runner = self._with_envs("sample")
+        sample = runner.sample(self._settings.steps[self.worker_index])
+        return batch_of(sample.fragments[DEFAULT_POLICY_ID])
+
+    def sample_with_count(self) -> tuple[Batch, int]:
+        """Return what `sample` does, and how many steps these are."""
+        batch = self.sample()
+        return batch, batch.count
+
+    def learn_on_batch(self, samples: Mapping[str, Any]) -> dict[str, Any]:
+        """Let the policy learn from a batch; see `PolicyView.learn_on_batch`."""
+        return {DEFAULT_POLICY_ID: self.get_policy().learn_on_batch(samples)}
+
+    def foreach_env(self, func: Callable[[Any], Any]) -> list[Any]:
+        """Return what the function returns for each environment; an empty list where there are none."""
+        return [] if self._runner is None else self._runner.sampler.envs.foreach(func)
+
+    def foreach_env_with_context(self, func: Callable[[Any, Any], Any]) -> list[Any]:
+        """Return what `func(env, context)` returns for each; the context is the `env_config` with its numbers."""
+        index, config = self.worker_index, self._settings.blueprint.envs.config
+        return [] if self._runner is None else self._runner.sampler.envs.foreach(_WithContext(func, config, index))
+
+    @property
+    def env(self) -> Any:
+        """The first of its environments; None where it has none."""
+        found = self.foreach_env(_itself)
+        return found[0] if found else None
+
+    @property
+    def preprocessors(self) -> dict[str, Preprocessor]:
+        """What makes rows of observations, by the ids of policies."""
+        space = self._settings.blueprint.observation_space
+        return {name: get_preprocessor(space)(space) for name in self.policy_map}
+
+    @property
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """What filters rows, by the ids of policies: here nothing, as rows are filtered in what makes them."""
+        return {name: _unfiltered for name in self.policy_map}
+
+    def apply(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return what the function returns for this worker."""
+        return func(self, *args, **kwargs)
+
+    def get_host(self) -> str:
+        """Return the name of the machine that it is on."""
+        return socket.gethostname()
+
+    def _with_envs(self, asked: str) -> EnvRunner:
+        if self._runner is None:
+            raise RLlibError(
+                f"the local worker has no environments, so it can't {asked}: with num_env_runners (num_workers) above "
+                "0 they are in the others, workers.remote_workers(). Set it to 0 to have them here."
+            )
+        return self._runner
+
+
+class WorkerSet:
+    """All workers of an algorithm: the local one, which has what is learned, and those in actors."""
+
+    def __init__(
+        self, settings: WorkerSettings, group: RunnerGroup, policies: Callable[[], Mapping[str, PolicyView]]
+    ) -> None:
+        """Show the workers of a group.
+
+        Args:
+            settings: What is known of all of them.
+            group: The runners.
+            policies: Returns those that learn.
+        """
+        self._settings, self._group, self._policies = settings, group, policies
+
+    def local_worker(self) -> WorkerView:
+        """Return the one beside the learner. It has environments where no others have them."""
+        return WorkerView(self._settings, self._policies(), self._group.local, 0)
+
+    def remote_workers(self) -> list[RemoteWorker]:
+        """Return those in actors: `worker.sample.remote()` returns a reference, as every method does."""
+        self._group.hand_over_weights()
+        return [RemoteWorker(self._settings, handle, index) for index, handle in self._group.actors()]
+
+    def foreach_worker(self, func: Callable[[WorkerView], Any], local_worker: bool = True) -> list[Any]:
+        """Return what the function returns for each worker, the local one first. Functions are sent to the others."""
+        return self.foreach_worker_with_index(_WithoutIndex(func), local_worker)
+
+    def foreach_worker_with_index(self, func: Callable[[WorkerView, int], Any], local_worker: bool = True) -> list[Any]:
+        """Return what `func(worker, index)` returns for each worker, the local one first."""
+        found = [func(self.local_worker(), 0)] if local_worker or self._group.local is not None else []
+        if self._group.local is None:
+            self._group.hand_over_weights()
+            found += self._group.foreach(_with_index, self._settings, func)
+        return found
+
+    def foreach_policy(self, func: Callable[..., Any]) -> list[Any]:
+        """Return what `func(policy, policy_id)` returns for each policy of each worker, in one list."""
+        found = self.foreach_worker(_ForEachPolicy(func))
+        return [each for one in found for each in one]
+
+    foreach_trainable_policy = foreach_policy
+
+    def foreach_env(self, func: Callable[[Any], Any]) -> list[list[Any]]:
+        """Return what the function returns for each environment, a list for each worker."""
+        return self.foreach_worker(_ForEachEnv(func))
+
+    def foreach_env_with_context(self, func: Callable[[Any, Any], Any]) -> list[list[Any]]:
+        """Return what `func(env, context)` returns for each environment, a list for each worker."""
+        return self.foreach_worker(_ForEachEnv(func, with_context=True))
+
+    def num_remote_workers(self) -> int:
+        """Return how many are in actors."""
+        return self._group.num_healthy_runners
+
+    def sync_weights(self, *ignored: Any, **further: Any) -> None:
+        """Give all runners the parameters that were learned so far, now."""
+        local = self.local_worker()
+        for policy in local.policy_map.values():
+            policy.set_weights(policy.get_weights())
+        self._group.hand_over_weights()
+
+    def stop(self) -> None:
+        """End the runners."""
+        self._group.close()
+
+    # -- the same under today's names ---------------------------------------------------------------------------------
+
+    @property
+    def local_env_runner(self) -> WorkerView:
+        """The worker beside the learner."""
+        return self.local_worker()
+
+    def foreach_env_runner(self, func: Callable[[WorkerView], Any], *, local_env_runner: bool = True) -> list[Any]:
+        """Return what the function returns for each worker, the local one first."""
+        return self.foreach_worker(func, local_env_runner)
+
+    def num_remote_env_runners(self) -> int:
+        """Return how many are in actors."""
+        return self.num_remote_workers()
+
+    num_healthy_env_runners = num_remote_env_runners
+
+
+class RemoteWorker:
+    """A worker in an actor. Each method of `WorkerView` is called as `worker.method.remote(...)`."""
+
+    def __init__(self, settings: WorkerSettings, handle: Any, index: int) -> None:
+        """Reach the worker behind the handle of its runner."""
+        self._settings, self._handle, self.worker_index = settings, handle, index
+
+    def __getattr__(self, name: str) -> RemoteMethod:
+        if name.startswith("_") or not callable(getattr(WorkerView, name, None)):
+            raise AttributeError(
+                f"a worker in an actor has no method {name!r}{did_you_mean(name, dir(WorkerView))}; "
+                "worker.apply.remote(function) calls a function with the worker"
+            )
+        return RemoteMethod(self._settings, self._handle, name)
+
+
+class RemoteMethod:
+    """A method of a worker in an actor."""
+
+    def __init__(self, settings: WorkerSettings, handle: Any, name: str) -> None:
+        """Reach this method."""
+        self._settings, self._handle, self._name = settings, handle, name
+
+    def remote(self, *args: Any, **kwargs: Any) -> kernel.ObjectRef:
+        """Call it, and return a reference to what it returns."""
+        found: kernel.ObjectRef = self._handle.apply.remote(_call, self._settings, self._name, *args, **kwargs)
+        return found
+
+
+def worker_of(runner: EnvRunner, settings: WorkerSettings) -> WorkerView:
+    """Return a runner as a worker, whose policy acts with the parameters that the runner has."""
+    held, blueprint = RunnerParameters(runner.sampler), settings.blueprint
+    stream = philox.stream(blueprint.seed, "worker", runner.index)
+    policy = PolicyView(
+        held,
+        Inference.of_blueprint(blueprint, held, stream),
+        observation_space=blueprint.observation_space,
+        action_space=blueprint.action_space,
+        distribution=settings.distribution,
+        stream=stream,
+        config=settings.config,
+    )
+    return WorkerView(settings, {DEFAULT_POLICY_ID: policy}, runner, runner.index)
+
+
+def batch_of(fragment: Fragment) -> Batch:
+    """Return a fragment as the batch that older programs expect: lane after lane, with `new_obs`, `dones` and `eps_id`.
+
+    `eps_id` counts the pieces of episodes within the batch; `t` the steps from the start of each piece.
+    """
+    steps, lanes = fragment.shape
+    found = {**fragment.columns, columns.NEXT_OBS: fragment.next_obs()}
+    for index, state in enumerate(fragment.state_in.values()):
+        found[f"{columns.STATE_IN}_{index}"] = state
+    found.pop(columns.RESETS, None)
+    ends = found[columns.TERMINATEDS] | found[columns.TRUNCATEDS]
+    begins = np.zeros((steps, lanes), bool)
+    begins[0], begins[1:] = True, ends[:-1]
+    starts = np.maximum.accumulate(np.where(begins, np.arange(steps)[:, None], 0), axis=0)
+    found |= {
+        columns.DONES: ends,
+        columns.T: np.arange(steps)[:, None] - starts,
+        columns.AGENT_INDEX: np.zeros((steps, lanes), np.int64),
+    }
+    flat = {name: column.swapaxes(0, 1).reshape(steps * lanes, *column.shape[2:]) for name, column in found.items()}
+    flat[columns.EPS_ID] = np.cumsum(begins.swapaxes(0, 1).ravel()) - 1
+    batch = Batch(flat)
+    if fragment.valid is None:
+        return batch
+    return batch.take(np.flatnonzero(fragment.valid.swapaxes(0, 1).ravel()))
+
+
+def _call(runner: EnvRunner, settings: WorkerSettings, name: str, *args: Any, **kwargs: Any) -> Any:
+    return getattr(worker_of(runner, settings), name)(*args, **kwargs)
+
+
+def _with_index(runner: EnvRunner, settings: WorkerSettings, func: Callable[[WorkerView, int], Any]) -> Any:
+    return func(worker_of(runner, settings), runner.index)
+
+
+def _itself(env: Any) -> Any:
+    return env
+
+
+def _unfiltered(row: Any, update: bool = False) -> Any:
+    return row
+
+
+class _WithoutIndex:
+    """Calls a function of a worker with a worker and its number."""
+
+    def __init__(self, func: Callable[[WorkerView], Any]) -> None:
+        self._func = func
+
+    def __call__(self, worker: WorkerView, index: int) -> Any:
+        return self._func(worker)
+
+
+class _ForEachPolicy:
+    """Calls a function for each policy of a worker."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self._func = func
+
+    def __call__(self, worker: WorkerView) -> list[Any]:
+        return worker.foreach_policy(self._func)
+
+
+class _ForEachEnv:
+    """Calls a function for each environment of a worker."""
+
+    def __init__(self, func: Callable[..., Any], with_context: bool = False) -> None:
+        self._func, self._with_context = func, with_context
+
+    def __call__(self, worker: WorkerView) -> list[Any]:
+        if self._with_context:
+            return worker.foreach_env_with_context(self._func)
+        return worker.foreach_env(self._func)
+
+
+class _WithContext:
+    """Calls a function with environments one after another, each with its context."""
+
+    def __init__(self, func: Callable[[Any, Any], Any], config: Mapping[str, Any], worker_index: int) -> None:
+        self._func, self._config, self._worker_index, self._next = func, config, worker_index, 0
+
+    def __call__(self, env: Any) -> Any:
+        context = EnvContext(self._config, worker_index=self._worker_index, vector_index=self._next)
+        self._next += 1
+        return self._func(env, context)
