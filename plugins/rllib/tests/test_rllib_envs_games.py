@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from kernel_rllib.envs.contract import VectorEnv
 from kernel_rllib.envs.game import Game, SingleEnv
 from kernel_rllib.envs.games.acrobot import Acrobot
@@ -111,6 +112,31 @@ def test_the_numbers_are_those_of_gymnasium(name: str, steps: int, act: Any, lea
 def test_every_twin_is_made() -> None:
     for name in TWINS:
         assert isinstance(make_vector(name, 2, kind="native"), NativeEnv)
+
+
+def test_a_name_that_was_registered_has_no_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = "kernel_rllib.envs.registry.registered"
+    monkeypatch.setattr(registry, {"CartPole-v1": SimpleCorridor}.get)
+    made = make_vector("CartPole-v1", 2, kind="native")
+    assert made.observation_space == SimpleCorridor().observation_space
+
+
+class Halting(CartPole):
+    """A game whose steps somebody changed."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, _, truncated, info = super().step(action)
+        return obs, reward, True, truncated, info
+
+
+def test_games_are_stepped_together_unless_somebody_changed_them() -> None:
+    space = CartPole().action_space
+    assert isinstance(make_vector(CartPole, 3, action_space=space), NativeEnv)
+    assert isinstance(make_vector(CartPole, 3, kind="loop"), LoopEnv)
+    assert isinstance(make_vector(CartPole, 3, action_space=spaces.Discrete(1)), LoopEnv)
+    changed = make_vector(Halting, 3)
+    changed.reset([0, 1, 2])
+    assert changed.step(np.zeros(3, np.int64)).terminateds.all()
 
 
 @pytest.mark.parametrize(("single", "settings"), GAMES)

@@ -58,7 +58,8 @@ def make_vector(
     env: what names it; see `registry.env_maker`. context: settings and numbers of the runner; lanes get a copy with
     their `vector_index`. kind: how lanes are stepped: "loop", in this process; "native", by array operations, where
     the environment is a game of numpy or has a twin that is; "processes", with shared memory; "actors", one each;
-    "auto", as the vector environment that the maker returned, else in a loop. restart_failed: whether a lane that
+    "auto", as the vector environment that the maker returned, natively if it returned a game of numpy, else in a loop.
+    restart_failed: whether a lane that
     fails begins anew, alone. max_episode_steps: where episodes are truncated. observation_space, action_space: instead
     of the environment's. num_processes, num_parts: of processes. batch_wait_ms, actor_options: of actors.
 
@@ -95,6 +96,8 @@ def make_vector(
                 f"set num_envs (num_envs_per_env_runner) to {vector.num_lanes}, or have it make as many"
             )
         return vector
+    if kind == "auto" and is_plain_game(first, observation_space, action_space):
+        return NativeEnv(type(first).game_class(context), num_lanes, max_episode_steps=max_episode_steps)
     makers[0] = Once(first, makers[0])
     if is_multi_agent(first):
         return MultiAgentLoop(makers, **shared)
@@ -141,8 +144,19 @@ def as_vector(env: Any) -> VectorEnv | None:
     return None
 
 
+def is_plain_game(env: Any, observation_space: Space[Any] | None, action_space: Space[Any] | None) -> bool:
+    """Return whether an environment is a game of numpy as it came, in spaces of its own where any are given."""
+    return (
+        isinstance(env, SingleEnv)
+        and type(env).step is SingleEnv.step
+        and type(env).reset is SingleEnv.reset
+        and observation_space in (None, env.observation_space)
+        and action_space in (None, env.action_space)
+    )
+
+
 def _native(maker: EnvMaker, num_lanes: int, context: EnvContext, max_episode_steps: int | None) -> VectorEnv:
-    if maker.name in TWINS:
+    if maker.of_gymnasium and maker.name in TWINS:
         game_class, settings = TWINS[maker.name]
         return NativeEnv(game_class({**settings, **context}), num_lanes, max_episode_steps=max_episode_steps)
     made = maker(context)

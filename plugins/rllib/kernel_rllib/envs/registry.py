@@ -42,11 +42,13 @@ def registered_names() -> Iterable[str]:
 class EnvMaker:
     """Makes environments of one kind, each of the context that it is called with.
 
-    name: for messages and results. Pickles wherever its function does (with cloudpickle).
+    name: for messages and results. of_gymnasium: whether it is the environment that gymnasium has under this name.
+    Pickles wherever its function does (with cloudpickle).
     """
 
-    def __init__(self, name: str, function: EnvCreator) -> None:
+    def __init__(self, name: str, function: EnvCreator, *, of_gymnasium: bool = False) -> None:
         self.name = name
+        self.of_gymnasium = of_gymnasium
         self._function = function
 
     def __call__(self, context: EnvContext) -> Any:
@@ -100,7 +102,7 @@ def _named(name: str) -> EnvMaker:
         function = _calling_class(creator) if inspect.isclass(creator) else _calling_function(creator)
         return EnvMaker(name, function)
     if gymnasium_names.is_known(name):
-        return EnvMaker(name, _Gymnasium(name))
+        return EnvMaker(name, _Gymnasium(name), of_gymnasium=True)
     found = _imported(name)
     if found is None:
         raise EnvError(f"no environment is named {name!r}.{_nearest(name)} Give own ones a name with register_env")
