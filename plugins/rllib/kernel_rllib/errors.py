@@ -65,3 +65,7 @@ class UnknownPolicyError(RLlibError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class CallbackError(RLlibError, RuntimeError):
+    """A callback of the user's raised; what it raised is chained."""

@@ -18,6 +18,7 @@ from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
 from kernel_rllib.algorithms.keeping import Keeping
 from kernel_rllib.algorithms.parts import blueprint_of, env_settings_of, group_settings_of
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
+from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, episode_results, learner_results, merged
 from kernel_rllib.algorithms.spaces import spaces_of
 from kernel_rllib.checkpoints.layout import write_checkpoint
@@ -67,6 +68,7 @@ class Algorithm(PolicyAccess, Keeping):
         """
         self._settings = self._config_of(config, env)
         super().__init__(self._settings.to_dict(), logger_creator)
+        self.reports.call("on_algorithm_init", self)
 
     # -- what an algorithm of its own writes --------------------------------------------------------------------------
 
@@ -124,6 +126,7 @@ class Algorithm(PolicyAccess, Keeping):
         held = LearnerParameters(self.learner, self.broadcast)
         self.inference = Inference.of_blueprint(self.blueprint, held, self.stream("inference"))
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
+        self.reports = Reports(self.config)
         self.env_steps_sampled = 0
         self.env_steps_trained = 0
         self._seconds: dict[str, float] = {}
@@ -158,13 +161,16 @@ class Algorithm(PolicyAccess, Keeping):
         with self.timed("sample"):
             samples = self.runners.sample(self.config.get_rollout_fragment_length)
         self.episodes.add(sorted(episode for sample in samples for episode in sample.episodes))
+        self.reports.take_in(sample.report for sample in samples)
+        self._tell_of_new_runners(self.runners, is_evaluation=False)
         self.env_steps_sampled += sum(sample.env_steps for sample in samples)
         return joined([sample.fragments[DEFAULT_POLICY_ID] for sample in samples])
 
     def update(self, batch: Batch, only: Sequence[str] | None = None) -> Metrics:
         """Let the learner make one step for each objective, or for those in `only`, and count its rows."""
         self.env_steps_trained += batch.count
-        return self.learner.update(batch, self.env_steps_sampled, only)
+        told = self.reports.before_learning(self.learner, self.spaces, batch)
+        return {**self.learner.update(batch, self.env_steps_sampled, only), **told}
 
     def objective(self, loss: Loss, trainable: tuple[str, ...] | None = None, *, lr: str = "lr") -> Objective:
         """Return an objective with the optimizer, learning rate and clipping that the settings say.
@@ -209,6 +215,7 @@ class Algorithm(PolicyAccess, Keeping):
                 "env_steps_sampled": self.env_steps_sampled,
                 "env_steps_trained": self.env_steps_trained,
                 "episodes": self.episodes.state(),
+                "reports": self.reports.state(),
                 **self.own_state(),
             },
             "learners": {DEFAULT_POLICY_ID: self.learner.state()},
@@ -222,6 +229,8 @@ class Algorithm(PolicyAccess, Keeping):
         self.env_steps_sampled = int(own["env_steps_sampled"])
         self.env_steps_trained = int(own["env_steps_trained"])
         self.episodes.set_state(own["episodes"])
+        if "reports" in own:
+            self.reports.set_state(own["reports"])
         self.set_own_state(own)
         self.learner.set_state(state["learners"][DEFAULT_POLICY_ID])
         self.runners.set_state(state["runners"])
@@ -235,6 +244,15 @@ class Algorithm(PolicyAccess, Keeping):
             "env_steps_sampled": self.env_steps_sampled,
         }
         write_checkpoint(checkpoint_dir, description, self.get_state(), self.describe)
+
+    def checkpoint_loaded(self) -> None:
+        """Let callbacks hear that a checkpoint has been loaded."""
+        self.reports.call("on_checkpoint_loaded", self)
+
+    def log_result(self, result: dict[str, Any]) -> None:
+        """Let callbacks see, and change, the result of an iteration; then log it."""
+        self.reports.call("on_train_result", self, result=result)
+        super().log_result(result)
 
     def learners_by_id(self) -> Mapping[str, Learner]:
         """Return the learner of each module, by its id."""
@@ -258,6 +276,15 @@ class Algorithm(PolicyAccess, Keeping):
         module = self.make_module(preprocessor.shape, self.distribution)
         return Learner(module, backend(self._framework()), self.make_objectives(), self.stream("parameters"))
 
+    def _tell_of_new_runners(self, group: RunnerGroup, *, is_evaluation: bool) -> None:
+        indices = group.take_replaced()
+        if indices:
+            given = {"env_runner_group": self.workers, "env_runner_indices": indices, "is_evaluation": is_evaluation}
+            self.reports.call("on_env_runners_recreated", self, **given)
+            self.reports.call(
+                "on_workers_recreated", self, worker_set=self.workers, worker_ids=indices, is_evaluation=is_evaluation
+            )
+
     def _framework(self) -> str:
         return "torch" if self.config.framework_str == "torch" else "numpy"
 
@@ -272,6 +299,7 @@ class Algorithm(PolicyAccess, Keeping):
         sampled = self.env_steps_sampled - sampled_before
         return merged(
             episode_results(self.episodes),
+            self.reports.results(),
             learner_results({DEFAULT_POLICY_ID: metrics}),
             {
                 "env_runners": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernel_rllib.algorithms.reports import runner_callbacks_of
 from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.envs.registry import env_maker
@@ -56,6 +57,7 @@ def blueprint_of(
         model_options=config.model.to_dict(),
         complete_episodes=config.batch_mode == "complete_episodes",
         seed=seed,
+        callbacks=runner_callbacks_of(config),
     )
 
 

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 from gymnasium import Space
 
+from kernel_rllib.callbacks.calling import CallbackSettings
+from kernel_rllib.callbacks.observer import RunnerCallbacks
 from kernel_rllib.connectors.env_to_module import EnvToModule, ObservationConnector
 from kernel_rllib.connectors.module_to_env import ActionConnector, ModuleToEnv
 from kernel_rllib.connectors.preprocessors import preprocessor_of
@@ -73,6 +75,7 @@ class Blueprint:
         model_options: What says how large they become.
         complete_episodes: Whether samples are to be of whole episodes.
         seed: The seed of the run.
+        callbacks: What of the user's runners call; None for nothing.
     """
 
     envs: EnvSettings
@@ -86,6 +89,7 @@ class Blueprint:
     model_options: Mapping[str, Any] = field(default_factory=dict)
     complete_episodes: bool = False
     seed: int = 0
+    callbacks: CallbackSettings | None = None
 
     def __call__(self, place: RunnerPlace) -> Sampler:
         """Return a sampler for a place, with environments of its own."""
@@ -101,7 +105,15 @@ class Blueprint:
             incarnation=place.incarnation,
             steps_before=place.steps_before,
             complete_episodes=self.complete_episodes,
+            observer=self.make_observer(place),
         )
+
+    def make_observer(self, place: RunnerPlace) -> RunnerCallbacks | None:
+        """Return what calls the callbacks of the runner of a place; None where there are none."""
+        if self.callbacks is None:
+            return None
+        context = self.context_of(place)
+        return RunnerCallbacks(self.callbacks, place.lanes, self.observation_space, self.action_space, context)
 
     def exploration_of(self, place: RunnerPlace) -> Exploration:
         """Return how the runner of a place explores."""
@@ -111,16 +123,10 @@ class Blueprint:
 
     def make_envs(self, place: RunnerPlace) -> VectorEnv:
         """Return the lanes of a place."""
-        context = EnvContext(
-            self.envs.config,
-            worker_index=place.index,
-            num_workers=place.runners,
-            recreated_worker=place.incarnation > 0,
-        )
         vector = make_vector(
             self.envs.maker,
             len(place.lanes),
-            context,
+            self.context_of(place),
             kind=self.envs.kind,
             restart_failed=self.envs.restart_failed,
             max_episode_steps=self.envs.max_episode_steps,
@@ -128,6 +134,15 @@ class Blueprint:
             action_space=self.action_space,
         )
         return cast(VectorEnv, vector)  # it has one agent: its spaces were asked for before
+
+    def context_of(self, place: RunnerPlace) -> EnvContext:
+        """Return what environments of a place are made with."""
+        return EnvContext(
+            self.envs.config,
+            worker_index=place.index,
+            num_workers=place.runners,
+            recreated_worker=place.incarnation > 0,
+        )
 
     def make_env_to_module(self) -> EnvToModule:
         """Return what makes inputs of observations."""

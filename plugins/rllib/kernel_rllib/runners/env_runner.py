@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from kernel_rllib.arrays import Array
+from kernel_rllib.callbacks.observer import RunnerReport
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.runners.episodes import EpisodeSummary
 from kernel_rllib.runners.sampler import Sampler
@@ -23,6 +24,7 @@ class Sample:
         env_steps: How many steps the environments made.
         seconds: How long it took.
         runner: The number of the runner that sampled.
+        report: What callbacks reported; None where there are none.
     """
 
     fragments: dict[str, Fragment]
@@ -30,6 +32,7 @@ class Sample:
     env_steps: int = 0
     seconds: float = 0.0
     runner: int = 0
+    report: RunnerReport | None = None
 
 
 class EnvRunner:
@@ -47,6 +50,7 @@ class EnvRunner:
         """
         self.index = index
         self.sampler = make_sampler()
+        self.sampler.attach(self)
         self._clock = clock
 
     def sample(self, steps: int, weights: tuple[Array, int] | None = None) -> Sample:
@@ -62,12 +66,21 @@ class EnvRunner:
         sampler = self.sampler
         fragment = sampler.sample_episodes(steps) if sampler.complete_episodes else sampler.sample(steps)
         return Sample(
+            report=self.sampled(fragment),
             fragments={"default_policy": fragment},
             episodes=self.sampler.take_episodes(),
             env_steps=fragment.steps,
             seconds=self._clock() - began,
             runner=self.index,
         )
+
+    def sampled(self, fragment: Fragment) -> RunnerReport | None:
+        """Let callbacks hear of the end of a sample, and return what they reported; None where there are none."""
+        observer = self.sampler.observer
+        if observer is None:
+            return None
+        observer.sampled(fragment)
+        return observer.take()
 
     def set_weights(self, vector: Array, version: int) -> None:
         """Act with these parameters from now on."""

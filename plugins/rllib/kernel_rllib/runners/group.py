@@ -85,6 +85,7 @@ class RunnerGroup:
         self._make_sampler, self._settings = make_sampler, settings
         self._weights: _Weights | None = None
         self._failures = 0
+        self._replaced: list[int] = []
         self._pending: dict[int, _Request] = {}
         self.local: EnvRunner | None = None
         self._local_steps = 0
@@ -107,6 +108,11 @@ class RunnerGroup:
     def actors(self) -> list[tuple[int, kernel.ActorHandle]]:
         """Return the numbers and handles of all runners elsewhere, in order."""
         return [(index, runner.handle) for index, runner in sorted(self._remote.items())]
+
+    def take_replaced(self) -> list[int]:
+        """Return the numbers of the runners that took the places of lost ones since this was last asked."""
+        replaced, self._replaced = self._replaced, []
+        return replaced
 
     def set_weights(self, vector: Array, version: int) -> None:
         """Let all runners act with these parameters from their next sample on."""
@@ -235,6 +241,7 @@ class RunnerGroup:
         replaced.steps = runner.steps - request.steps
         replaced.snapshot = runner.snapshot if exact else None
         self._remote[index] = replaced
+        self._replaced.append(index)
         self._ask(replaced, request.steps, request.weights)
 
 

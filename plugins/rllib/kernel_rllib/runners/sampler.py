@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernel_rllib.arrays import Array
+from kernel_rllib.callbacks.observer import RunnerCallbacks
 from kernel_rllib.connectors.env_to_module import EnvToModule
 from kernel_rllib.connectors.module_to_env import ModuleToEnv
 from kernel_rllib.data import columns
@@ -47,6 +48,7 @@ class Sampler:
         incarnation: int = 0,
         steps_before: int = 0,
         complete_episodes: bool = False,
+        observer: RunnerCallbacks | None = None,
     ) -> None:
         """Take the environments, what acts in them, and reset them.
 
@@ -62,11 +64,13 @@ class Sampler:
             incarnation: How many runners died before in the place of these lanes: environments get other seeds then.
             steps_before: How many steps these lanes have made before.
             complete_episodes: Whether samples are to be of whole episodes; see `sample_episodes`.
+            observer: What calls the user's callbacks; None where there are none.
         """
         self.lanes = np.asarray(lanes, np.int64)
         self.exploration = exploration
         self.episodes = EpisodeCounts(self.lanes)
         self.complete_episodes = complete_episodes
+        self.observer = observer
         self.weights_version = -1
         self._envs, self._module = envs, module
         self._env_to_module, self._module_to_env = env_to_module, module_to_env
@@ -103,11 +107,18 @@ class Sampler:
         seeds = [np.random.SeedSequence((self._seed, lane, *occasion)) for lane, occasion in places]
         observed = self._envs.reset([int(seed.generate_state(1)[0]) for seed in seeds])
         self._obs[: len(self.lanes)] = self._env_to_module(observed)
+        if self.observer is not None:
+            self.observer.begin(observed, self._envs.reset_infos)
         self._resets[:] = True
         for position in range(len(self.lanes)):
             self.episodes.drop(position)
         for memory in (*self._state.values(), *self._noise_memory.values()):
             memory[:] = 0
+
+    def attach(self, runner: Any) -> None:
+        """Show callbacks the runner that they are in."""
+        if self.observer is not None:
+            self.observer.attach(runner, self._envs, self._module, self._vector)
 
     def set_weights(self, vector: Array, version: int) -> None:
         """Act with these parameters [size] from now on; they are copied."""
@@ -161,6 +172,8 @@ class Sampler:
             self.episodes.drop(position)
         self._steps_before = before + ends
         self.episodes.forget_after(self._steps_before)
+        if self.observer is not None:
+            self.observer.forget_after(self._steps_before)
         return made.up_to(ends)
 
     def take_episodes(self) -> list[EpisodeSummary]:
@@ -198,7 +211,9 @@ class Sampler:
                 self._set_state_of(position, found)
 
     def _state_of(self, position: int) -> dict[str, Any]:
+        kept = {} if self.observer is None else {"callbacks": self.observer.state(position)}
         return {
+            **kept,
             "env": self._envs.snapshot(position),
             "obs": self._obs[position].copy(),
             "memory": {name: value[position].copy() for name, value in self._state.items()},
@@ -218,6 +233,8 @@ class Sampler:
         self._resets[position] = state["reset"]
         self.episodes.set_state(position, state["episode"])
         self._steps_before[position] = int(state["steps_before"])
+        if self.observer is not None:
+            self.observer.set_state(position, state.get("callbacks"), self._obs[position].copy())
 
     def close(self) -> None:
         """Let go of the environments."""
@@ -237,9 +254,12 @@ class Sampler:
             noise = self._process.advance(self._noise_memory, noise, timestep)
         actions = self.exploration.choose(self._nn, kept, noise, timestep)
         record.before(t, self._obs[:count], actions, kept, self._state, self._resets)
-        step = self._envs.step(self._module_to_env(actions))
+        env_actions = self._module_to_env(actions)
+        step = self._envs.step(env_actions)
         record.after(t, step)
         self._advance(record, t, step, outputs)
+        if self.observer is not None:
+            self.observer.step(env_actions, step, self._steps_before + (t + 1))
 
     def _advance(self, record: _Record, t: int, step: Step, outputs: Mapping[str, Any]) -> None:
         """Make what the next step begins with of what this one gave."""

@@ -1,0 +1,29 @@
+"""Several classes of callbacks as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from kernel_rllib.callbacks.callbacks import DefaultCallbacks
+
+
+class MultiCallbacks(DefaultCallbacks):
+    """Stands for several callbacks: each event calls all of them, in order.
+
+    Attributes:
+        members: What it stands for.
+    """
+
+    classes: ClassVar[tuple[Callable[[], Any], ...]] = ()
+    """What it is made of without arguments."""
+
+    def __init__(self, callbacks: Sequence[Callable[[], Any]] = ()) -> None:
+        """Make the objects of these classes."""
+        super().__init__()
+        self.members = [make() for make in (*self.classes, *callbacks)]
+
+
+def make_multi_callbacks(callback_class_list: Sequence[Callable[[], Any]]) -> type[MultiCallbacks]:
+    """Return a class of callbacks that stands for all these classes."""
+    return type("Several", (MultiCallbacks,), {"classes": tuple(callback_class_list)})

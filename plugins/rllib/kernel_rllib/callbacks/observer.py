@@ -1,0 +1,263 @@
+"""What calls the callbacks of a runner: it hears of each step of all lanes, and keeps the episodes that they are in."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+
+from kernel_rllib.arrays import Array
+from kernel_rllib.callbacks.calling import CallbackSet, CallbackSettings, Samples
+from kernel_rllib.callbacks.episode import AGENT, POLICY, EpisodeView
+from kernel_rllib.callbacks.metrics_logger import Logged, MetricsLogger
+from kernel_rllib.callbacks.runner_views import RunnerPolicy, RunnerView
+from kernel_rllib.data.batch import Batch
+from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.envs.context import EnvContext
+from kernel_rllib.envs.contract import Step
+from kernel_rllib.spaces import nested
+
+_EPISODES = 1 << 32
+"""So many episodes a lane can have before their numbers repeat."""
+
+
+@dataclass(order=True)
+class EpisodeReport:
+    """What callbacks left in an episode that ended. Those of all lanes have one order.
+
+    Attributes:
+        ended_at: How many steps its lane had made by its end.
+        lane: The number of that lane.
+        custom_metrics: Numbers by name.
+        hist_data: Lists of numbers by name.
+        media: Anything by name.
+    """
+
+    ended_at: int
+    lane: int
+    custom_metrics: dict[str, float] = field(compare=False)
+    hist_data: dict[str, list[float]] = field(compare=False)
+    media: dict[str, Any] = field(compare=False)
+
+
+@dataclass
+class RunnerReport:
+    """What callbacks of one runner reported since the last time: episodes that ended, and values that were logged."""
+
+    episodes: list[EpisodeReport]
+    logged: Logged
+
+
+@dataclass
+class _Piece:
+    """The steps of one episode in a sample: from `begin` to before `end`."""
+
+    episode: EpisodeView
+    begin: int
+    end: int
+
+
+class RunnerCallbacks:
+    """The callbacks of one runner."""
+
+    def __init__(
+        self,
+        settings: CallbackSettings,
+        lanes: Sequence[int],
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        context: EnvContext,
+    ) -> None:
+        """Make the objects.
+
+        Args:
+            settings: What is called.
+            lanes: The numbers of the lanes.
+            observation_space: What one environment observes.
+            action_space: What one environment takes.
+            context: What environments were made with.
+        """
+        self.callbacks = CallbackSet(settings)
+        self.metrics = MetricsLogger(forwards=True)
+        self._spaces = (observation_space, action_space)
+        self._lanes, self._context = list(lanes), context
+        self._episodes: list[Any] = [None] * len(self._lanes)
+        self._begun = [0] * len(self._lanes)
+        self._waiting: dict[int, tuple[Any, Any]] = {}
+        self._steps = 0
+        self._pieces: list[list[_Piece]] = [[] for _ in self._lanes]
+        self._ended: list[tuple[int, int, EpisodeView]] = []
+        self._view: RunnerView | None = None
+
+    def attach(self, runner: Any, vector: Any, module: Any, parameters: Array) -> None:
+        """Show callbacks the runner that they are in, its lanes, and what acts; they hear of the environments."""
+        policy = RunnerPolicy(module, parameters, *self._spaces)
+        self._view = RunnerView(runner, vector, module, self.metrics, {POLICY: policy})
+        if self.callbacks.has("on_sub_environment_created"):
+            for index, env in enumerate(self._view.env.envs):
+                context = self._context.copy_with_overrides(vector_index=index)
+                given = {"sub_environment": env, "env_context": context, "env_index": index}
+                self._call("on_sub_environment_created", given)
+        self._call("on_environment_created", {"env_context": self._context})
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def begin(self, observed: Any, infos: Mapping[int, Any]) -> None:
+        """Hear that new episodes begin in all lanes, with these observations. The open ones are forgotten."""
+        values = nested.unstack(self._spaces[0], nested.copy(observed))
+        self._waiting = {position: (value, infos.get(position, {})) for position, value in enumerate(values)}
+
+    def step(self, actions: Any, step: Step, made: Array) -> None:
+        """Hear of a step of all lanes.
+
+        Args:
+            actions: What environments were given.
+            step: What they returned.
+            made: How many steps each lane has made by now [L].
+        """
+        self.start_episodes()
+        done = nested.unstack(self._spaces[1], nested.copy(actions))
+        observations = nested.unstack(self._spaces[0], nested.copy(step.obs))
+        for position in range(len(self._lanes)):
+            episode = self._piece(position).episode
+            if position in step.faults:
+                self._waiting[position] = observations[position], step.reset_infos.get(position, {})
+                continue
+            ended = position in step.final_obs
+            observation = self._single(step.final_obs[position]) if ended else observations[position]
+            episode.add(done[position], observation, float(step.rewards[position]), step.infos.get(position, {}))
+            episode.is_terminated = bool(step.terminateds[position])
+            episode.is_truncated = bool(step.truncateds[position])
+            self._call_for("on_episode_step", position)
+            if ended:
+                self._call_for("on_episode_end", position)
+                self._ended.append((int(made[position]), self._lanes[position], episode))
+                self._waiting[position] = observations[position], step.reset_infos.get(position, {})
+        self._steps += 1
+        self.start_episodes()
+
+    def start_episodes(self) -> None:
+        """Let the episodes begin that are waiting to."""
+        waiting, self._waiting = self._waiting, {}
+        for position, (observation, info) in waiting.items():
+            number = self._lanes[position] * _EPISODES + self._begun[position]
+            self._begun[position] += 1
+            self._episodes[position] = EpisodeView(number, position, observation, info)
+            self._call_for("on_episode_created", position)
+            self._call_for("on_episode_start", position)
+
+    def sampled(self, fragment: Fragment) -> None:
+        """Hear of the end of a sample; what callbacks change in it is learned from."""
+        if self.callbacks.has("on_postprocess_trajectory"):
+            for position, pieces in enumerate(self._pieces):
+                for piece in pieces:
+                    if _is_in(fragment, position, piece):
+                        self._postprocess(fragment, position, piece)
+        if self.callbacks.has("on_sample_end"):
+            steps, lanes = fragment.shape
+            flat = Batch({
+                name: column.reshape(steps * lanes, *column.shape[2:]) for name, column in fragment.columns.items()
+            })  # fmt: skip
+            episodes = [piece.episode for pieces in self._pieces for piece in pieces]
+            self._call("on_sample_end", {"samples": Samples(flat, episodes)})
+
+    # -- reports ------------------------------------------------------------------------------------------------------
+
+    def forget_after(self, made: Array) -> None:
+        """Let it be as if each lane had made so many steps [L], and no more."""
+        last = dict(zip(self._lanes, made.tolist(), strict=True))
+        self._ended = [ended for ended in self._ended if ended[0] <= last[ended[1]]]
+
+    def take(self) -> RunnerReport:
+        """Return what callbacks reported since this was last asked."""
+        ended, self._ended = self._ended, []
+        self._steps, self._pieces = 0, [[] for _ in self._lanes]
+        reports = [
+            EpisodeReport(ended_at, lane, episode.custom_metrics, episode.hist_data, episode.media)
+            for ended_at, lane, episode in ended
+        ]
+        return RunnerReport(reports, self.metrics.drain())
+
+    # -- going on elsewhere -------------------------------------------------------------------------------------------
+
+    def state(self, position: int) -> bytes | None:
+        """Return the open episode of a lane, pickled; None where callbacks keep in it what can't be."""
+        self.start_episodes()
+        try:
+            return pickle.dumps((self._begun[position], self._episodes[position]))
+        except Exception:  # whatever a user's object raises; the episode begins anew then
+            return None
+
+    def set_state(self, position: int, state: bytes | None, observed: Any) -> None:
+        """Go on with what `state` returned; without it, with an episode that begins with what is observed now."""
+        self._waiting.pop(position, None)
+        if state:
+            self._begun[position], self._episodes[position] = pickle.loads(state)
+        else:
+            self._waiting[position] = observed, {}
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _single(self, row: Any) -> Any:
+        return nested.unstack(self._spaces[0], nested.mapped(lambda array: array[None], row))[0]
+
+    def _piece(self, position: int) -> _Piece:
+        """Return the piece of the open episode that this step is in."""
+        episode, pieces, t = self._episodes[position], self._pieces[position], self._steps
+        if not pieces or pieces[-1].episode is not episode:
+            pieces.append(_Piece(episode, t, t))
+        pieces[-1].end = t + 1
+        return pieces[-1]
+
+    def _postprocess(self, fragment: Fragment, position: int, piece: _Piece) -> None:
+        place = (slice(piece.begin, piece.end), position)
+        views = {name: column[place] for name, column in fragment.columns.items()}
+        batch, before = Batch(dict(views)), Batch({name: view.copy() for name, view in views.items()})
+        assert self._view is not None
+        given = {
+            "episode": piece.episode,
+            "agent_id": AGENT,
+            "policy_id": POLICY,
+            "postprocessed_batch": batch,
+            "original_batches": {AGENT: (self._view.get_policy(), before)},
+        }
+        self._call("on_postprocess_trajectory", given)
+        for name, value in batch.items():
+            if name not in views:
+                fragment.columns[name] = _column_like(fragment, value)
+            if value is not views.get(name):
+                fragment.columns[name][place] = value
+
+    def _call_for(self, event: str, position: int) -> None:
+        if self.callbacks.has(event):
+            episode = self._episodes[position]
+            self._call(event, {"episode": episode, "env_index": position, "prev_episode_chunks": []})
+
+    def _call(self, event: str, given: Mapping[str, Any]) -> None:
+        view = self._view
+        assert view is not None
+        common = {
+            "env_runner": view,
+            "worker": view,
+            "metrics_logger": self.metrics,
+            "env": view.env,
+            "base_env": view.env,
+            "rl_module": view.module,
+            "policies": view.policy_map,
+        }
+        self.callbacks.call(event, {**common, **given})
+
+
+def _is_in(fragment: Fragment, position: int, piece: _Piece) -> bool:
+    """Return whether a fragment has a piece: it may end before it, or leave it out."""
+    if piece.begin >= fragment.shape[0]:
+        return False
+    return fragment.valid is None or bool(fragment.valid[piece.begin : piece.end, position].any())
+
+
+def _column_like(fragment: Fragment, value: Array) -> Array:
+    return np.zeros((*fragment.shape, *value.shape[1:]), value.dtype)
