@@ -18,6 +18,13 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "callbacks.multi": ("MultiCallbacks", "make_multi_callbacks"),
     "checkpoints.modules": ("SavedModule",),
     "config.algorithm_config": ("AlgorithmConfig",),
+    "connectors.env_to_module": ("ObservationConnector",),
+    "connectors.named": (
+        "FlattenObservations",
+        "FrameStackingEnvToModule",
+        "MeanStdFilter",
+        "PrevActionsPrevRewards",
+    ),
     "data.batch": ("Batch", "MultiAgentBatch"),
     "envs.context": ("EnvContext",),
     "envs.registry": ("register_env",),

@@ -122,15 +122,6 @@ def test_fragments_are_sampled_until_they_make_up_the_batch() -> None:
     [
         ({"use_gae": True, "use_critic": False}, "use_gae=True needs the value function"),
         ({"use_gae": False}, "set batch_mode to 'complete_episodes'"),
-        ({"model": {"use_lstm": True, "lstm_use_prev_action": True}}, r"no algorithm acts on .*lstm_use_prev_action"),
-        (
-            {"model": {"use_lstm": True, "lstm_use_prev_action": True}},
-            r"no algorithm acts on model",
-        ),
-        (
-            {"model": {"use_lstm": True, "lstm_use_prev_reward": True}},
-            r"no algorithm acts on model",
-        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, Any], said: str) -> None:
@@ -153,8 +144,8 @@ def test_it_learns_to_balance_the_pole() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (lambda config: config.env_runners(observation_filter="MeanStdFilter"), "observation_filter"),
-        (lambda config: config.environment(clip_rewards=True), "clip_rewards"),
+        (lambda config: config.env_runners(compress_observations=True), "compress_observations"),
+        (lambda config: config.environment(render_env=True), "render_env"),
         (lambda config: config.training(model={"use_attention": True}), r"model\['use_attention'\]"),
         (
             lambda config: config.evaluation(evaluation_parallel_to_training=True, evaluation_num_env_runners=1),

@@ -56,9 +56,11 @@ class PolicyAccess:
         """Return the action for one observation of the environment.
 
         Args:
-            observation: As the environment returns it.
+            observation: As the environment returns it; a list of the last ones of the episode, the oldest first, where
+                the policy acts on several.
             state: What a recurrent policy remembers, as `get_policy().get_initial_state()` returns it at first.
-            prev_action, prev_reward, info: Accepted; no built-in model asks for them.
+            prev_action, prev_reward: The step before, for policies that look at it; None where an episode begins.
+            info: Accepted; no built-in model asks for it.
             policy_id: Which policy acts.
             full_fetch: Whether to return all that the policy gave.
             explore: Whether it is drawn, as while training; None for what the config says.
@@ -72,8 +74,9 @@ class PolicyAccess:
         explore = bool(self.config.explore) if explore is None else explore
         names = self.learner.module.state()
         given = {name: np.asarray(value)[None] for name, value in zip(names, state or [], strict=False)}
+        previous = None if prev_action is None else ([prev_action], [prev_reward or 0.0])
         actions, outputs = self.inference.actions(
-            [observation], explore=explore, timestep=self.env_steps_sampled, state=given or None
+            [observation], explore=explore, timestep=self.env_steps_sampled, state=given or None, previous=previous
         )
         if not full_fetch and not state:
             return actions[0]
@@ -94,7 +97,13 @@ class PolicyAccess:
     ) -> Any:
         """Return the action for one observation: what `compute_single_action` returns."""
         return self.compute_single_action(
-            observation, state, policy_id=policy_id, full_fetch=full_fetch, explore=explore
+            observation,
+            state,
+            prev_action=prev_action,
+            prev_reward=prev_reward,
+            policy_id=policy_id,
+            full_fetch=full_fetch,
+            explore=explore,
         )
 
     def compute_actions(

@@ -16,7 +16,7 @@ from kernel_rllib.algorithms.access import PolicyAccess
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
 from kernel_rllib.algorithms.keeping import Keeping
-from kernel_rllib.algorithms.parts import blueprint_of, env_settings_of, group_settings_of
+from kernel_rllib.algorithms.parts import blueprint_of, env_settings_of, env_to_module_of, group_settings_of
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, episode_results, learner_results, merged
@@ -24,7 +24,6 @@ from kernel_rllib.algorithms.spaces import spaces_of
 from kernel_rllib.checkpoints.layout import write_checkpoint
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.building import set_builder
-from kernel_rllib.connectors.preprocessors import preprocessor_of
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import Fragment, joined
 from kernel_rllib.distributions.catalog import for_space
@@ -77,7 +76,7 @@ class Algorithm(PolicyAccess, Keeping):
         """Return the module that acts and learns.
 
         Args:
-            observation: The shape of one row of preprocessed observations.
+            observation: The shape of one row of observations, as connectors give it.
             distribution: The distribution of actions.
         """
 
@@ -124,7 +123,9 @@ class Algorithm(PolicyAccess, Keeping):
         self.runners = RunnerGroup(self.blueprint, group_settings_of(self.config))
         self.evaluations = Evaluations(self.config, self.spaces, module, self.make_exploration, self.seed)
         held = LearnerParameters(self.learner, self.broadcast)
-        self.inference = Inference.of_blueprint(self.blueprint, held, self.stream("inference"))
+        self.inference = Inference.of_blueprint(
+            self.blueprint, held, self.stream("inference"), lambda: self.runners.statistics
+        )
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
         self.reports = Reports(self.config)
         self.env_steps_sampled = 0
@@ -148,12 +149,12 @@ class Algorithm(PolicyAccess, Keeping):
                 metrics = self.training_step()
         result = self._result(metrics, began, sampled_before)
         if self.evaluations.is_due(self.iteration + 1):
-            result["evaluation"] = self.evaluations.evaluate(self.learner.weights, self.learner.version)
+            result["evaluation"] = self._evaluated()
         return result
 
     def evaluate(self) -> ResultTree:
         """Play episodes by the settings for evaluation, with the parameters of now, and return what they bring."""
-        found = self.evaluations.evaluate(self.learner.weights, self.learner.version)
+        found = self._evaluated()
         return {**found, "evaluation": found}
 
     def sample(self) -> Fragment:
@@ -271,10 +272,12 @@ class Algorithm(PolicyAccess, Keeping):
         return config
 
     def _make_learner(self) -> Learner:
-        options = self.config.model.to_dict()
-        preprocessor = preprocessor_of(self.spaces.observation, self.config.preprocessor_pref, options)
-        module = self.make_module(preprocessor.shape, self.distribution)
+        observation = env_to_module_of(self.config, self.spaces).shape
+        module = self.make_module(observation, self.distribution)
         return Learner(module, backend(self._framework()), self.make_objectives(), self.stream("parameters"))
+
+    def _evaluated(self) -> ResultTree:
+        return self.evaluations.evaluate(self.learner.weights, self.learner.version, self.runners.statistics)
 
     def _tell_of_new_runners(self, group: RunnerGroup, *, is_evaluation: bool) -> None:
         indices = group.take_replaced()

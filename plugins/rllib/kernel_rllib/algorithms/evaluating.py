@@ -9,6 +9,7 @@ from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, episode_r
 from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.evaluation.evaluator import Evaluator
 from kernel_rllib.exploration.exploration import Exploration, NoExploration
 from kernel_rllib.modules.module import Module
@@ -46,14 +47,21 @@ class Evaluations:
         interval = self._config.evaluation_interval
         return bool(interval) and iteration % int(interval or 1) == 0
 
-    def evaluate(self, weights: Array, version: int) -> ResultTree:
-        """Return what episodes with these parameters [size] bring, under the names of all generations."""
+    def evaluate(self, weights: Array, version: int, statistics: Statistics) -> ResultTree:
+        """Return what episodes bring, under the names of all generations.
+
+        Args:
+            weights: The parameters to act with [size].
+            version: Which these are.
+            statistics: What the connectors of training have learned.
+        """
         if self._evaluator is None:
             self._evaluator = self._make_evaluator()
         duration = self._config.evaluation_duration
         unit = self._config.evaluation_duration_unit
         with blas_threads(1):
-            episodes = self._evaluator.play(weights, version, duration if isinstance(duration, int) else 1, unit)
+            number = duration if isinstance(duration, int) else 1
+            episodes = self._evaluator.play(weights, version, number, unit, statistics)
         window = EpisodeWindow(len(episodes))
         window.add(episodes)
         return episode_results(window)
@@ -73,6 +81,7 @@ class Evaluations:
             self._module,
             exploration if config.explore else NoExploration(exploration),
             self._seed,
+            learns=False,
         )
         settings = group_settings_of(config)
         return Evaluator(RunnerGroup(blueprint, settings), sum(map(len, settings.lanes)))

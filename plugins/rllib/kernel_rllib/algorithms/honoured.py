@@ -15,6 +15,11 @@ HONOURED = {
     "action_space",
     "normalize_actions",
     "clip_actions",
+    "clip_rewards",
+    "is_atari",
+    "observation_filter",
+    "update_worker_filter_stats",
+    "env_to_module_connector",
     "disable_env_checking",
     "auto_wrap_old_gym_envs",
     "num_env_runners",
@@ -95,8 +100,20 @@ HONOURED_OF_MODELS = {
 }
 """Options of the model."""
 
-MEMORY = frozenset({"model/use_lstm", "model/lstm_cell_size", "model/max_seq_len"})
+MEMORY = frozenset(
+    {
+        "model/use_lstm",
+        "model/lstm_cell_size",
+        "model/max_seq_len",
+        "model/lstm_use_prev_action",
+        "model/lstm_use_prev_reward",
+    }
+)
 """What algorithms act on whose losses take sequences."""
+
+
+OF_LSTM = ("lstm_use_prev_action", "lstm_use_prev_reward")
+"""Options of the model that count only with an LSTM."""
 
 
 def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] = frozenset()) -> None:
@@ -120,6 +137,8 @@ def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] =
         and not field.inert
         and not model.is_default(name)
     ]
+    if not model.use_lstm:
+        wrong += [f"model[{name!r}] without use_lstm" for name in OF_LSTM if getattr(model, name)]
     if config.evaluation_duration == "auto":
         wrong.append("evaluation_duration='auto'")
     if wrong:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kernel_rllib.algorithms.reports import runner_callbacks_of
 from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.connectors.clip_rewards import is_atari_name, reward_clipper
+from kernel_rllib.connectors.env_to_module import EnvToModule
+from kernel_rllib.connectors.pipeline import observation_connectors
+from kernel_rllib.connectors.preprocessors import preprocessor_of
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.exploration.exploration import Exploration
 from kernel_rllib.modules.module import Module
@@ -33,8 +39,25 @@ def env_settings_of(config: AlgorithmConfig) -> EnvSettings:
     )
 
 
+def env_to_module_of(config: AlgorithmConfig, spaces: Spaces) -> EnvToModule:
+    """Return what makes the inputs of modules of what environments observe, without learning from it.
+
+    Raises:
+        ConfigError: If a connector that the settings name can't be taken.
+    """
+    preprocessor = preprocessor_of(spaces.observation, config.preprocessor_pref, config.model.to_dict())
+    return EnvToModule(preprocessor, observation_connectors(config, spaces.action, False))
+
+
 def blueprint_of(
-    config: AlgorithmConfig, envs: EnvSettings, spaces: Spaces, module: Module, exploration: Exploration, seed: int
+    config: AlgorithmConfig,
+    envs: EnvSettings,
+    spaces: Spaces,
+    module: Module,
+    exploration: Exploration,
+    seed: int,
+    *,
+    learns: bool = True,
 ) -> Blueprint:
     """Return what makes the samplers of runners.
 
@@ -45,7 +68,9 @@ def blueprint_of(
         module: What acts.
         exploration: How it chooses.
         seed: The seed of the run.
+        learns: Whether filters learn from what is observed: not where it is only evaluated.
     """
+    is_atari = is_atari_name(config.env) if config.is_atari is None else config.is_atari
     return Blueprint(
         envs=envs,
         observation_space=spaces.observation,
@@ -53,6 +78,9 @@ def blueprint_of(
         module=module,
         exploration=exploration,
         actions=ActionSettings(config.normalize_actions, config.clip_actions),
+        observation_connectors=partial(observation_connectors, config, spaces.action),
+        learns=learns,
+        clip_rewards=reward_clipper(config.clip_rewards, is_atari=is_atari),
         preprocessor=config.preprocessor_pref,
         model_options=config.model.to_dict(),
         complete_episodes=config.batch_mode == "complete_episodes",

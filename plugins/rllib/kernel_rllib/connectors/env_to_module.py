@@ -3,41 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from kernel_rllib.arrays import Array
+from kernel_rllib.connectors.moments import Moments
 from kernel_rllib.spaces.nested import Struct
 
 
-class ObservationConnector(Protocol):
-    """One step from observations to inputs. It works on the rows of all lanes at once."""
+@dataclass(frozen=True)
+class Previous:
+    """The step that led to what is observed now, in all lanes.
+
+    Attributes:
+        actions: What was chosen, as rows [L, ...]; see `spaces.action_rows`.
+        rewards: What it brought, as it is learned from [L].
+        resets: Where an episode begins with what is observed now [L]: there the step belongs to the one before.
+    """
+
+    actions: Array
+    rewards: Array
+    resets: Array
+
+
+class ObservationConnector:
+    """One step from observations to inputs. It works on the rows of all lanes at once.
+
+    A connector of one's own overrides `__call__`, and of the other methods those that don't fit it.
+    """
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one row that it gives, for one that it takes."""
-        ...
+        """Return the shape of one row that it gives, for one that it takes; by default the same one."""
+        return shape
 
-    def __call__(self, rows: Array, ended: Array | None) -> Array:
+    @property
+    def frames(self) -> int:
+        """Return how many of the last observations it looks at."""
+        return 1
+
+    def dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype of rows that it gives, for that of those it takes; by default the same one."""
+        return dtype
+
+    def __call__(self, rows: Array, previous: Previous | None) -> Array:
         """Return rows [L, ...] for rows [L, ...] that follow those of the last call.
 
         Args:
-            rows: What is observed now.
-            ended: Which lanes [L] begin a new episode with these rows; None if all do.
+            rows: What is observed now. It may be the same array in the next call: copy what is to be kept.
+            previous: The step before; None if all lanes begin an episode.
         """
-        ...
+        raise NotImplementedError(f"{type(self).__name__} has no __call__(rows, previous): define it")
 
-    def final(self, row: Array, position: int) -> Array:
-        """Return one row for the final observation of the lane at this position. Nothing is learned or kept of it."""
-        ...
+    def final(self, row: Array, position: int, previous: Previous) -> Array:
+        """Return one row for the observation with which the episode of the lane at this position ended.
 
-    def state(self) -> Mapping[str, Array]:
-        """Return all that it has learned and keeps, as arrays."""
-        ...
+        Nothing is learned or kept of it. By default it is what `__call__` gives, for connectors that keep nothing.
+        """
+        found: Array = self(row[None], None)[0]
+        return found
 
-    def set_state(self, state: Mapping[str, Array]) -> None:
-        """Go on with what `state` returned."""
-        ...
+    def take_learned(self, kept: Array | None) -> Moments | None:
+        """Return the moments of what lanes observed since this was last asked; None where nothing is learned.
+
+        Args:
+            kept: How many observations of each lane count, the first ones [L]; None for all.
+        """
+        return None
+
+    def forget_observed(self) -> None:
+        """Let nothing have been observed since `take_learned` was last called."""
+
+    def set_statistics(self, statistics: Moments) -> None:
+        """Work with what all lanes of all runners have learned together."""
+
+    def lane_state(self, position: int) -> dict[str, Array]:
+        """Return what it keeps of the lane at this position, as arrays."""
+        return {}
+
+    def set_lane_state(self, position: int, state: Mapping[str, Array]) -> None:
+        """Go on in the lane at this position with what `lane_state` returned."""
 
 
 class Preprocessor(Protocol):
@@ -59,34 +105,54 @@ class EnvToModule:
         """Preprocess, and pass rows through the connectors, the first one first."""
         self._preprocessor = preprocessor
         self.connectors = list(connectors)
-        shape = preprocessor.shape
+        self._named = {f"{place}_{type(made).__name__}": made for place, made in enumerate(self.connectors)}
+        shape, dtype = preprocessor.shape, preprocessor.dtype
         for connector in self.connectors:
-            shape = connector.shape(shape)
-        self.shape = shape
-        self.dtype = preprocessor.dtype
+            shape, dtype = connector.shape(shape), connector.dtype(dtype)
+        self.shape, self.dtype = shape, dtype
+        self.frames = max((connector.frames for connector in self.connectors), default=1)
+        """How many of the last observations it looks at."""
 
-    def __call__(self, observations: Struct, ended: Array | None = None) -> Array:
-        """Return rows [L, *shape] for what L lanes observe now; `ended` says where an episode begins."""
+    def __call__(self, observations: Struct, previous: Previous | None = None) -> Array:
+        """Return rows [L, *shape] for what L lanes observe now, after the step `previous`."""
         rows = self._preprocessor.rows(observations)
         for connector in self.connectors:
-            rows = connector(rows, ended)
+            rows = connector(rows, previous)
         return rows
 
-    def final(self, observation: Struct, position: int) -> Array:
+    def final(self, observation: Struct, position: int, previous: Previous) -> Array:
         """Return the row [*shape] of the observation with which an episode ended in the lane at this position."""
         row = self._preprocessor.rows(observation)
         for connector in self.connectors:
-            row = connector.final(row, position)
+            row = connector.final(row, position, previous)
         return row
 
-    def state(self) -> dict[str, dict[str, Array]]:
-        """Return the states of all connectors by their places and kinds."""
-        return {
-            f"{place}_{type(connector).__name__}": dict(connector.state())
-            for place, connector in enumerate(self.connectors)
-        }
+    def take_learned(self, kept: Array | None = None) -> dict[str, Moments]:
+        """Return what connectors learned of each lane since this was last asked, by their names.
 
-    def set_state(self, state: Mapping[str, Mapping[str, Array]]) -> None:
-        """Go on with what `state` returned."""
-        for place, connector in enumerate(self.connectors):
-            connector.set_state(state[f"{place}_{type(connector).__name__}"])
+        Args:
+            kept: How many observations of each lane count, the first ones [L]; None for all.
+        """
+        learned = {name: connector.take_learned(kept) for name, connector in self._named.items()}
+        return {name: moments for name, moments in learned.items() if moments is not None}
+
+    def forget_observed(self) -> None:
+        """Let connectors have observed nothing since `take_learned` was last called."""
+        for connector in self.connectors:
+            connector.forget_observed()
+
+    def set_statistics(self, statistics: Mapping[str, Moments]) -> None:
+        """Let connectors work with what all lanes of all runners have learned together, by their names."""
+        for name, connector in self._named.items():
+            if name in statistics:
+                connector.set_statistics(statistics[name])
+
+    def lane_state(self, position: int) -> dict[str, dict[str, Array]]:
+        """Return what connectors keep of the lane at this position, by their names."""
+        kept = {name: connector.lane_state(position) for name, connector in self._named.items()}
+        return {name: state for name, state in kept.items() if state}
+
+    def set_lane_state(self, position: int, state: Mapping[str, Mapping[str, Array]]) -> None:
+        """Go on in the lane at this position with what `lane_state` returned."""
+        for name, kept in state.items():
+            self._named[name].set_lane_state(position, kept)

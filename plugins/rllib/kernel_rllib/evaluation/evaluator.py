@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from kernel_rllib.arrays import Array
+from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.episodes import EpisodeSummary
 from kernel_rllib.runners.group import RunnerGroup
@@ -24,7 +25,9 @@ class Evaluator:
         self._runners, self._lanes = runners, lanes
         self._rounds = 0
 
-    def play(self, weights: Array, version: int, duration: int, unit: Unit) -> list[EpisodeSummary]:
+    def play(
+        self, weights: Array, version: int, duration: int, unit: Unit, statistics: Statistics | None = None
+    ) -> list[EpisodeSummary]:
         """Return the episodes of one evaluation, in the order of lanes.
 
         Args:
@@ -32,9 +35,11 @@ class Evaluator:
             version: Which these are.
             duration: How many episodes, exactly; or how many steps, or the least number above that lanes can share.
             unit: What `duration` counts.
+            statistics: What the connectors of training have learned; those here learn nothing. None for nothing yet.
         """
         self._rounds += 1
         self._runners.set_weights(weights, version)
+        self._runners.set_statistics(statistics or {})
         if unit == "timesteps":
             return self._steps(-(-duration // self._lanes))
         self._runners.hand_over_weights()

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import Space
 
 from kernel_rllib.arrays import Array
-from kernel_rllib.connectors.env_to_module import EnvToModule
+from kernel_rllib.connectors.env_to_module import EnvToModule, Previous
 from kernel_rllib.connectors.module_to_env import ModuleToEnv
+from kernel_rllib.connectors.moments import Statistics
+from kernel_rllib.connectors.previous_steps import PreviousSteps
 from kernel_rllib.data import columns
+from kernel_rllib.errors import SpaceError
 from kernel_rllib.exploration.exploration import Exploration, NoExploration, NoiseProcess
 from kernel_rllib.modules.module import Parameters
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.policy.parameters import HeldParameters
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.spaces import nested
+from kernel_rllib.spaces.action_rows import row_width, rows_of
 from kernel_rllib.spaces.encode import Encoder
+from kernel_rllib.spaces.squash import ActionScaler
 
 
 class Inference:
@@ -33,6 +38,9 @@ class Inference:
         env_to_module: EnvToModule,
         module_to_env: ModuleToEnv,
         stream: np.random.Generator,
+        statistics: Callable[[], Statistics] = dict,
+        *,
+        unsquashes: bool = True,
     ) -> None:
         """Act with the parameters that are held when it is asked.
 
@@ -44,45 +52,76 @@ class Inference:
             env_to_module: What makes inputs of observations.
             module_to_env: What makes actions of choices.
             stream: What noise is drawn from.
+            statistics: Returns what connectors have learned; nothing is learned here.
+            unsquashes: Whether choices are stretched to the bounds of the space; last actions are taken back by that.
         """
         self._held, self._exploring, self._stream = held, exploration, stream
         self._encoder = Encoder(observation_space, "the caller")
         self._env_to_module, self._module_to_env = env_to_module, module_to_env
-        self._action_space = action_space
+        self._action_space, self._statistics = action_space, statistics
+        self._action_encoder = Encoder(action_space, "the caller", "action", "action_space", "gave")
+        scaler = ActionScaler(action_space)
+        self._normalised = scaler.normalise if unsquashes else scaler.clip
 
     @classmethod
-    def of_blueprint(cls, blueprint: Blueprint, held: HeldParameters, stream: np.random.Generator) -> Inference:
+    def of_blueprint(
+        cls,
+        blueprint: Blueprint,
+        held: HeldParameters,
+        stream: np.random.Generator,
+        statistics: Callable[[], Statistics] = dict,
+    ) -> Inference:
         """Return what acts as the runners of a blueprint do."""
         return cls(
             held,
             blueprint.exploration,
             blueprint.observation_space,
             blueprint.action_space,
-            blueprint.make_env_to_module(),
+            blueprint.make_env_to_module(learns=False),
             blueprint.make_module_to_env(),
             stream,
+            statistics,
+            unsquashes=blueprint.actions.unsquash,
         )
 
     def actions(
-        self, observations: Sequence[Any], *, explore: bool, timestep: int = 0, state: Mapping[str, Array] | None = None
+        self,
+        observations: Sequence[Any],
+        *,
+        explore: bool,
+        timestep: int = 0,
+        state: Mapping[str, Array] | None = None,
+        previous: tuple[Sequence[Any], Sequence[float]] | None = None,
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return an action for each observation, and what else the module gave.
 
         Args:
-            observations: As environments return them.
+            observations: As environments return them; where frames are stacked, each is a list of the last ones of its
+                episode, the oldest first.
             explore: Whether actions are drawn as while training.
             timestep: How many steps the run has made: explorations go by it.
             state: What a recurrent module remembers, arrays [N, ...]; None for nothing yet.
+            previous: The last actions and rewards of each; None where episodes begin.
 
         Raises:
             SpaceError: If an observation is not of the space.
         """
-        chosen, outputs = self.choose(self.rows(observations), explore=explore, timestep=timestep, state=state)
+        chosen, outputs = self.choose(
+            self.rows(observations, previous), explore=explore, timestep=timestep, state=state
+        )
         return nested.unstack(self._action_space, self._module_to_env(chosen)), outputs
 
-    def rows(self, observations: Sequence[Any]) -> Array:
-        """Return inputs of the module [N, ...] for observations as environments return them."""
-        return self._env_to_module(self._encoder.batch(observations, "compute_actions"))
+    def rows(self, observations: Sequence[Any], previous: tuple[Sequence[Any], Sequence[float]] | None = None) -> Array:
+        """Return inputs of the module [N, ...] for observations, and the steps before them; see `actions`."""
+        self._env_to_module.set_statistics(self._statistics())
+        histories = [_history(one, self._env_to_module.frames) for one in observations]
+        length = max([1 if previous is None else 2, *map(len, histories)])
+        filled = [[history[0]] * (length - len(history)) + history for history in histories]
+        steps = [self._encoder.batch(list(step), "compute_actions") for step in zip(*filled, strict=True)]
+        rows = self._env_to_module(steps[0])
+        for step in steps[1:]:
+            rows = self._env_to_module(step, self._previous(len(observations), previous))
+        return rows
 
     def choose(
         self, rows: Array, *, explore: bool, timestep: int = 0, state: Mapping[str, Array] | None = None
@@ -116,7 +155,37 @@ class Inference:
         state = self._held.module.state()
         return {name: np.zeros((count, *shape), np.float32) for name, shape in state.items()}
 
+    def _previous(self, count: int, given: tuple[Sequence[Any], Sequence[float]] | None) -> Previous:
+        """Return the step before of rows that are no first ones of episodes."""
+        if given is not None:
+            encoded = self._action_encoder.batch(list(given[0]), "compute_actions")
+            actions = rows_of(self._action_space, self._normalised(encoded))
+            return Previous(actions, np.asarray(given[1], np.float32), np.zeros(count, bool))
+        if any(isinstance(connector, PreviousSteps) for connector in self._env_to_module.connectors):
+            raise SpaceError(
+                "the last observations of an episode were given without what was done between them, and this policy "
+                "looks at that as well: give prev_action and prev_reward, or the first observation alone."
+            )
+        nothing = np.zeros((count, row_width(self._action_space)), np.float32)
+        return Previous(nothing, np.zeros(count, np.float32), np.zeros(count, bool))
+
     def _noise(self, kind: str, count: int, width: int) -> Array:
         if kind == "normal":
             return self._stream.standard_normal((count, width), np.float32)
         return self._stream.random((count, width), np.float32)
+
+
+def _history(observation: Any, frames: int) -> list[Any]:
+    """Return the last observations of an episode, the oldest first: this one alone where one is all that is looked at.
+
+    Raises:
+        SpaceError: If there should be a list of them and is none.
+    """
+    if frames == 1:
+        return [observation]
+    if not isinstance(observation, list) or not observation:
+        raise SpaceError(
+            f"an observation was given where a list of the last ones is expected: this policy acts on the last {frames}"
+            " observations of an episode. Give a list of them, the oldest first; of fewer where the episode has fewer."
+        )
+    return observation[-frames:]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
 from gymnasium import Space
 
+from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.calling import CallbackSettings
 from kernel_rllib.callbacks.observer import RunnerCallbacks
 from kernel_rllib.connectors.env_to_module import EnvToModule, ObservationConnector
@@ -59,6 +60,11 @@ class ActionSettings:
     clip: bool = False
 
 
+def no_connectors(learns: bool) -> Sequence[ObservationConnector]:
+    """Return no connectors."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Blueprint:
     """Makes the sampler of a runner. It is sent to where that runs.
@@ -70,7 +76,10 @@ class Blueprint:
         module: What acts.
         exploration: How it chooses.
         actions: What becomes of its choices.
-        observation_connectors: Make the connectors that rows of observations pass through.
+        observation_connectors: Makes the connectors that rows of observations pass through; called with whether their
+            filters learn.
+        learns: Whether they do in runners.
+        clip_rewards: Gives the rewards [L] that are learned from for those of the environment; None: the same.
         preprocessor: How pictures are made small, or None.
         model_options: What says how large they become.
         complete_episodes: Whether samples are to be of whole episodes.
@@ -84,7 +93,9 @@ class Blueprint:
     module: Module
     exploration: Exploration
     actions: ActionSettings = field(default_factory=ActionSettings)
-    observation_connectors: tuple[Callable[[], ObservationConnector], ...] = ()
+    observation_connectors: Callable[[bool], Sequence[ObservationConnector]] = no_connectors
+    learns: bool = True
+    clip_rewards: Callable[[Array], Array] | None = None
     preprocessor: str | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
     complete_episodes: bool = False
@@ -106,6 +117,7 @@ class Blueprint:
             steps_before=place.steps_before,
             complete_episodes=self.complete_episodes,
             observer=self.make_observer(place),
+            clip_rewards=self.clip_rewards,
         )
 
     def make_observer(self, place: RunnerPlace) -> RunnerCallbacks | None:
@@ -144,10 +156,10 @@ class Blueprint:
             recreated_worker=place.incarnation > 0,
         )
 
-    def make_env_to_module(self) -> EnvToModule:
-        """Return what makes inputs of observations."""
+    def make_env_to_module(self, *, learns: bool | None = None) -> EnvToModule:
+        """Return what makes inputs of observations; `learns` says whether filters learn, if otherwise than usually."""
         preprocessor = preprocessor_of(self.observation_space, self.preprocessor, self.model_options)
-        return EnvToModule(preprocessor, [make() for make in self.observation_connectors])
+        return EnvToModule(preprocessor, self.observation_connectors(self.learns if learns is None else learns))
 
     def make_module_to_env(self) -> ModuleToEnv:
         """Return what makes actions of choices."""

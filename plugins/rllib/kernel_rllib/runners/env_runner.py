@@ -9,6 +9,7 @@ from typing import Any
 
 from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.observer import RunnerReport
+from kernel_rllib.connectors.moments import Moments, Statistics
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.runners.episodes import EpisodeSummary
 from kernel_rllib.runners.sampler import Sampler
@@ -25,6 +26,7 @@ class Sample:
         seconds: How long it took.
         runner: The number of the runner that sampled.
         report: What callbacks reported; None where there are none.
+        learned: What connectors learned of each of its lanes meanwhile, by their names.
     """
 
     fragments: dict[str, Fragment]
@@ -33,6 +35,7 @@ class Sample:
     seconds: float = 0.0
     runner: int = 0
     report: RunnerReport | None = None
+    learned: dict[str, Moments] = field(default_factory=dict)
 
 
 class EnvRunner:
@@ -53,16 +56,21 @@ class EnvRunner:
         self.sampler.attach(self)
         self._clock = clock
 
-    def sample(self, steps: int, weights: tuple[Array, int] | None = None) -> Sample:
+    def sample(
+        self, steps: int, weights: tuple[Array, int] | None = None, statistics: Statistics | None = None
+    ) -> Sample:
         """Step each lane this many times; to the end of an episode, where the sampler is to sample whole ones.
 
         Args:
             steps: How many.
             weights: The parameters to act with, and their version; None if they have not changed.
+            statistics: What connectors are to work with; None if that has not changed.
         """
         began = self._clock()
         if weights is not None:
             self.set_weights(*weights)
+        if statistics:
+            self.set_statistics(statistics)
         sampler = self.sampler
         fragment = sampler.sample_episodes(steps) if sampler.complete_episodes else sampler.sample(steps)
         return Sample(
@@ -72,6 +80,7 @@ class EnvRunner:
             env_steps=fragment.steps,
             seconds=self._clock() - began,
             runner=self.index,
+            learned=sampler.take_learned(),
         )
 
     def sampled(self, fragment: Fragment) -> RunnerReport | None:
@@ -85,6 +94,10 @@ class EnvRunner:
     def set_weights(self, vector: Array, version: int) -> None:
         """Act with these parameters from now on."""
         self.sampler.set_weights(vector, version)
+
+    def set_statistics(self, statistics: Statistics) -> None:
+        """Let connectors work with these statistics from now on."""
+        self.sampler.set_statistics(statistics)
 
     def apply(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Return what the function returns for this runner."""

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import kernel
 from kernel_rllib.arrays import Array
+from kernel_rllib.connectors.moments import Moments, Statistics, with_learned
 from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
 from kernel_rllib.runners.runner_actor import start_runner
@@ -84,6 +85,8 @@ class RunnerGroup:
         """
         self._make_sampler, self._settings = make_sampler, settings
         self._weights: _Weights | None = None
+        self.statistics: Statistics = {}
+        """What connectors have learned of all lanes, by their names. It changes where all have sampled."""
         self._failures = 0
         self._replaced: list[int] = []
         self._pending: dict[int, _Request] = {}
@@ -121,8 +124,16 @@ class RunnerGroup:
         elif self._weights is None or self._weights[1] != version:
             self._weights = (kernel.put(vector), version)
 
+    def set_statistics(self, statistics: Statistics) -> None:
+        """Let the connectors of all runners work with these statistics from their next sample on."""
+        self.statistics = dict(statistics)
+        if self.local is not None:
+            self.local.set_statistics(self.statistics)
+
     def hand_over_weights(self) -> None:
-        """Let all runners take the parameters of the last `set_weights` now, not with their next sample."""
+        """Let all runners take the last parameters and statistics now, not with their next sample."""
+        if self.statistics:
+            self.foreach(EnvRunner.set_statistics, self.statistics)
         if self._weights is None:
             return
         vector, version = self._weights
@@ -150,7 +161,17 @@ class RunnerGroup:
             self._local_steps = steps(0)
 
     def collect(self) -> list[Sample]:
-        """Return the samples of the last `request`, in the order of lanes; see `sample`."""
+        """Return the samples of the last `request`, in the order of lanes; see `sample`.
+
+        What their connectors learned is put together, in this order, and all work with it from the next sample on.
+        """
+        samples = self._samples()
+        learned = [sample.learned for sample in samples if sample.learned]
+        if learned:
+            self.set_statistics(with_learned(self.statistics, learned))
+        return samples
+
+    def _samples(self) -> list[Sample]:
         if self.local is not None:
             return [self.local.sample(self._local_steps)]
         samples = []
@@ -174,14 +195,15 @@ class RunnerGroup:
         return answers
 
     def state(self) -> dict[str, Any]:
-        """Return the state of all lanes, whoever steps them, and what the first runner's connectors have learned."""
+        """Return the state of all lanes, whoever steps them, and what connectors have learned of all of them."""
         states = self.foreach(EnvRunner.state)
         lanes = {lane: state for found in states for lane, state in found["lanes"].items()}
-        return {"lanes": lanes, "connectors": states[0]["connectors"]}
+        return {"lanes": lanes, "connectors": {name: found.arrays() for name, found in self.statistics.items()}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on with what `state` returned, in any number of runners."""
         self.foreach(EnvRunner.set_state, state)
+        self.set_statistics({name: Moments.of_arrays(found) for name, found in state["connectors"].items()})
 
     def close(self) -> None:
         """End the actors."""
@@ -199,7 +221,9 @@ class RunnerGroup:
         if exact and runner.snapshot is None:
             runner.snapshot = runner.handle.state.remote()
         vector, version = (None, -1) if weights is None or weights[1] == runner.version else weights
-        sample, snapshot = runner.handle.sample.options(num_returns=2).remote(steps, vector, version, exact)
+        sample, snapshot = runner.handle.sample.options(num_returns=2).remote(
+            steps, vector, version, self.statistics, exact
+        )
         if weights is not None:
             runner.version = weights[1]
         runner.steps += steps

@@ -7,6 +7,7 @@ from typing import Any
 
 import kernel
 from kernel_rllib.arrays import Array
+from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.nn.blas import set_blas_threads
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
 from kernel_rllib.runners.sampler import Sampler
@@ -26,10 +27,12 @@ class RunnerActor:
         """Return the number of this runner, once it is made."""
         return self._runner.index
 
-    def sample(self, steps: int, vector: Array | None, version: int, with_state: bool) -> tuple[Sample, Any]:
+    def sample(
+        self, steps: int, vector: Array | None, version: int, statistics: Statistics | None, with_state: bool
+    ) -> tuple[Sample, Any]:
         """Return a sample, and the state of the lanes after it if asked for."""
         weights = None if vector is None else (vector, version)
-        sample = self._runner.sample(steps, weights)
+        sample = self._runner.sample(steps, weights, statistics)
         return sample, self._runner.state() if with_state else None
 
     def apply(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:

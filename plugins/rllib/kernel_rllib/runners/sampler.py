@@ -13,8 +13,9 @@ import numpy as np
 
 from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.observer import RunnerCallbacks
-from kernel_rllib.connectors.env_to_module import EnvToModule
+from kernel_rllib.connectors.env_to_module import EnvToModule, Previous
 from kernel_rllib.connectors.module_to_env import ModuleToEnv
+from kernel_rllib.connectors.moments import Moments
 from kernel_rllib.data import columns
 from kernel_rllib.data.fragment import Fragment, followed_by
 from kernel_rllib.distributions.distribution import Noise
@@ -49,6 +50,7 @@ class Sampler:
         steps_before: int = 0,
         complete_episodes: bool = False,
         observer: RunnerCallbacks | None = None,
+        clip_rewards: Callable[[Array], Array] | None = None,
     ) -> None:
         """Take the environments, what acts in them, and reset them.
 
@@ -65,6 +67,7 @@ class Sampler:
             steps_before: How many steps these lanes have made before.
             complete_episodes: Whether samples are to be of whole episodes; see `sample_episodes`.
             observer: What calls the user's callbacks; None where there are none.
+            clip_rewards: Gives the rewards [L] that are learned from for those of the environment; None: the same.
         """
         self.lanes = np.asarray(lanes, np.int64)
         self.exploration = exploration
@@ -75,6 +78,8 @@ class Sampler:
         self._envs, self._module = envs, module
         self._env_to_module, self._module_to_env = env_to_module, module_to_env
         self._seed = seed
+        self._clip_rewards = clip_rewards
+        self._kept: Array | None = None
         self._all_lanes = all_lanes or len(self.lanes)
         self._steps_before = np.full(len(self.lanes), steps_before, np.int64)
         self._nn = NumpyOps(row_block=ROW_BLOCK)
@@ -171,6 +176,7 @@ class Sampler:
         for position in range(len(self.lanes)):
             self.episodes.drop(position)
         self._steps_before = before + ends
+        self._kept = ends
         self.episodes.forget_after(self._steps_before)
         if self.observer is not None:
             self.observer.forget_after(self._steps_before)
@@ -180,18 +186,28 @@ class Sampler:
         """Return the episodes that ended since this was last asked."""
         return self.episodes.take()
 
+    def take_learned(self) -> dict[str, Moments]:
+        """Return what connectors learned of each lane since this was last asked, by their names.
+
+        What lanes observed after their last whole episode does not count, where samples are of whole ones.
+        """
+        return self._env_to_module.take_learned(self._kept)
+
+    def set_statistics(self, statistics: Mapping[str, Moments]) -> None:
+        """Let connectors work with what those of all lanes have learned together, by their names."""
+        self._env_to_module.set_statistics(statistics)
+
     def state(self) -> dict[str, Any]:
         """Return all that these lanes need to go on elsewhere, bit for bit, where environments can be copied.
 
         Returns:
-            `lanes`, a state for each by its number, and `connectors`, what these have learned.
+            `lanes`, a state for each by its number.
 
         Raises:
             EnvError: If an environment can't be copied.
         """
         return {
             "lanes": {str(lane): self._state_of(position) for position, lane in enumerate(self.lanes.tolist())},
-            "connectors": self._env_to_module.state(),
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -199,7 +215,6 @@ class Sampler:
 
         Lanes without a state, or whose state has no environment, begin new episodes, as many steps later.
         """
-        self._env_to_module.set_state(state["connectors"])
         kept = [state["lanes"].get(str(lane), {}) for lane in self.lanes.tolist()]
         if not all("env" in found for found in kept):
             most = max((int(found["steps_before"]) for found in state["lanes"].values()), default=0)
@@ -209,6 +224,7 @@ class Sampler:
         for position, found in enumerate(kept):
             if "env" in found:
                 self._set_state_of(position, found)
+        self._env_to_module.forget_observed()
 
     def _state_of(self, position: int) -> dict[str, Any]:
         kept = {} if self.observer is None else {"callbacks": self.observer.state(position)}
@@ -218,6 +234,7 @@ class Sampler:
             "obs": self._obs[position].copy(),
             "memory": {name: value[position].copy() for name, value in self._state.items()},
             "noise": {name: value[position].copy() for name, value in self._noise_memory.items()},
+            "connectors": self._env_to_module.lane_state(position),
             "reset": bool(self._resets[position]),
             "episode": self.episodes.state(position),
             "steps_before": int(self._steps_before[position]),
@@ -230,6 +247,7 @@ class Sampler:
             self._state[name][position] = value
         for name, value in state["noise"].items():
             self._noise_memory[name][position] = value
+        self._env_to_module.set_lane_state(position, state.get("connectors", {}))
         self._resets[position] = state["reset"]
         self.episodes.set_state(position, state["episode"])
         self._steps_before[position] = int(state["steps_before"])
@@ -256,12 +274,13 @@ class Sampler:
         record.before(t, self._obs[:count], actions, kept, self._state, self._resets)
         env_actions = self._module_to_env(actions)
         step = self._envs.step(env_actions)
-        record.after(t, step)
-        self._advance(record, t, step, outputs)
+        rewards = step.rewards if self._clip_rewards is None else self._clip_rewards(step.rewards)
+        record.after(t, step, rewards)
+        self._advance(record, t, step, outputs, Previous(actions, rewards, self._resets))
         if self.observer is not None:
             self.observer.step(env_actions, step, self._steps_before + (t + 1))
 
-    def _advance(self, record: _Record, t: int, step: Step, outputs: Mapping[str, Any]) -> None:
+    def _advance(self, record: _Record, t: int, step: Step, outputs: Mapping[str, Any], previous: Previous) -> None:
         """Make what the next step begins with of what this one gave."""
         count = len(self.lanes)
         self._resets[:] = False
@@ -271,14 +290,14 @@ class Sampler:
         if step.final_obs:
             ended = sorted(step.final_obs)
             for position in ended:
-                record.end(t, position, self._env_to_module.final(step.final_obs[position], position))
+                record.end(t, position, self._env_to_module.final(step.final_obs[position], position, previous))
                 if position in step.faults:
                     self.episodes.drop(position)
             self.episodes.end(position for position in ended if position not in step.faults)
             self._resets[ended] = True
             for memory in (*self._state.values(), *self._noise_memory.values()):
                 memory[ended] = 0
-        self._obs[:count] = self._env_to_module(step.obs, ended=self._resets)
+        self._obs[:count] = self._env_to_module(step.obs, previous)
 
     def _fragment(self, record: _Record) -> Fragment:
         count = len(self.lanes)
@@ -349,9 +368,9 @@ class _Record:
         if state:
             self.columns[columns.RESETS][t] = resets
 
-    def after(self, t: int, step: Step) -> None:
-        """Write what a step gave."""
-        self.columns[columns.REWARDS][t] = step.rewards
+    def after(self, t: int, step: Step, rewards: Array) -> None:
+        """Write what a step gave, with the rewards [L] that are learned from."""
+        self.columns[columns.REWARDS][t] = rewards
         self.columns[columns.TERMINATEDS][t] = step.terminateds
         self.columns[columns.TRUNCATEDS][t] = step.truncateds
         if step.void:

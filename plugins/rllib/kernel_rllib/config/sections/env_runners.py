@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 BatchMode = Literal["truncate_episodes", "complete_episodes"]
 VectorizeMode = Literal["sync", "async", "vector_entry_point", "loop", "native", "processes", "actors"]
+ObservationFilter = Literal["NoFilter", "MeanStdFilter", "ConcurrentMeanStdFilter"] | Callable[..., Any]
 Merged = Literal["training_only"] | bool
 
 
@@ -128,8 +129,9 @@ class EnvRunners(DictSettings):
     preprocessor_pref = Field[Literal["deepmind", "rllib"] | None](
         "deepmind", "Which family of preprocessors Atari frames pass; None for none."
     )
-    observation_filter = Field[Literal["NoFilter", "MeanStdFilter", "ConcurrentMeanStdFilter"]](
-        "NoFilter", "What normalises observations, element by element."
+    observation_filter = Field[ObservationFilter](
+        "NoFilter",
+        "What normalises observations, element by element: a name, or a function that makes a filter for a shape.",
     )
     update_worker_filter_stats = Field(True, "Whether runners' filters learn from each other.")
     use_worker_filter_stats = Field(True, "Whether the learner's filter learns from those of runners.", since="current")
@@ -177,7 +179,7 @@ class EnvRunners(DictSettings):
         sample_collector: type | None = NOT_PROVIDED,
         enable_connectors: bool = NOT_PROVIDED,
         preprocessor_pref: Literal["deepmind", "rllib"] | None = NOT_PROVIDED,
-        observation_filter: Literal["NoFilter", "MeanStdFilter", "ConcurrentMeanStdFilter"] = NOT_PROVIDED,
+        observation_filter: ObservationFilter = NOT_PROVIDED,
         update_worker_filter_stats: bool = NOT_PROVIDED,
         use_worker_filter_stats: bool = NOT_PROVIDED,
         sampler_perf_stats_ema_coef: float | None = NOT_PROVIDED,
@@ -214,7 +216,7 @@ class EnvRunners(DictSettings):
         worker_restore_timeout_s: int | float = NOT_PROVIDED,
         no_done_at_end: bool = NOT_PROVIDED,
         preprocessor_pref: Literal["deepmind", "rllib"] | None = NOT_PROVIDED,
-        observation_filter: Literal["NoFilter", "MeanStdFilter", "ConcurrentMeanStdFilter"] = NOT_PROVIDED,
+        observation_filter: ObservationFilter = NOT_PROVIDED,
         synchronize_filter: bool = NOT_PROVIDED,
         compress_observations: bool = NOT_PROVIDED,
         enable_tf1_exec_eagerly: bool = NOT_PROVIDED,
