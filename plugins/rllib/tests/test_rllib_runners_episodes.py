@@ -42,9 +42,13 @@ def blueprint(lstm: int | None = None, **env_config: Any) -> Blueprint:
     distribution = for_space(Dice.action_space)
     module = ActorCritic(1, 3, options=ActorCriticOptions(hidden=(4,), lstm_cells=lstm))
     return Blueprint(
-        EnvSettings(env_maker(Dice), env_config), Dice.observation_space, Dice.action_space, module,
-        StochasticSampling(distribution), complete_episodes=True,
-    )  # fmt: skip
+        envs=EnvSettings(env_maker(Dice), env_config),
+        observation_space=Dice.observation_space,
+        action_space=Dice.action_space,
+        module=module,
+        exploration=StochasticSampling(distribution),
+        complete_episodes=True,
+    )
 
 
 def rows(fragment: Fragment) -> dict[str, list[Any]]:

@@ -1,13 +1,13 @@
-"""The algorithm: settings, runners and a learner, and the loop of iterations over them.
+"""The algorithm: settings, runners and learners, and the loop of iterations over them.
 
-An algorithm of its own writes `make_module`, `make_objectives` and `training_step`; all else is here.
+An algorithm of its own writes `make_module`, `make_objectives`, and `learn`, or all of `training_step`; what else there
+is to write is in `policy_learning`, all other things are here.
 """
 
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,8 @@ from kernel_rllib.algorithms.access import PolicyAccess
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
 from kernel_rllib.algorithms.keeping import Keeping
-from kernel_rllib.algorithms.parts import blueprint_of, env_settings_of, env_to_module_of, group_settings_of
+from kernel_rllib.algorithms.parts import blueprint_of, group_settings_of
+from kernel_rllib.algorithms.policy_learning import PolicyLearning, Progress
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, episode_results, learner_results, merged
@@ -24,28 +25,21 @@ from kernel_rllib.algorithms.spaces import spaces_of
 from kernel_rllib.checkpoints.layout import write_checkpoint
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.building import set_builder
-from kernel_rllib.data.batch import Batch
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.fragment import Fragment, joined
-from kernel_rllib.distributions.catalog import for_space
-from kernel_rllib.distributions.distribution import Distribution
+from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import ConfigError
-from kernel_rllib.exploration.exploration import Exploration, StochasticSampling
-from kernel_rllib.learners.learner import Learner, Loss, Metrics, Objective
-from kernel_rllib.modules.module import Module
-from kernel_rllib.nn import philox
-from kernel_rllib.nn.backends import backend
+from kernel_rllib.learners.group import LearnerGroup
+from kernel_rllib.learners.learner import Learner, Metrics
 from kernel_rllib.nn.blas import blas_threads
-from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.policy.inference import Inference
 from kernel_rllib.policy.parameters import LearnerParameters
+from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import RunnerGroup
-from kernel_rllib.spaces.action_rows import row_space
-
-DEFAULT_POLICY_ID = "default_policy"
 
 
-class Algorithm(PolicyAccess, Keeping):
-    """Trains a policy in an environment, iteration by iteration."""
+class Algorithm(PolicyLearning, PolicyAccess, Keeping):
+    """Trains policies in an environment, iteration by iteration."""
 
     config: AlgorithmConfig
     config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
@@ -69,39 +63,21 @@ class Algorithm(PolicyAccess, Keeping):
         super().__init__(self._settings.to_dict(), logger_creator)
         self.reports.call("on_algorithm_init", self)
 
-    # -- what an algorithm of its own writes --------------------------------------------------------------------------
+    @property
+    def learner(self) -> Learner:
+        """The learner of the only policy.
 
-    @abstractmethod
-    def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> Module:
-        """Return the module that acts and learns.
-
-        Args:
-            observation: The shape of one row of observations, as connectors give it.
-            distribution: The distribution of actions.
+        Raises:
+            ConfigError: If there are several policies.
         """
+        if len(self.policies) > 1:
+            ids = ", ".join(map(repr, self.learners))
+            raise ConfigError(f"{self.config.title} has several policies: ask for learners[...] of one of {ids}")
+        return self._learner
 
-    @abstractmethod
-    def make_objectives(self) -> Mapping[str, Objective]:
-        """Return what the learner makes small."""
-
-    @abstractmethod
-    def training_step(self) -> Metrics:
-        """Sample and learn once, and return what the learner reports."""
-
-    def own_state(self) -> dict[str, Any]:
-        """Return what this algorithm has to keep beside what all have, as `checkpoints.tree` takes it."""
-        return {}
-
-    def set_own_state(self, state: Mapping[str, Any]) -> None:
-        """Go on with what `own_state` returned."""
-
-    def make_distribution(self, action_space: Any) -> Distribution:
-        """Return the distribution of actions of a space, as rows that are counted from 0."""
-        return for_space(row_space(action_space), free_log_std=bool(self.config.model.free_log_std))
-
-    def make_exploration(self) -> Exploration:
-        """Return how actions are chosen while training."""
-        return StochasticSampling(self.distribution)
+    @learner.setter
+    def learner(self, learner: Learner) -> None:
+        self._learner = learner
 
     # -- building -----------------------------------------------------------------------------------------------------
 
@@ -112,37 +88,38 @@ class Algorithm(PolicyAccess, Keeping):
         refuse_what_has_no_effect(self.config, self.acts_on)
         self.config.freeze()
         self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if self.config.seed is None else self.config.seed
-        envs = env_settings_of(self.config)
-        self.spaces = spaces_of(
-            envs.maker, self.config.env_config, self.config.observation_space, self.config.action_space
+        self.progress, self.reports = Progress(), Reports(self.config)
+        spaces = spaces_of(
+            env_maker(self.config.env),
+            self.config.env_config,
+            self.config.observation_space,
+            self.config.action_space,
         )
-        self.distribution = self.make_distribution(self.spaces.action)
-        self.learner = self._make_learner()
-        module, exploration = self.learner.module, self.make_exploration()
-        self.blueprint = blueprint_of(self.config, envs, self.spaces, module, exploration, self.seed)
+        self.policies: dict[str, PolicyLearning] = {DEFAULT_POLICY_ID: self}
+        """What learns, by the ids of policies: the algorithm itself, if there is one only."""
+        self.begin_learning(DEFAULT_POLICY_ID, self.config, spaces)
+        self.learners = LearnerGroup({module_id: policy.learner for module_id, policy in self.policies.items()})
+        self.blueprint = self.make_blueprint(self.config, self.seed)
         self.runners = RunnerGroup(self.blueprint, group_settings_of(self.config))
-        self.evaluations = Evaluations(self.config, self.spaces, module, self.make_exploration, self.seed)
+        self.evaluations = Evaluations(self.config, self.make_blueprint, self.seed)
         held = LearnerParameters(self.learner, self.broadcast)
         self.inference = Inference.of_blueprint(
             self.blueprint, held, self.stream("inference"), lambda: self.runners.statistics
         )
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
-        self.reports = Reports(self.config)
-        self.env_steps_sampled = 0
-        self.env_steps_trained = 0
-        self._seconds: dict[str, float] = {}
         self.broadcast()
 
-    def stream(self, *purpose: int | str) -> np.random.Generator:
-        """Return a generator of random numbers for a purpose: the same ones for the same seed and purpose."""
-        return philox.stream(self.seed, *purpose)
+    def make_blueprint(self, config: AlgorithmConfig, seed: int, *, evaluates: bool = False) -> Blueprint:
+        """Return what makes the samplers of runners, by settings of training or of evaluation."""
+        return blueprint_of(config, self.policy_blueprint(config, evaluates=evaluates), seed)
 
     # -- an iteration -------------------------------------------------------------------------------------------------
 
     def step(self) -> ResultTree:
         """Train until the least time and steps of an iteration are reached, and return its result."""
         began, sampled_before = time.perf_counter(), self.env_steps_sampled
-        self._seconds = dict.fromkeys(("sample", "learn"), 0.0)
+        self.progress.seconds.clear()
+        self.progress.seconds.update(sample=0.0, learn=0.0)
         with blas_threads(1):
             metrics = self.training_step()
             while not self._is_enough(began, sampled_before):
@@ -157,47 +134,50 @@ class Algorithm(PolicyAccess, Keeping):
         found = self._evaluated()
         return {**found, "evaluation": found}
 
+    def training_step(self) -> Metrics:
+        """Sample, let each policy learn from its part, and return what learners report: of several, by policy."""
+        fragments = self.sample_for_training()
+        with self.timed("learn"):
+            metrics = {module_id: self.policies[module_id].learn(found) for module_id, found in fragments.items()}
+        self.broadcast()
+        return metrics if len(self.policies) > 1 else metrics[self.module_id]
+
+    def sample_for_training(self) -> dict[str, list[Fragment]]:
+        """Return the fragments of one training step by module: of as many rounds of all lanes as it takes."""
+        least = 0 if self.train_rounds else self.config.total_train_batch_size
+        before = self.env_steps_sampled
+        found: dict[str, list[Fragment]] = {}
+        while not found or self.env_steps_sampled - before < least:
+            for module_id, fragment in self.sample_all().items():
+                found.setdefault(module_id, []).append(fragment)
+        self.progress.env_steps_new = self.env_steps_sampled - before
+        return found
+
     def sample(self) -> Fragment:
         """Step all lanes as often as the settings say, and return what happened, in the order of lanes."""
+        found: dict[str, Fragment] = {}
+        while self.module_id not in found:  # agents may need several steps to complete one of theirs
+            found = self.sample_all()
+        return found[self.module_id]
+
+    def sample_all(self) -> dict[str, Fragment]:
+        """Step all lanes as often as the settings say, and return what happened by module, in the order of lanes."""
         with self.timed("sample"):
             samples = self.runners.sample(self.config.get_rollout_fragment_length)
         self.episodes.add(sorted(episode for sample in samples for episode in sample.episodes))
         self.reports.take_in(sample.report for sample in samples)
         self._tell_of_new_runners(self.runners, is_evaluation=False)
         self.env_steps_sampled += sum(sample.env_steps for sample in samples)
-        return joined([sample.fragments[DEFAULT_POLICY_ID] for sample in samples])
-
-    def update(self, batch: Batch, only: Sequence[str] | None = None) -> Metrics:
-        """Let the learner make one step for each objective, or for those in `only`, and count its rows."""
-        self.env_steps_trained += batch.count
-        told = self.reports.before_learning(self.learner, self.spaces, batch)
-        return {**self.learner.update(batch, self.env_steps_sampled, only), **told}
-
-    def objective(self, loss: Loss, trainable: tuple[str, ...] | None = None, *, lr: str = "lr") -> Objective:
-        """Return an objective with the optimizer, learning rate and clipping that the settings say.
-
-        Args:
-            loss: What is to be small.
-            trainable: What the names of the parameters begin with that it is over; None for all.
-            lr: The name of the setting that is its learning rate.
-        """
-        limit, by = self.config.grad_clipping or (None, "global_norm")
-        return Objective(
-            loss,
-            schedule(getattr(self.config, lr), lr),
-            optimizer_settings=dict(self.config.optimizer),
-            clip=limit,
-            clip_by=by,
-            trainable=trainable,
-        )
-
-    def timed(self, phase: str) -> _Timed:
-        """Return a context that counts its seconds as those of a phase of the iteration."""
-        return _Timed(self._seconds, phase)
+        self.progress.agent_steps_sampled += sum(sample.agent_steps for sample in samples)
+        by_module: dict[str, list[Fragment]] = {}
+        for sample in samples:
+            for module_id, fragment in sample.fragments.items():
+                by_module.setdefault(module_id, []).append(fragment)
+        return {module_id: joined(fragments) for module_id, fragments in by_module.items()}
 
     def broadcast(self) -> None:
-        """Let all runners act with the learner's parameters of now."""
-        self.runners.set_weights(self.learner.weights, self.learner.version)
+        """Let all runners act with the learners' parameters of now."""
+        self.runners.set_weights(self.learners.vector, self.learners.version)
 
     def cleanup(self) -> None:
         """End the runners."""
@@ -214,12 +194,13 @@ class Algorithm(PolicyAccess, Keeping):
             "algorithm": {
                 "seed": self.seed,
                 "env_steps_sampled": self.env_steps_sampled,
+                "agent_steps_sampled": self.progress.agent_steps_sampled,
                 "env_steps_trained": self.env_steps_trained,
                 "episodes": self.episodes.state(),
                 "reports": self.reports.state(),
                 **self.own_state(),
             },
-            "learners": {DEFAULT_POLICY_ID: self.learner.state()},
+            "learners": self.learners.state(),
             "runners": self.runners.state(),
         }
 
@@ -228,12 +209,13 @@ class Algorithm(PolicyAccess, Keeping):
         own = state["algorithm"]
         self.seed = int(own["seed"])
         self.env_steps_sampled = int(own["env_steps_sampled"])
+        self.progress.agent_steps_sampled = int(own.get("agent_steps_sampled", self.env_steps_sampled))
         self.env_steps_trained = int(own["env_steps_trained"])
         self.episodes.set_state(own["episodes"])
         if "reports" in own:
             self.reports.set_state(own["reports"])
         self.set_own_state(own)
-        self.learner.set_state(state["learners"][DEFAULT_POLICY_ID])
+        self.learners.set_state(state["learners"])
         self.runners.set_state(state["runners"])
         self.broadcast()
 
@@ -257,7 +239,7 @@ class Algorithm(PolicyAccess, Keeping):
 
     def learners_by_id(self) -> Mapping[str, Learner]:
         """Return the learner of each module, by its id."""
-        return {DEFAULT_POLICY_ID: self.learner}
+        return self.learners
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -271,13 +253,8 @@ class Algorithm(PolicyAccess, Keeping):
             config = config.copy(copy_frozen=False).environment(env)
         return config
 
-    def _make_learner(self) -> Learner:
-        observation = env_to_module_of(self.config, self.spaces).shape
-        module = self.make_module(observation, self.distribution)
-        return Learner(module, backend(self._framework()), self.make_objectives(), self.stream("parameters"))
-
     def _evaluated(self) -> ResultTree:
-        return self.evaluations.evaluate(self.learner.weights, self.learner.version, self.runners.statistics)
+        return self.evaluations.evaluate(self.learners.vector, self.learners.version, self.runners.statistics)
 
     def _tell_of_new_runners(self, group: RunnerGroup, *, is_evaluation: bool) -> None:
         indices = group.take_replaced()
@@ -287,9 +264,6 @@ class Algorithm(PolicyAccess, Keeping):
             self.reports.call(
                 "on_workers_recreated", self, worker_set=self.workers, worker_ids=indices, is_evaluation=is_evaluation
             )
-
-    def _framework(self) -> str:
-        return "torch" if self.config.framework_str == "torch" else "numpy"
 
     def _is_enough(self, began: float, sampled_before: int) -> bool:
         config = self.config
@@ -303,7 +277,7 @@ class Algorithm(PolicyAccess, Keeping):
         return merged(
             episode_results(self.episodes),
             self.reports.results(),
-            learner_results({DEFAULT_POLICY_ID: metrics}),
+            learner_results(metrics if len(self.policies) > 1 else {self.module_id: metrics}),
             {
                 "env_runners": {
                     "num_env_steps_sampled": sampled,
@@ -315,26 +289,13 @@ class Algorithm(PolicyAccess, Keeping):
                 "timesteps_total": self.env_steps_sampled,
                 "num_env_steps_sampled_throughput_per_sec": sampled / seconds,
                 "num_healthy_workers": self.runners.num_healthy_runners,
-                "timers": {f"{phase}_time_ms": spent * 1000 for phase, spent in self._seconds.items()},
+                "timers": {f"{phase}_time_ms": spent * 1000 for phase, spent in self.progress.seconds.items()},
                 "info": {
                     "num_env_steps_sampled": self.env_steps_sampled,
                     "num_env_steps_trained": self.env_steps_trained,
                 },
             },
         )
-
-
-class _Timed:
-    """Adds the seconds that a `with` block takes to those of its phase."""
-
-    def __init__(self, seconds: dict[str, float], phase: str) -> None:
-        self._seconds, self._phase = seconds, phase
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + time.perf_counter() - self._began
 
 
 def _build(algorithm: Any, config: AlgorithmConfig, logger_creator: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from kernel_rllib.algorithms.algorithm import DEFAULT_POLICY_ID
 from kernel_rllib.algorithms.off_policy import exploration_by_values
 from kernel_rllib.algorithms.replaying import TD_ERRORS
 from kernel_rllib.algorithms.simple_q import SimpleQ, SimpleQConfig, TdErrorLoss, q_loss, statistics
@@ -17,6 +16,7 @@ from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
 from kernel_rllib.config.generations import Default, values
 from kernel_rllib.config.off_policy import OffPolicyArguments
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.config.replay_config import PRIORITIZED
 from kernel_rllib.config.sentinels import DEPRECATED_VALUE, NOT_PROVIDED
 from kernel_rllib.config.value_types import Schedule
@@ -162,9 +162,9 @@ class DQN(SimpleQ):
             return categorical_loss(lambda: self.noise(ONLINE))
         return q_loss(self.config, lambda: self.noise(ONLINE))
 
-    def setup(self, config: dict[str, Any]) -> None:
-        """Draw the first noise, beside what SimpleQ does."""
-        super().setup(config)
+    def setup_learning(self) -> None:
+        """Draw the first noise, beside what SimpleQ makes."""
+        super().setup_learning()
         self.noise_stream = self.stream("noise")
         self.draw_noise()
 

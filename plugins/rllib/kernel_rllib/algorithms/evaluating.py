@@ -4,41 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernel_rllib.algorithms.parts import blueprint_of, env_settings_of, group_settings_of
+from kernel_rllib.algorithms.parts import group_settings_of
 from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, episode_results
-from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.evaluation.evaluator import Evaluator
-from kernel_rllib.exploration.exploration import Exploration, NoExploration
-from kernel_rllib.modules.module import Module
 from kernel_rllib.nn.blas import blas_threads
-from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.group import MakeSampler, RunnerGroup
 
 
 class Evaluations:
     """Evaluates by the settings for evaluation. Its runners are made when they are first needed."""
 
-    def __init__(
-        self,
-        config: AlgorithmConfig,
-        spaces: Spaces,
-        module: Module,
-        make_exploration: Callable[[], Exploration],
-        seed: int,
-    ) -> None:
+    def __init__(self, config: AlgorithmConfig, make_blueprint: Callable[..., MakeSampler], seed: int) -> None:
         """Evaluate with the settings that `config` has for it.
 
         Args:
             config: The settings of training.
-            spaces: What an environment observes and takes.
-            module: What acts.
-            make_exploration: Makes how it chooses, where evaluations explore.
+            make_blueprint: Returns what makes the samplers of runners, given settings, a seed, and `evaluates=True`.
             seed: The seed of the run; evaluations play other episodes than training does.
         """
-        self._config, self._spaces, self._module = config, spaces, module
-        self._make_exploration = make_exploration
+        self._config, self._make_blueprint = config, make_blueprint
         self._seed = seed + 1
         self._evaluator: Evaluator | None = None
 
@@ -73,15 +60,6 @@ class Evaluations:
 
     def _make_evaluator(self) -> Evaluator:
         config = self._config.get_evaluation_config_object() or self._config
-        exploration = self._make_exploration()
-        blueprint = blueprint_of(
-            config,
-            env_settings_of(config),
-            self._spaces,
-            self._module,
-            exploration if config.explore else NoExploration(exploration),
-            self._seed,
-            learns=False,
-        )
+        blueprint = self._make_blueprint(config, self._seed, evaluates=True)
         settings = group_settings_of(config)
         return Evaluator(RunnerGroup(blueprint, settings), sum(map(len, settings.lanes)))

@@ -104,9 +104,9 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
         exploration = exploration_of_policy(self.config.exploration_config, self.distribution, self.bounds)
         return exploration if self.config.explore else NoExploration(exploration)
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup_learning(self) -> None:
         """Count the steps of critics, beside what learning from replay needs."""
-        super().setup(config)
+        super().setup_learning()
         self.module: Any = self.learner.module
         self.updates = 0
         self.policy_metrics: Metrics = {}

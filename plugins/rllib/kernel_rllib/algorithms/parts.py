@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 
 from kernel_rllib.algorithms.reports import runner_callbacks_of
@@ -14,7 +15,7 @@ from kernel_rllib.connectors.preprocessors import preprocessor_of
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.exploration.exploration import Exploration
 from kernel_rllib.modules.module import Module
-from kernel_rllib.runners.blueprint import ActionSettings, Blueprint, EnvSettings
+from kernel_rllib.runners.blueprint import ActionSettings, Blueprint, EnvSettings, PolicyBlueprint
 from kernel_rllib.runners.group import GroupSettings
 
 KINDS = {
@@ -49,30 +50,20 @@ def env_to_module_of(config: AlgorithmConfig, spaces: Spaces) -> EnvToModule:
     return EnvToModule(preprocessor, observation_connectors(config, spaces.action, False))
 
 
-def blueprint_of(
-    config: AlgorithmConfig,
-    envs: EnvSettings,
-    spaces: Spaces,
-    module: Module,
-    exploration: Exploration,
-    seed: int,
-    *,
-    learns: bool = True,
-) -> Blueprint:
-    """Return what makes the samplers of runners.
+def policy_blueprint_of(
+    config: AlgorithmConfig, spaces: Spaces, module: Module, exploration: Exploration, *, learns: bool = True
+) -> PolicyBlueprint:
+    """Return what makes a policy act.
 
     Args:
         config: The settings of training, or of evaluation.
-        envs: How environments are made.
-        spaces: What one of them observes and takes.
+        spaces: What the policy observes, and what it chooses from.
         module: What acts.
         exploration: How it chooses.
-        seed: The seed of the run.
         learns: Whether filters learn from what is observed: not where it is only evaluated.
     """
     is_atari = is_atari_name(config.env) if config.is_atari is None else config.is_atari
-    return Blueprint(
-        envs=envs,
+    return PolicyBlueprint(
         observation_space=spaces.observation,
         action_space=spaces.action,
         module=module,
@@ -83,6 +74,23 @@ def blueprint_of(
         clip_rewards=reward_clipper(config.clip_rewards, is_atari=is_atari),
         preprocessor=config.preprocessor_pref,
         model_options=config.model.to_dict(),
+    )
+
+
+def blueprint_of(config: AlgorithmConfig, policy: PolicyBlueprint, seed: int) -> Blueprint:
+    """Return what makes the samplers of runners, in which one policy acts for one agent of each environment.
+
+    Args:
+        config: The settings of training, or of evaluation.
+        policy: What acts.
+        seed: The seed of the run.
+
+    Raises:
+        EnvError: If no environment has the name that is given.
+    """
+    return Blueprint(
+        **{part.name: getattr(policy, part.name) for part in fields(policy)},
+        envs=env_settings_of(config),
         complete_episodes=config.batch_mode == "complete_episodes",
         seed=seed,
         callbacks=runner_callbacks_of(config),

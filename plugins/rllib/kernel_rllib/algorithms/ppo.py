@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kernel_rllib.algorithms.advantages import estimate_advantages, standardise_advantages
 from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.honoured import MEMORY
-from kernel_rllib.algorithms.on_policy import (
-    actor_critic,
-    critic_problems,
-    experience,
-    mean_over,
-    sample_batch,
-)
+from kernel_rllib.algorithms.on_policy import actor_critic, critic_problems, experience, mean_over
 from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.fields import Field
@@ -136,18 +130,15 @@ class PPO(Algorithm):
         """Return the weight of the entropy after the steps that were made so far."""
         return self.entropy_schedule.value(self.env_steps_sampled)
 
-    def training_step(self) -> Metrics:
-        """Sample, estimate advantages, and make `num_epochs` passes in minibatches."""
-        fragments = sample_batch(self)
-        with self.timed("learn"):
-            batch = self.experience(fragments)
-            stream = self.stream("minibatches", self.iteration, self.learner.version)
-            size = self.config.minibatch_size or batch.count
-            metrics = mean_metrics(
-                [self.update(minibatch) for minibatch in batch.minibatches(size, stream, epochs=self.config.num_epochs)]
-            )
-            self._adapt(metrics)
-        self.broadcast()
+    def learn(self, fragments: Sequence[Fragment]) -> Metrics:
+        """Estimate advantages, and make `num_epochs` passes in minibatches."""
+        batch = self.experience(fragments)
+        stream = self.stream("minibatches", self.iteration, self.learner.version)
+        size = self.config.minibatch_size or batch.count
+        metrics = mean_metrics(
+            [self.update(minibatch) for minibatch in batch.minibatches(size, stream, epochs=self.config.num_epochs)]
+        )
+        self._adapt(metrics)
         return metrics
 
     def experience(self, fragments: Sequence[Fragment]) -> Batch | Sequences:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.config.off_policy import OffPolicyConfig
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
+from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.learners.learner import Loss, Metrics
 from kernel_rllib.learners.targets import TargetParameters
 from kernel_rllib.replay.transitions import Transitions
@@ -27,6 +28,7 @@ class ReplayingAlgorithm(Algorithm):
     """Keeps what it samples, and learns from minibatches of it, towards targets that a slower copy gives."""
 
     config: OffPolicyConfig
+    train_rounds = True
     followed: ClassVar[tuple[str, ...]] = ("*",)
     """The names of the parameters, or what they begin with, that the slower copy follows."""
 
@@ -42,9 +44,8 @@ class ReplayingAlgorithm(Algorithm):
     def learn_once(self) -> Metrics:
         """Learn from one minibatch."""
 
-    def setup(self, config: dict[str, Any]) -> None:
-        """Make replay and the slower copy, beside what all algorithms have."""
-        super().setup(config)
+    def setup_learning(self) -> None:
+        """Make replay and the slower copy."""
         self.replay = replay_of(self.config.replay_buffer_config)
         self.transitions = Transitions(n=self.config.n_step, gamma=self.config.gamma, stream=self.stream("n_step"))
         (followed,) = self.learner.module.table.mask(self.followed)
@@ -60,21 +61,19 @@ class ReplayingAlgorithm(Algorithm):
             return float(self.config.training_intensity)
         return self.config.train_batch_size / (self.config.get_rollout_fragment_length() * self.config.total_envs)
 
-    def training_step(self) -> Metrics:
-        """Sample a little, keep it, and learn from what was kept as often as the settings say.
+    def learn(self, fragments: Sequence[Fragment]) -> Metrics:
+        """Keep what was sampled, and learn from what was kept as often as the settings say.
 
         Returns:
             What the last updates report; nothing before the first one.
         """
-        sampled_before = self.env_steps_sampled
-        self.keep(self.transitions.of(self.sample()))
+        for fragment in fragments:
+            self.keep(self.transitions.of(fragment))
         if self.env_steps_sampled < self.config.num_steps_sampled_before_learning_starts:
             return {}
-        with self.timed("learn"):
-            due = self.pace.updates(self.env_steps_sampled - sampled_before, self.config.train_batch_size)
-            if due:
-                self.last_metrics = mean_metrics([self.learn_once() for _ in range(due)])
-        self.broadcast()
+        due = self.pace.updates(self.progress.env_steps_new, self.config.train_batch_size)
+        if due:
+            self.last_metrics = mean_metrics([self.learn_once() for _ in range(due)])
         return self.last_metrics
 
     def keep(self, batch: Batch) -> None:

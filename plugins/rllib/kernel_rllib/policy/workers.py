@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from kernel_rllib.policy.view import PolicyView
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.sampler import Sampler
 from kernel_rllib.spaces.preprocessors import Preprocessor, get_preprocessor
 
 
@@ -268,7 +269,7 @@ class RemoteMethod:
 
 def worker_of(runner: EnvRunner, settings: WorkerSettings) -> WorkerView:
     """Return a runner as a worker, whose policy acts with the parameters that the runner has."""
-    held, blueprint = RunnerParameters(runner.sampler), settings.blueprint
+    held, blueprint = RunnerParameters(cast(Sampler, runner.sampler)), settings.blueprint
     stream = philox.stream(blueprint.seed, "worker", runner.index)
     policy = PolicyView(
         held,

@@ -19,6 +19,7 @@ from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.contract import VectorEnv
 from kernel_rllib.envs.making import make_vector
 from kernel_rllib.envs.registry import EnvMaker
+from kernel_rllib.errors import EnvError
 from kernel_rllib.exploration.epsilon_greedy import PerWorkerEpsilonGreedy
 from kernel_rllib.exploration.exploration import Exploration
 from kernel_rllib.modules.module import Module
@@ -65,14 +66,13 @@ def no_connectors(learns: bool) -> Sequence[ObservationConnector]:
     return ()
 
 
-@dataclass(frozen=True)
-class Blueprint:
-    """Makes the sampler of a runner. It is sent to where that runs.
+@dataclass(frozen=True, kw_only=True)
+class PolicyBlueprint:
+    """What a policy needs to act, wherever its runner is.
 
     Attributes:
-        envs: How environments are made and stepped.
-        observation_space: What one environment observes.
-        action_space: What one environment takes.
+        observation_space: What it observes.
+        action_space: What it chooses from.
         module: What acts.
         exploration: How it chooses.
         actions: What becomes of its choices.
@@ -82,12 +82,8 @@ class Blueprint:
         clip_rewards: Gives the rewards [L] that are learned from for those of the environment; None: the same.
         preprocessor: How pictures are made small, or None.
         model_options: What says how large they become.
-        complete_episodes: Whether samples are to be of whole episodes.
-        seed: The seed of the run.
-        callbacks: What of the user's runners call; None for nothing.
     """
 
-    envs: EnvSettings
     observation_space: Space[Any]
     action_space: Space[Any]
     module: Module
@@ -98,6 +94,41 @@ class Blueprint:
     clip_rewards: Callable[[Array], Array] | None = None
     preprocessor: str | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def exploration_of(self, place: RunnerPlace) -> Exploration:
+        """Return how the runner of a place explores."""
+        if isinstance(self.exploration, PerWorkerEpsilonGreedy):
+            return self.exploration.of_runner(place.index, place.runners)
+        return self.exploration
+
+    def make_env_to_module(self, *, learns: bool | None = None) -> EnvToModule:
+        """Return what makes inputs of observations; `learns` says whether filters learn, if otherwise than usually."""
+        preprocessor = preprocessor_of(self.observation_space, self.preprocessor, self.model_options)
+        return EnvToModule(preprocessor, self.observation_connectors(self.learns if learns is None else learns))
+
+    def make_module_to_env(self) -> ModuleToEnv:
+        """Return what makes actions of choices."""
+        connectors: list[ActionConnector] = [partial(actions_of, self.action_space)]
+        scaler = ActionScaler(self.action_space)
+        if self.actions.unsquash:
+            connectors.append(scaler.unsquash)
+        if self.actions.clip:
+            connectors.append(scaler.clip)
+        return ModuleToEnv(connectors)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blueprint(PolicyBlueprint):
+    """Makes the sampler of a runner. It is sent to where that runs.
+
+    Attributes:
+        envs: How environments are made and stepped.
+        complete_episodes: Whether samples are to be of whole episodes.
+        seed: The seed of the run.
+        callbacks: What of the user's runners call; None for nothing.
+    """
+
+    envs: EnvSettings
     complete_episodes: bool = False
     seed: int = 0
     callbacks: CallbackSettings | None = None
@@ -124,49 +155,50 @@ class Blueprint:
         """Return what calls the callbacks of the runner of a place; None where there are none."""
         if self.callbacks is None:
             return None
-        context = self.context_of(place)
+        context = context_of(self.envs, place)
         return RunnerCallbacks(self.callbacks, place.lanes, self.observation_space, self.action_space, context)
 
-    def exploration_of(self, place: RunnerPlace) -> Exploration:
-        """Return how the runner of a place explores."""
-        if isinstance(self.exploration, PerWorkerEpsilonGreedy):
-            return self.exploration.of_runner(place.index, place.runners)
-        return self.exploration
-
     def make_envs(self, place: RunnerPlace) -> VectorEnv:
-        """Return the lanes of a place."""
-        vector = make_vector(
-            self.envs.maker,
-            len(place.lanes),
-            self.context_of(place),
-            kind=self.envs.kind,
-            restart_failed=self.envs.restart_failed,
-            max_episode_steps=self.envs.max_episode_steps,
-            observation_space=self.observation_space,
-            action_space=self.action_space,
-        )
-        return cast(VectorEnv, vector)  # it has one agent: its spaces were asked for before
+        """Return the lanes of a place.
 
-    def context_of(self, place: RunnerPlace) -> EnvContext:
-        """Return what environments of a place are made with."""
-        return EnvContext(
-            self.envs.config,
-            worker_index=place.index,
-            num_workers=place.runners,
-            recreated_worker=place.incarnation > 0,
+        Raises:
+            EnvError: If an environment can't be made, or has several agents.
+        """
+        spaces = (self.observation_space, self.action_space)
+        vector = make_envs(self.envs, place, *spaces)
+        if hasattr(vector, "num_lanes"):
+            return cast(VectorEnv, vector)
+        vector.close()
+        raise EnvError(
+            f"{self.envs.maker.name} has several agents, but its spaces were given as those of one: leave out "
+            "observation_space and action_space of environment(), and give them in the config's policies"
         )
 
-    def make_env_to_module(self, *, learns: bool | None = None) -> EnvToModule:
-        """Return what makes inputs of observations; `learns` says whether filters learn, if otherwise than usually."""
-        preprocessor = preprocessor_of(self.observation_space, self.preprocessor, self.model_options)
-        return EnvToModule(preprocessor, self.observation_connectors(self.learns if learns is None else learns))
 
-    def make_module_to_env(self) -> ModuleToEnv:
-        """Return what makes actions of choices."""
-        connectors: list[ActionConnector] = [partial(actions_of, self.action_space)]
-        scaler = ActionScaler(self.action_space)
-        if self.actions.unsquash:
-            connectors.append(scaler.unsquash)
-        if self.actions.clip:
-            connectors.append(scaler.clip)
-        return ModuleToEnv(connectors)
+def context_of(envs: EnvSettings, place: RunnerPlace) -> EnvContext:
+    """Return what environments of a place are made with."""
+    return EnvContext(
+        envs.config,
+        worker_index=place.index,
+        num_workers=place.runners,
+        recreated_worker=place.incarnation > 0,
+    )
+
+
+def make_envs(
+    envs: EnvSettings,
+    place: RunnerPlace,
+    observation_space: Space[Any] | None = None,
+    action_space: Space[Any] | None = None,
+) -> Any:
+    """Return the lanes of a place, or the copies of an environment with several agents; see `envs.making`."""
+    return make_vector(
+        envs.maker,
+        len(place.lanes),
+        context_of(envs, place),
+        kind=envs.kind,
+        restart_failed=envs.restart_failed,
+        max_episode_steps=envs.max_episode_steps,
+        observation_space=observation_space,
+        action_space=action_space,
+    )

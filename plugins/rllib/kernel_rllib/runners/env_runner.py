@@ -11,8 +11,8 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.observer import RunnerReport
 from kernel_rllib.connectors.moments import Moments, Statistics
 from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.runners.contract import LaneSampler
 from kernel_rllib.runners.episodes import EpisodeSummary
-from kernel_rllib.runners.sampler import Sampler
 
 
 @dataclass
@@ -23,6 +23,7 @@ class Sample:
         fragments: The fragment of each module, by its id.
         episodes: The episodes that ended.
         env_steps: How many steps the environments made.
+        agent_steps: How many of these agents made; of one agent each, it is the same number.
         seconds: How long it took.
         runner: The number of the runner that sampled.
         report: What callbacks reported; None where there are none.
@@ -32,6 +33,7 @@ class Sample:
     fragments: dict[str, Fragment]
     episodes: list[EpisodeSummary] = field(default_factory=list)
     env_steps: int = 0
+    agent_steps: int = 0
     seconds: float = 0.0
     runner: int = 0
     report: RunnerReport | None = None
@@ -42,7 +44,7 @@ class EnvRunner:
     """Lanes of environments, and modules that act in them."""
 
     def __init__(
-        self, make_sampler: Callable[[], Sampler], *, index: int = 0, clock: Callable[[], float] = perf_counter
+        self, make_sampler: Callable[[], LaneSampler], *, index: int = 0, clock: Callable[[], float] = perf_counter
     ) -> None:
         """Make the sampler.
 
@@ -72,24 +74,17 @@ class EnvRunner:
         if statistics:
             self.set_statistics(statistics)
         sampler = self.sampler
-        fragment = sampler.sample_episodes(steps) if sampler.complete_episodes else sampler.sample(steps)
+        collected = sampler.collect(steps)
         return Sample(
-            report=self.sampled(fragment),
-            fragments={"default_policy": fragment},
-            episodes=self.sampler.take_episodes(),
-            env_steps=fragment.steps,
+            fragments=collected.fragments,
+            episodes=sampler.take_episodes(),
+            env_steps=collected.env_steps,
+            agent_steps=collected.agent_steps,
+            report=collected.report,
             seconds=self._clock() - began,
             runner=self.index,
             learned=sampler.take_learned(),
         )
-
-    def sampled(self, fragment: Fragment) -> RunnerReport | None:
-        """Let callbacks hear of the end of a sample, and return what they reported; None where there are none."""
-        observer = self.sampler.observer
-        if observer is None:
-            return None
-        observer.sampled(fragment)
-        return observer.take()
 
     def set_weights(self, vector: Array, version: int) -> None:
         """Act with these parameters from now on."""

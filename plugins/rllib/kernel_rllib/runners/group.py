@@ -19,9 +19,9 @@ import kernel
 from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.moments import Moments, Statistics, with_learned
 from kernel_rllib.errors import RunnersLostError
+from kernel_rllib.runners.contract import LaneSampler
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
 from kernel_rllib.runners.runner_actor import start_runner
-from kernel_rllib.runners.sampler import Sampler
 from kernel_spec.errors import FaultError
 
 Recovery: TypeAlias = Literal["ignore", "recreate", "exact"]
@@ -50,7 +50,7 @@ class RunnerPlace:
     steps_before: int = 0
 
 
-MakeSampler: TypeAlias = Callable[[RunnerPlace], Sampler]
+MakeSampler: TypeAlias = Callable[[RunnerPlace], LaneSampler]
 _Weights: TypeAlias = "tuple[kernel.ObjectRef, int]"
 
 
@@ -201,7 +201,10 @@ class RunnerGroup:
         return {"lanes": lanes, "connectors": {name: found.arrays() for name, found in self.statistics.items()}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on with what `state` returned, in any number of runners."""
+        """Go on with what `state` returned, in any number of runners, and with the weights that come next."""
+        self._weights = None
+        for runner in self._remote.values():
+            runner.version = -1
         self.foreach(EnvRunner.set_state, state)
         self.set_statistics({name: Moments.of_arrays(found) for name, found in state["connectors"].items()})
 

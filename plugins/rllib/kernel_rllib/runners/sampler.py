@@ -13,6 +13,7 @@ import numpy as np
 
 from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.observer import RunnerCallbacks
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.connectors.env_to_module import EnvToModule, Previous
 from kernel_rllib.connectors.module_to_env import ModuleToEnv
 from kernel_rllib.connectors.moments import Moments
@@ -25,6 +26,7 @@ from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.nn.products import ROW_BLOCK
+from kernel_rllib.runners.contract import Collected
 from kernel_rllib.runners.episodes import EpisodeCounts, EpisodeSummary
 from kernel_rllib.runners.noise import NoiseAhead
 
@@ -148,6 +150,15 @@ class Sampler:
     def evaluate(self, function: Callable[[Ops, Parameters], Any]) -> Any:
         """Return `function(nn, parameters)` with the parameters that it acts with."""
         return function(self._nn, self._parameters)
+
+    def collect(self, steps: int) -> Collected:
+        """Step all lanes this many times; to the ends of episodes, where samples are to be of whole ones."""
+        fragment = self.sample_episodes(steps) if self.complete_episodes else self.sample(steps)
+        made, report = fragment.steps, None
+        if self.observer is not None:
+            self.observer.sampled(fragment)
+            report = self.observer.take()
+        return Collected({DEFAULT_POLICY_ID: fragment}, env_steps=made, agent_steps=made, report=report)
 
     def sample(self, steps: int) -> Fragment:
         """Step all lanes this many times, and return what happened."""

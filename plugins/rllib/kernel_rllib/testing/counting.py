@@ -58,11 +58,11 @@ def counting_blueprint(
     distribution = for_space(env.action_space)
     module = ActorCritic(2, distribution.parameter_size, options=ActorCriticOptions(hidden=(8,), lstm_cells=lstm))
     return Blueprint(
-        EnvSettings(env_maker(Counting), env_config or {}, restart_failed=restart),
-        env.observation_space,
-        env.action_space,
-        module,
-        StochasticSampling(distribution),
+        envs=EnvSettings(env_maker(Counting), env_config or {}, restart_failed=restart),
+        observation_space=env.observation_space,
+        action_space=env.action_space,
+        module=module,
+        exploration=StochasticSampling(distribution),
         seed=seed,
     )
 

@@ -1,0 +1,212 @@
+"""The half of an algorithm that is about one policy: its module, its learner, and how it learns from fragments.
+
+Of an algorithm with one policy, it is the algorithm itself. One with several makes one of these for each, of its own
+class, with the settings, spaces and streams of that policy; all of them share counts and clocks.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernel_rllib.algorithms.parts import env_to_module_of, policy_blueprint_of
+from kernel_rllib.algorithms.reports import Reports
+from kernel_rllib.algorithms.spaces import Spaces
+from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
+from kernel_rllib.data.batch import Batch
+from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.distributions.catalog import for_space
+from kernel_rllib.distributions.distribution import Distribution
+from kernel_rllib.exploration.exploration import Exploration, NoExploration, StochasticSampling
+from kernel_rllib.learners.learner import Learner, Loss, Metrics, Objective
+from kernel_rllib.modules.module import Module
+from kernel_rllib.nn import philox
+from kernel_rllib.nn.backends import backend
+from kernel_rllib.nn.schedules import schedule
+from kernel_rllib.runners.blueprint import PolicyBlueprint
+from kernel_rllib.spaces.action_rows import row_space
+
+
+@dataclass
+class Progress:
+    """How far a run is. The policies of an algorithm share it.
+
+    Attributes:
+        env_steps_sampled: How many steps the environments have made.
+        agent_steps_sampled: How many of them agents have made; of one agent each, it is the same number.
+        env_steps_trained: How many rows learners were given.
+        env_steps_new: How many steps the environments made for the training step that is going on.
+        seconds: How long each phase of the iteration took.
+    """
+
+    env_steps_sampled: int = 0
+    agent_steps_sampled: int = 0
+    env_steps_trained: int = 0
+    env_steps_new: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class PolicyLearning:
+    """One policy, and how it learns."""
+
+    config: AlgorithmConfig
+    module_id: str = DEFAULT_POLICY_ID
+    seed: int
+    progress: Progress
+    reports: Reports
+    spaces: Spaces
+    """What the policy observes, and what it chooses from."""
+    distribution: Distribution
+    train_rounds: ClassVar[bool] = False
+    """Whether each round of samples is learned from at once. Otherwise a train batch is sampled first."""
+
+    # -- what an algorithm of its own writes --------------------------------------------------------------------------
+
+    @abstractmethod
+    def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> Module:
+        """Return the module that acts and learns.
+
+        Args:
+            observation: The shape of one row of observations, as connectors give it.
+            distribution: The distribution of actions.
+        """
+
+    @abstractmethod
+    def make_objectives(self) -> Mapping[str, Objective]:
+        """Return what the learner makes small."""
+
+    def learn(self, fragments: Sequence[Fragment]) -> Metrics:
+        """Learn from what was sampled for one training step, and return what the learner reports.
+
+        An algorithm that writes it, in place of `training_step`, can have several policies.
+        """
+        raise NotImplementedError(f"{type(self).__name__} writes neither learn nor training_step: one is needed")
+
+    def setup_learning(self) -> None:
+        """Make what learning needs beside the learner; called once for each policy, when there is a learner."""
+
+    def own_state(self) -> dict[str, Any]:
+        """Return what this algorithm has to keep beside what all have, as `checkpoints.tree` takes it."""
+        return {}
+
+    def set_own_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `own_state` returned."""
+
+    def make_distribution(self, action_space: Any) -> Distribution:
+        """Return the distribution of actions of a space, as rows that are counted from 0."""
+        return for_space(row_space(action_space), free_log_std=bool(self.config.model.free_log_std))
+
+    def make_exploration(self) -> Exploration:
+        """Return how actions are chosen while training."""
+        return StochasticSampling(self.distribution)
+
+    # -- what it builds on --------------------------------------------------------------------------------------------
+
+    def begin_learning(self, module_id: str, config: AlgorithmConfig, spaces: Spaces) -> None:
+        """Make the learner of a policy. There are a seed, progress and reports already, those of the run.
+
+        Args:
+            module_id: The id of the policy, and of its module.
+            config: Its settings.
+            spaces: What it observes, and what it chooses from.
+        """
+        self.module_id, self.config, self.spaces = module_id, config, spaces
+        self.distribution = self.make_distribution(spaces.action)
+        module = self.make_module(env_to_module_of(config, spaces).shape, self.distribution)
+        framework = "torch" if config.framework_str == "torch" else "numpy"
+        self.learner = Learner(module, backend(framework), self.make_objectives(), self.stream("parameters"))
+        self.setup_learning()
+
+    def for_policy(self, module_id: str, config: AlgorithmConfig, spaces: Spaces) -> PolicyLearning:
+        """Return one of the same class for one of several policies, which learns, and does not sample."""
+        made = type(self).__new__(type(self))
+        made.seed, made.progress, made.reports = self.seed, self.progress, self.reports
+        made.begin_learning(module_id, config, spaces)
+        return made
+
+    @property
+    def learner(self) -> Learner:
+        """The learner of the policy."""
+        return self._learner
+
+    @learner.setter
+    def learner(self, learner: Learner) -> None:
+        self._learner = learner
+
+    def policy_blueprint(self, config: AlgorithmConfig, *, evaluates: bool = False) -> PolicyBlueprint:
+        """Return what makes the policy act, by settings of training or of evaluation."""
+        exploration = self.make_exploration()
+        if evaluates and not config.explore:
+            exploration = NoExploration(exploration)
+        return policy_blueprint_of(config, self.spaces, self.learner.module, exploration, learns=not evaluates)
+
+    def stream(self, *purpose: int | str) -> np.random.Generator:
+        """Return a generator of random numbers for a purpose: the same ones for the same seed, policy and purpose."""
+        own = () if self.module_id == DEFAULT_POLICY_ID else (self.module_id,)
+        return philox.stream(self.seed, *own, *purpose)
+
+    def update(self, batch: Batch, only: Sequence[str] | None = None) -> Metrics:
+        """Let the learner make one step for each objective, or for those in `only`, and count its rows."""
+        self.env_steps_trained += batch.count
+        told = self.reports.before_learning(self.learner, self.spaces, batch)
+        return {**self.learner.update(batch, self.env_steps_sampled, only), **told}
+
+    def objective(self, loss: Loss, trainable: tuple[str, ...] | None = None, *, lr: str = "lr") -> Objective:
+        """Return an objective with the optimizer, learning rate and clipping that the settings say.
+
+        Args:
+            loss: What is to be small.
+            trainable: What the names of the parameters begin with that it is over; None for all.
+            lr: The name of the setting that is its learning rate.
+        """
+        limit, by = self.config.grad_clipping or (None, "global_norm")
+        return Objective(
+            loss,
+            schedule(getattr(self.config, lr), lr),
+            optimizer_settings=dict(self.config.optimizer),
+            clip=limit,
+            clip_by=by,
+            trainable=trainable,
+        )
+
+    def timed(self, phase: str) -> Timed:
+        """Return a context that counts its seconds as those of a phase of the iteration."""
+        return Timed(self.progress.seconds, phase)
+
+    @property
+    def env_steps_sampled(self) -> int:
+        """How many steps the environments have made."""
+        return self.progress.env_steps_sampled
+
+    @env_steps_sampled.setter
+    def env_steps_sampled(self, steps: int) -> None:
+        self.progress.env_steps_sampled = steps
+
+    @property
+    def env_steps_trained(self) -> int:
+        """How many rows learners were given."""
+        return self.progress.env_steps_trained
+
+    @env_steps_trained.setter
+    def env_steps_trained(self, steps: int) -> None:
+        self.progress.env_steps_trained = steps
+
+
+class Timed:
+    """Adds the seconds that a `with` block takes to those of its phase."""
+
+    def __init__(self, seconds: dict[str, float], phase: str) -> None:
+        """Count in `seconds`, under the name of the phase."""
+        self._seconds, self._phase = seconds, phase
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + time.perf_counter() - self._began
