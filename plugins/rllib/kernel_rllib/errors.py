@@ -69,3 +69,7 @@ class UnknownPolicyError(RLlibError, KeyError):
 
 class CallbackError(RLlibError, RuntimeError):
     """A callback of the user's raised; what it raised is chained."""
+
+
+class EvaluationError(RLlibError, RuntimeError):
+    """An evaluation could not be made, or a function that makes it returned what is none."""

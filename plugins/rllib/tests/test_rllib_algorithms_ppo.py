@@ -147,10 +147,6 @@ def test_it_learns_to_balance_the_pole() -> None:
         (lambda config: config.env_runners(compress_observations=True), "compress_observations"),
         (lambda config: config.environment(render_env=True), "render_env"),
         (lambda config: config.training(model={"use_attention": True}), r"model\['use_attention'\]"),
-        (
-            lambda config: config.evaluation(evaluation_parallel_to_training=True, evaluation_num_env_runners=1),
-            "parallel",
-        ),
     ],
 )
 def test_settings_without_effect_are_refused(change: Any, named: str) -> None:

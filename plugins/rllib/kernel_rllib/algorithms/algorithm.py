@@ -14,6 +14,7 @@ import numpy as np
 
 from kernel_rllib.algorithms.access import PolicyAccess
 from kernel_rllib.algorithms.evaluating import Evaluations
+from kernel_rllib.algorithms.evaluation_methods import EvaluationMethods
 from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
 from kernel_rllib.algorithms.keeping import Keeping
 from kernel_rllib.algorithms.parts import blueprint_of, group_settings_of
@@ -38,7 +39,7 @@ from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import RunnerGroup
 
 
-class Algorithm(PolicyLearning, PolicyAccess, Keeping):
+class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
     """Trains policies in an environment, iteration by iteration."""
 
     config: AlgorithmConfig
@@ -118,6 +119,8 @@ class Algorithm(PolicyLearning, PolicyAccess, Keeping):
     def step(self) -> ResultTree:
         """Train until the least time and steps of an iteration are reached, and return its result."""
         began, sampled_before = time.perf_counter(), self.env_steps_sampled
+        is_due = self.evaluations.is_due(self.iteration + 1)
+        beside = self.begin_evaluation() if is_due and self.evaluations.is_parallel else None
         self.progress.seconds.clear()
         self.progress.seconds.update(sample=0.0, learn=0.0)
         with blas_threads(1):
@@ -125,14 +128,11 @@ class Algorithm(PolicyLearning, PolicyAccess, Keeping):
             while not self._is_enough(began, sampled_before):
                 metrics = self.training_step()
         result = self._result(metrics, began, sampled_before)
-        if self.evaluations.is_due(self.iteration + 1):
-            result["evaluation"] = self._evaluated()
+        if is_due:
+            result["evaluation"] = self.evaluation_now() if beside is None else self.end_evaluation(beside)
+        elif self.config.always_attach_evaluation_results and self.evaluations.last is not None:
+            result["evaluation"] = self.evaluations.last
         return result
-
-    def evaluate(self) -> ResultTree:
-        """Play episodes by the settings for evaluation, with the parameters of now, and return what they bring."""
-        found = self._evaluated()
-        return {**found, "evaluation": found}
 
     def training_step(self) -> Metrics:
         """Sample, let each policy learn from its part, and return what learners report: of several, by policy."""
@@ -166,7 +166,7 @@ class Algorithm(PolicyLearning, PolicyAccess, Keeping):
             samples = self.runners.sample(self.config.get_rollout_fragment_length)
         self.episodes.add(sorted(episode for sample in samples for episode in sample.episodes))
         self.reports.take_in(sample.report for sample in samples)
-        self._tell_of_new_runners(self.runners, is_evaluation=False)
+        self.tell_of_new_runners(self.runners, is_evaluation=False)
         self.env_steps_sampled += sum(sample.env_steps for sample in samples)
         self.progress.agent_steps_sampled += sum(sample.agent_steps for sample in samples)
         by_module: dict[str, list[Fragment]] = {}
@@ -253,10 +253,7 @@ class Algorithm(PolicyLearning, PolicyAccess, Keeping):
             config = config.copy(copy_frozen=False).environment(env)
         return config
 
-    def _evaluated(self) -> ResultTree:
-        return self.evaluations.evaluate(self.learners.vector, self.learners.version, self.runners.statistics)
-
-    def _tell_of_new_runners(self, group: RunnerGroup, *, is_evaluation: bool) -> None:
+    def tell_of_new_runners(self, group: RunnerGroup, *, is_evaluation: bool) -> None:
         indices = group.take_replaced()
         if indices:
             given = {"env_runner_group": self.workers, "env_runner_indices": indices, "is_evaluation": is_evaluation}

@@ -58,6 +58,15 @@ HONOURED = {
     "evaluation_duration_unit",
     "evaluation_config",
     "evaluation_num_env_runners",
+    "evaluation_parallel_to_training",
+    "evaluation_auto_duration_min_env_steps_per_sample",
+    "evaluation_sample_timeout_s",
+    "evaluation_force_reset_envs_before_iteration",
+    "evaluation_error_after_n_consecutive_skips",
+    "evaluation_unhealthy_workers_timeout_s",
+    "custom_evaluation_function",
+    "always_attach_evaluation_results",
+    "enable_async_evaluation",
     "in_evaluation",
     "metrics_num_episodes_for_smoothing",
     "keep_per_episode_custom_metrics",
@@ -139,8 +148,6 @@ def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] =
     ]
     if not model.use_lstm:
         wrong += [f"model[{name!r}] without use_lstm" for name in OF_LSTM if getattr(model, name)]
-    if config.evaluation_duration == "auto":
-        wrong.append("evaluation_duration='auto'")
     if wrong:
         raise ConfigError(
             f"{config.title}: no algorithm acts on {', '.join(sorted(wrong))} yet, so the result would be another than "

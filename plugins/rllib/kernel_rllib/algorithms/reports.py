@@ -110,7 +110,6 @@ class Reports:
         self.episodes = EpisodeReports(
             config.metrics_num_episodes_for_smoothing, keep_each=config.keep_per_episode_custom_metrics
         )
-        self._keep_each = config.keep_per_episode_custom_metrics
 
     def call(self, event: str, algorithm: Any, **given: Any) -> None:
         """Call what an event of an algorithm calls."""
@@ -134,12 +133,6 @@ class Reports:
         """Return what is reported of an iteration."""
         return {**self.episodes.results(), **self.metrics.reduce()}
 
-    def of_evaluation(self, reports: Iterable[RunnerReport | None]) -> dict[str, Any]:
-        """Return what is reported of an evaluation, given what its runners report."""
-        episodes, metrics = EpisodeReports(0, keep_each=self._keep_each), MetricsLogger()
-        _take_in(reports, episodes, metrics)
-        return {**episodes.results(), **metrics.reduce()}
-
     def state(self) -> dict[str, Any]:
         """Return all that it needs to go on elsewhere."""
         return {"metrics": self.metrics.state(), "episodes": self.episodes.state()}
@@ -149,6 +142,13 @@ class Reports:
         self.metrics = MetricsLogger()
         self.metrics.take_in(state["metrics"])
         self.episodes.set_state(state["episodes"])
+
+
+def evaluation_results(reports: Iterable[RunnerReport | None], *, keep_each: bool) -> dict[str, Any]:
+    """Return what callbacks of an evaluation's runners report; `keep_each`: custom metrics episode by episode."""
+    episodes, metrics = EpisodeReports(0, keep_each=keep_each), MetricsLogger()
+    _take_in(reports, episodes, metrics)
+    return {**episodes.results(), **metrics.reduce()}
 
 
 def _take_in(reports: Iterable[RunnerReport | None], episodes: EpisodeReports, metrics: MetricsLogger) -> None:

@@ -130,6 +130,37 @@ class RunnerGroup:
         if self.local is not None:
             self.local.set_statistics(self.statistics)
 
+    @property
+    def weights(self) -> _Weights | None:
+        """The parameters of the last `set_weights`, in the store, and their version; None if there are no actors."""
+        return self._weights
+
+    def restart(self, index: int, error: FaultError) -> kernel.ActorHandle | None:
+        """Let another runner take the place of one that died, with the parameters that it had; return its handle.
+
+        Returns:
+            None if the mode of recovery says that the others go on without it.
+
+        Raises:
+            RunnersLostError: If the mode says that this is an error, no runner is left, or too many died in a row.
+        """
+        place = self._remote.pop(index).place
+        if not self._may_replace(index, error, place.lanes):
+            return None
+        place = replace(place, incarnation=place.incarnation + 1)
+        made = self._remote[index] = _RemoteRunner(place, self._start(place))
+        self._replaced.append(index)
+        if self._weights is not None:
+            made.handle.apply.remote(EnvRunner.set_weights, *self._weights)
+            made.version = self._weights[1]
+        if self.statistics:
+            made.handle.apply.remote(EnvRunner.set_statistics, self.statistics)
+        return made.handle
+
+    def forget_failures(self) -> None:
+        """Count failures in a row from 0 again: all runners have answered."""
+        self._failures = 0
+
     def hand_over_weights(self) -> None:
         """Let all runners take the last parameters and statistics now, not with their next sample."""
         if self.statistics:
@@ -250,15 +281,7 @@ class RunnerGroup:
         """Take a runner that died out of the group; ask another in its place, if the mode says so."""
         runner = self._remote.pop(index)
         del self._pending[index]
-        self._failures += 1
-        _log.warning("runner %d, with the lanes %s, died: %s", index, list(runner.place.lanes), error)
-        if self._settings.recovery is None:
-            raise RunnersLostError(_lost(index, error)) from error
-        if self._failures > self._settings.tolerated_failures:
-            raise RunnersLostError(_too_many(self._failures, error)) from error
-        if self._settings.recovery == "ignore":
-            if not self._remote:
-                raise RunnersLostError(_none_left(error)) from error
+        if not self._may_replace(index, error, runner.place.lanes):
             return
         exact = self._settings.recovery == "exact"
         place = runner.place
@@ -270,6 +293,20 @@ class RunnerGroup:
         self._remote[index] = replaced
         self._replaced.append(index)
         self._ask(replaced, request.steps, request.weights)
+
+    def _may_replace(self, index: int, error: FaultError, lanes: Sequence[int]) -> bool:
+        """Return whether another runner is to take the place of one that is out of the group already."""
+        self._failures += 1
+        _log.warning("runner %d, with the lanes %s, died: %s", index, list(lanes), error)
+        if self._settings.recovery is None:
+            raise RunnersLostError(_lost(index, error)) from error
+        if self._failures > self._settings.tolerated_failures:
+            raise RunnersLostError(_too_many(self._failures, error)) from error
+        if self._settings.recovery == "ignore":
+            if not self._remote:
+                raise RunnersLostError(_none_left(error)) from error
+            return False
+        return True
 
 
 @dataclass

@@ -1,0 +1,87 @@
+"""Calls of all runners of a group that bear runners which die or do not answer in time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import kernel
+from kernel_rllib.runners.group import RunnerGroup
+from kernel_spec.errors import FaultError
+
+_log = logging.getLogger("kernel.rllib")
+
+
+class PatientCalls:
+    """Calls functions in all runners of a group. One that is late is left out until it has answered."""
+
+    def __init__(self, group: RunnerGroup, *, timeout_s: float | None = None, what: str = "call") -> None:
+        """Call in the runners of a group.
+
+        Args:
+            group: The runners.
+            timeout_s: How long each call is waited for, once runners are there; None for ever.
+            what: What a call is, for messages.
+        """
+        self._group, self._timeout, self._what = group, timeout_s, what
+        self._late: dict[int, kernel.ObjectRef] = {}
+        self._known: set[kernel.ActorHandle] = set()
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Return what the function returns for each runner, in the order of their numbers, of those that answer.
+
+        A runner that dies meanwhile is replaced, or left out, as the mode of recovery says; a new one is asked again.
+
+        Raises:
+            RunnersLostError: If the mode says that a death is an error, or none is left.
+        """
+        group = self._group
+        if group.local is not None:
+            return [group.local.apply(function, *arguments)]
+        self._forget_answered()
+        self._await_new_ones()
+        asked = {
+            index: handle.apply.remote(function, *arguments)
+            for index, handle in group.actors()
+            if index not in self._late
+        }
+        answers: dict[int, Any] = {}
+        while asked:
+            ready, _ = kernel.wait([*asked.values()], num_returns=len(asked), timeout=self._timeout)
+            there = set(ready)
+            again: dict[int, kernel.ObjectRef] = {}
+            for index, ref in asked.items():
+                if ref not in there:
+                    self._late[index] = ref
+                    continue
+                try:
+                    answers[index] = kernel.get(ref)
+                except FaultError as error:
+                    handle = group.restart(index, error)
+                    if handle is not None:
+                        again[index] = handle.apply.remote(function, *arguments)
+            asked = again
+        group.forget_failures()
+        if self._late:
+            _log.warning(
+                "runners %s have not answered within %s s: this %s goes on without them. Let episodes end sooner, wait "
+                "longer (evaluation_sample_timeout_s), or count timesteps (evaluation_duration_unit='timesteps')",
+                sorted(self._late), self._timeout, self._what,
+            )  # fmt: skip
+        return [answers[index] for index in sorted(answers)]
+
+    def _await_new_ones(self) -> None:
+        """Wait until runners are made that were not there before: to start one may take longer than a call."""
+        handles = {handle for _, handle in self._group.actors()}
+        new = [handle.ready.remote() for handle in handles - self._known]
+        if new:
+            kernel.wait(new, num_returns=len(new))
+        self._known = handles
+
+    def _forget_answered(self) -> None:
+        """Let runners take part again whose late answer has come."""
+        if self._late:
+            ready, _ = kernel.wait([*self._late.values()], num_returns=len(self._late), timeout=0)
+            there = set(ready)
+            self._late = {index: ref for index, ref in self._late.items() if ref not in there}
