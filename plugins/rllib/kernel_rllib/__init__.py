@@ -6,9 +6,12 @@ Each name is in a file of its own, and is loaded when it is first used.
 from typing import Any
 
 _MODULES: dict[str, tuple[str, ...]] = {
+    "algorithms.a2c": ("A2C", "A2CConfig"),
+    "algorithms.a3c": ("A3C", "A3CConfig"),
     "algorithms.algorithm": ("Algorithm",),
     "algorithms.ddpg": ("DDPG", "DDPGConfig"),
     "algorithms.dqn": ("DQN", "DQNConfig"),
+    "algorithms.pg": ("PG", "PGConfig"),
     "algorithms.ppo": ("PPO", "PPOConfig"),
     "algorithms.sac": ("SAC", "SACConfig"),
     "algorithms.simple_q": ("SimpleQ", "SimpleQConfig"),

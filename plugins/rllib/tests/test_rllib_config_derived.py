@@ -73,7 +73,7 @@ def test_a_total_of_environments_is_shared_and_does_not_depend_on_runners() -> N
         (DQNConfig(generation="0.8.5"), 4),
         (DQNConfig(generation="0.8.5").training(n_step=10), 10),
         (SACConfig().training(n_step=2), 2),
-        (A2CConfig().training(microbatch_size=20), 20),
+        (A2CConfig().training(microbatch_size=20), 10),
         (A2CConfig().training(train_batch_size=100), 50),
         (DDPPOConfig(), 100),
         (DDPPOConfig(generation="0.8.5"), 100),

@@ -84,6 +84,7 @@ def test_a_pass_says_what_has_to_be_reached() -> None:
     assert found.passing == Passing(475, 1000, 3, 2)
 
 
+@pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("name", tuned_names())
 def test_what_ships_can_be_built(name: str) -> None:
     experiment = tuned_experiment(name)

@@ -7,7 +7,7 @@ is to write is in `policy_learning`, all other things are here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +36,8 @@ from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.policy.inference import Inference
 from kernel_rllib.policy.parameters import LearnerParameters
 from kernel_rllib.runners.blueprint import Blueprint
-from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.env_runner import Sample
+from kernel_rllib.runners.group import GroupSettings, RunnerGroup
 
 
 class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
@@ -101,7 +102,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         self.begin_learning(DEFAULT_POLICY_ID, self.config, spaces)
         self.learners = LearnerGroup({module_id: policy.learner for module_id, policy in self.policies.items()})
         self.blueprint = self.make_blueprint(self.config, self.seed)
-        self.runners = RunnerGroup(self.blueprint, group_settings_of(self.config))
+        self.runners = RunnerGroup(self.blueprint, self.group_settings())
         self.evaluations = Evaluations(self.config, self.make_blueprint, self.seed)
         held = LearnerParameters(self.learner, self.broadcast)
         self.inference = Inference.of_blueprint(
@@ -113,6 +114,10 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
     def make_blueprint(self, config: AlgorithmConfig, seed: int, *, evaluates: bool = False) -> Blueprint:
         """Return what makes the samplers of runners, by settings of training or of evaluation."""
         return blueprint_of(config, self.policy_blueprint(config, evaluates=evaluates), seed)
+
+    def group_settings(self) -> GroupSettings:
+        """Return how many runners there are, and how they live."""
+        return group_settings_of(self.config)
 
     # -- an iteration -------------------------------------------------------------------------------------------------
 
@@ -164,16 +169,20 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         """Step all lanes as often as the settings say, and return what happened by module, in the order of lanes."""
         with self.timed("sample"):
             samples = self.runners.sample(self.config.get_rollout_fragment_length)
-        self.episodes.add(sorted(episode for sample in samples for episode in sample.episodes))
-        self.reports.take_in(sample.report for sample in samples)
-        self.tell_of_new_runners(self.runners, is_evaluation=False)
-        self.env_steps_sampled += sum(sample.env_steps for sample in samples)
-        self.progress.agent_steps_sampled += sum(sample.agent_steps for sample in samples)
+        self.take_in(samples)
         by_module: dict[str, list[Fragment]] = {}
         for sample in samples:
             for module_id, fragment in sample.fragments.items():
                 by_module.setdefault(module_id, []).append(fragment)
         return {module_id: joined(fragments) for module_id, fragments in by_module.items()}
+
+    def take_in(self, samples: Sequence[Sample]) -> None:
+        """Count the steps and episodes of samples, and take over what is reported of them."""
+        self.episodes.add(sorted(episode for sample in samples for episode in sample.episodes))
+        self.reports.take_in(sample.report for sample in samples)
+        self.tell_of_new_runners(self.runners, is_evaluation=False)
+        self.env_steps_sampled += sum(sample.env_steps for sample in samples)
+        self.progress.agent_steps_sampled += sum(sample.agent_steps for sample in samples)
 
     def broadcast(self) -> None:
         """Let all runners act with the learners' parameters of now."""

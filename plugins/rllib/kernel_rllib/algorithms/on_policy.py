@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch, concatenated
@@ -14,19 +16,6 @@ from kernel_rllib.modules.actor_critic import ActorCritic
 from kernel_rllib.modules.catalog import actor_critic_options
 from kernel_rllib.modules.module import Module
 from kernel_rllib.nn.ops import Ops
-
-if TYPE_CHECKING:
-    from kernel_rllib.algorithms.algorithm import Algorithm
-
-
-def sample_batch(algorithm: Algorithm) -> list[Fragment]:
-    """Return the fragments of one train batch: of as many rounds of all lanes as make it up."""
-    fragments = [algorithm.sample()]
-    steps = fragments[0].steps
-    while steps < algorithm.config.total_train_batch_size:
-        fragments.append(algorithm.sample())
-        steps += fragments[-1].steps
-    return fragments
 
 
 def experience(module: Module, fragments: Sequence[Fragment], names: Sequence[str], length: int) -> Batch | Sequences:
@@ -43,6 +32,22 @@ def experience(module: Module, fragments: Sequence[Fragment], names: Sequence[st
     found = concatenated([fragment.batch().only(names) for fragment in fragments])
     assert isinstance(found, Batch)
     return found
+
+
+def whole(found: Batch | Sequences) -> Batch:
+    """Return all that is learned from as one batch."""
+    return found.whole() if isinstance(found, Sequences) else found
+
+
+def pieces(found: Batch | Sequences, size: int) -> Iterator[Batch]:
+    """Yield all that is learned from, in order, in batches of `size` steps, or of the sequences that fit into it."""
+    if isinstance(found, Batch):
+        yield from found.timeslices(size)
+        return
+    length, count = found.shape
+    each = max(size // length, 1)
+    for start in range(0, count, each):
+        yield found.take(np.arange(start, min(start + each, count)))
 
 
 def mean_over(nn: Ops, batch: Batch) -> Callable[[Any], Any]:

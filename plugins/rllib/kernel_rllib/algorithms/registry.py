@@ -9,8 +9,11 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.nearest import did_you_mean
 
 ALGORITHMS = {
+    "A2C": "kernel_rllib.algorithms.a2c",
+    "A3C": "kernel_rllib.algorithms.a3c",
     "DDPG": "kernel_rllib.algorithms.ddpg",
     "DQN": "kernel_rllib.algorithms.dqn",
+    "PG": "kernel_rllib.algorithms.pg",
     "PPO": "kernel_rllib.algorithms.ppo",
     "SAC": "kernel_rllib.algorithms.sac",
     "SimpleQ": "kernel_rllib.algorithms.simple_q",

@@ -86,8 +86,50 @@ class Learner:
         """
         metrics: Metrics = {}
         for name in self._objectives if only is None else only:
-            metrics.update(self._step(name, self._objectives[name], batch, timestep))
+            reported, gradient = self.gradient(name, batch)
+            metrics.update(self.apply(name, gradient, timestep, reported, batch))
         return metrics
+
+    def gradient(self, name: str, batch: Batch) -> tuple[Metrics, Any]:
+        """Return what an objective's loss reports for a batch, and its gradient by all parameters [size].
+
+        Nothing is changed. The gradient is the same memory at each call: what is to outlive the next must be copied.
+
+        Args:
+            name: The objective.
+            batch: What its loss reads.
+        """
+        objective = self._objectives[name].objective
+
+        def loss(nn: Ops, parameters: Parameters) -> tuple[Any, Metrics]:
+            return objective.loss(nn, self.module, parameters, batch)
+
+        return self.backend.gradient(loss, self.vector, self.module.table, objective.trainable)
+
+    def apply(
+        self, name: str, gradient: Any, timestep: int = 0, metrics: Metrics | None = None, batch: Batch | None = None
+    ) -> Metrics:
+        """Make one step for an objective by a gradient, which is clipped first, in place; return what is reported.
+
+        Args:
+            name: The objective.
+            gradient: By all parameters [size], of this backend's kind.
+            timestep: How many steps the environments have made: schedules go by it.
+            metrics: What the loss reported: it is reported again, with the gradient's length and the learning rate.
+            batch: What the gradient is of, to be named in errors.
+
+        Raises:
+            NumericError: If the gradient is not finite. The parameters are those of before.
+        """
+        part = self._objectives[name]
+        objective, metrics = part.objective, metrics or {}
+        norm = clip_gradient(gradient, self.module.table, objective.clip_by, objective.clip)
+        if not isfinite(norm):
+            raise NumericError(_not_finite(name, self.version, metrics, batch or {}))
+        rate = objective.learning_rate.value(timestep)
+        part.optimizer.step(self.vector[part.place], gradient[part.place], rate)
+        self.version += 1
+        return {**metrics, f"{name}_gradient_norm": norm, f"{name}_learning_rate": rate}
 
     @property
     def weights(self) -> Array:
@@ -123,21 +165,6 @@ class Learner:
         for name, part in self._objectives.items():
             part.optimizer.set_state(state["optimizers"][name])
 
-    def _step(self, name: str, part: _Part, batch: Batch, timestep: int) -> Metrics:
-        objective, table = part.objective, self.module.table
-
-        def loss(nn: Ops, parameters: Parameters) -> tuple[Any, Metrics]:
-            return objective.loss(nn, self.module, parameters, batch)
-
-        metrics, gradient = self.backend.gradient(loss, self.vector, table, objective.trainable)
-        norm = clip_gradient(gradient, table, objective.clip_by, objective.clip)
-        if not isfinite(norm):
-            raise NumericError(_not_finite(name, self.version, metrics, batch))
-        rate = objective.learning_rate.value(timestep)
-        part.optimizer.step(self.vector[part.place], gradient[part.place], rate)
-        self.version += 1
-        return {**metrics, f"{name}_gradient_norm": norm, f"{name}_learning_rate": rate}
-
 
 class _Part:
     """An objective, its optimizer, and where in the vector its parameters are."""
@@ -161,7 +188,7 @@ def _other_table(saved: Any, here: Any) -> str:
     )
 
 
-def _not_finite(name: str, version: int, metrics: Mapping[str, Any], batch: Batch) -> str:
+def _not_finite(name: str, version: int, metrics: Mapping[str, Any], batch: Mapping[str, Array]) -> str:
     wrong = [key for key, column in batch.items() if column.dtype.kind == "f" and not np.isfinite(column).all()]
     reports = ", ".join(f"{key}={value}" for key, value in metrics.items())
     found = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.observer import RunnerReport
@@ -28,6 +28,7 @@ class Sample:
         runner: The number of the runner that sampled.
         report: What callbacks reported; None where there are none.
         learned: What connectors learned of each of its lanes meanwhile, by their names.
+        made: What the runner made of the fragments, where that is its work.
     """
 
     fragments: dict[str, Fragment]
@@ -38,13 +39,23 @@ class Sample:
     runner: int = 0
     report: RunnerReport | None = None
     learned: dict[str, Moments] = field(default_factory=dict)
+    made: Any = None
+
+
+Work: TypeAlias = "Callable[[EnvRunner, Sample], Sample]"
+"""Makes something of a sample where it was sampled, and returns what is sent in its place."""
 
 
 class EnvRunner:
     """Lanes of environments, and modules that act in them."""
 
     def __init__(
-        self, make_sampler: Callable[[], LaneSampler], *, index: int = 0, clock: Callable[[], float] = perf_counter
+        self,
+        make_sampler: Callable[[], LaneSampler],
+        *,
+        index: int = 0,
+        clock: Callable[[], float] = perf_counter,
+        work: Work | None = None,
     ) -> None:
         """Make the sampler.
 
@@ -52,8 +63,9 @@ class EnvRunner:
             make_sampler: Makes it, environments and all; called here, in the process where it runs.
             index: The number of this runner: 0 beside the learner, from 1 elsewhere.
             clock: Tells seconds.
+            work: What is made of each sample before it is sent, given this runner; None for nothing.
         """
-        self.index = index
+        self.index, self.work = index, work
         self.sampler = make_sampler()
         self.sampler.attach(self)
         self._clock = clock
@@ -75,7 +87,7 @@ class EnvRunner:
             self.set_statistics(statistics)
         sampler = self.sampler
         collected = sampler.collect(steps)
-        return Sample(
+        sample = Sample(
             fragments=collected.fragments,
             episodes=sampler.take_episodes(),
             env_steps=collected.env_steps,
@@ -85,6 +97,7 @@ class EnvRunner:
             runner=self.index,
             learned=sampler.take_learned(),
         )
+        return sample if self.work is None else self.work(self, sample)
 
     def set_weights(self, vector: Array, version: int) -> None:
         """Act with these parameters from now on."""

@@ -20,7 +20,7 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.moments import Moments, Statistics, with_learned
 from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.runners.contract import LaneSampler
-from kernel_rllib.runners.env_runner import EnvRunner, Sample
+from kernel_rllib.runners.env_runner import EnvRunner, Sample, Work
 from kernel_rllib.runners.runner_actor import start_runner
 from kernel_spec.errors import FaultError
 
@@ -64,6 +64,7 @@ class GroupSettings:
         options: Options of the actors, as of `kernel.remote`.
         recovery: What becomes of the lanes of a runner that died; None: its death is an error.
         tolerated_failures: How many failures in a row, without a sample between them, are tolerated.
+        work: What each runner makes of its samples before it sends them, or None; see `EnvRunner`.
     """
 
     lanes: Sequence[Sequence[int]]
@@ -71,6 +72,7 @@ class GroupSettings:
     options: Mapping[str, Any] | None = None
     recovery: Recovery | None = "recreate"
     tolerated_failures: int = 100
+    work: Work | None = None
 
 
 class RunnerGroup:
@@ -89,13 +91,13 @@ class RunnerGroup:
         """What connectors have learned of all lanes, by their names. It changes where all have sampled."""
         self._failures = 0
         self._replaced: list[int] = []
-        self._pending: dict[int, _Request] = {}
+        self._pending: dict[int, list[_Request]] = {}
         self.local: EnvRunner | None = None
         self._local_steps = 0
         self._remote: dict[int, _RemoteRunner] = {}
         if not settings.remote:
             here = RunnerPlace(0, tuple(settings.lanes[0]), 0, len(settings.lanes[0]))
-            self.local = EnvRunner(lambda: make_sampler(here))
+            self.local = EnvRunner(lambda: make_sampler(here), work=settings.work)
             return
         all_lanes = sum(map(len, settings.lanes))
         for index, lanes in enumerate(settings.lanes, start=1):
@@ -197,20 +199,61 @@ class RunnerGroup:
         What their connectors learned is put together, in this order, and all work with it from the next sample on.
         """
         samples = self._samples()
+        self._learn_from(samples)
+        return samples
+
+    def _learn_from(self, samples: Sequence[Sample]) -> None:
+        """Put what connectors learned together."""
         learned = [sample.learned for sample in samples if sample.learned]
         if learned:
             self.set_statistics(with_learned(self.statistics, learned))
-        return samples
 
     def _samples(self) -> list[Sample]:
         if self.local is not None:
             return [self.local.sample(self._local_steps)]
         samples = []
         for index in sorted(self._pending):
-            sample = self._collect_one(index)
-            if sample is not None:
-                samples.append(sample)
+            while self._pending.get(index):
+                if (sample := self._settled(index)) is not None:
+                    samples.append(sample)
+                    break
         return samples
+
+    def keep_asked(self, steps: Callable[[int], int], requests: int) -> None:
+        """Let each runner have this many requests to do one after another, new ones with the parameters of now.
+
+        Args:
+            steps: Says how many times a runner is to step each of its lanes, by its number.
+            requests: How many. With two, a runner begins the next sample as soon as it has sent one.
+        """
+        for index, runner in self._remote.items():
+            for _ in range(requests - len(self._pending.get(index, ()))):
+                self._ask(runner, steps(index), self._weights)
+        if self.local is not None:
+            self._local_steps = steps(0)
+
+    def collect_first(self) -> Sample:
+        """Return the sample of the runner that is the first to have one, of all that were asked.
+
+        Raises:
+            RunnersLostError: If no runner is left, or too many died in a row.
+        """
+        sample = self.local.sample(self._local_steps) if self.local is not None else self._first()
+        self._learn_from([sample])
+        return sample
+
+    def _first(self) -> Sample:
+        while True:
+            first = {requests[0].sample: index for index, requests in self._pending.items()}
+            ready, _ = kernel.wait(list(first), num_returns=1)
+            index = first[ready[0]]
+            sample = self._settled(index)
+            if sample is not None:
+                return sample
+
+    def drop_requests(self) -> None:
+        """Leave out what runners were asked for and have not brought yet."""
+        self._pending.clear()
 
     def foreach(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return what the function returns for each runner, in the order of their numbers.
@@ -248,7 +291,8 @@ class RunnerGroup:
 
     def _start(self, place: RunnerPlace, state: Any = None) -> kernel.ActorHandle:
         make_sampler = self._make_sampler
-        return start_runner(lambda: make_sampler(place), place.index, self._settings.options or {}, state)
+        options, work = self._settings.options or {}, self._settings.work
+        return start_runner(lambda: make_sampler(place), place.index, options, state, work)
 
     def _ask(self, runner: _RemoteRunner, steps: int, weights: _Weights | None) -> None:
         exact = self._settings.recovery == "exact"
@@ -261,38 +305,41 @@ class RunnerGroup:
         if weights is not None:
             runner.version = weights[1]
         runner.steps += steps
-        self._pending[runner.place.index] = _Request(steps, weights, sample, snapshot)
+        self._pending.setdefault(runner.place.index, []).append(_Request(steps, weights, sample, snapshot))
 
-    def _collect_one(self, index: int) -> Sample | None:
-        while (request := self._pending.get(index)) is not None:
-            try:
-                sample: Sample = kernel.get(request.sample)
-            except FaultError as error:
-                self._replace(index, request, error)
-                continue
+    def _settled(self, index: int) -> Sample | None:
+        """Wait for the oldest request to a runner; return its sample, or None where the runner died: see `_replace`."""
+        request = self._pending[index][0]
+        try:
+            sample: Sample = kernel.get(request.sample)
+        except FaultError as error:
+            self._replace(index, error)
+            return None
+        self._pending[index].pop(0)
+        if not self._pending[index]:
             del self._pending[index]
-            self._failures = 0
-            if self._settings.recovery == "exact":
-                self._remote[index].snapshot = request.snapshot
-            return sample
-        return None
+        self._failures = 0
+        if self._settings.recovery == "exact":
+            self._remote[index].snapshot = request.snapshot
+        return sample
 
-    def _replace(self, index: int, request: _Request, error: FaultError) -> None:
+    def _replace(self, index: int, error: FaultError) -> None:
         """Take a runner that died out of the group; ask another in its place, if the mode says so."""
         runner = self._remote.pop(index)
-        del self._pending[index]
+        requests = self._pending.pop(index)
         if not self._may_replace(index, error, runner.place.lanes):
             return
         exact = self._settings.recovery == "exact"
-        place = runner.place
+        place, before = runner.place, runner.steps - sum(request.steps for request in requests)
         if not exact:
-            place = replace(place, incarnation=place.incarnation + 1, steps_before=runner.steps - request.steps)
+            place = replace(place, incarnation=place.incarnation + 1, steps_before=before)
         replaced = _RemoteRunner(place, self._start(place, runner.snapshot if exact else None))
-        replaced.steps = runner.steps - request.steps
+        replaced.steps = before
         replaced.snapshot = runner.snapshot if exact else None
         self._remote[index] = replaced
         self._replaced.append(index)
-        self._ask(replaced, request.steps, request.weights)
+        for request in requests:
+            self._ask(replaced, request.steps, request.weights)
 
     def _may_replace(self, index: int, error: FaultError, lanes: Sequence[int]) -> bool:
         """Return whether another runner is to take the place of one that is out of the group already."""

@@ -10,16 +10,18 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.nn.blas import set_blas_threads
 from kernel_rllib.runners.contract import LaneSampler
-from kernel_rllib.runners.env_runner import EnvRunner, Sample
+from kernel_rllib.runners.env_runner import EnvRunner, Sample, Work
 
 
 class RunnerActor:
     """An `EnvRunner` that is called from elsewhere. Weights arrive by the object store, mapped and copied once."""
 
-    def __init__(self, make_sampler: Callable[[], LaneSampler], index: int, state: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, make_sampler: Callable[[], LaneSampler], index: int, state: Mapping[str, Any] | None, work: Work | None
+    ) -> None:
         """Make the runner; with a state, let it go on from there."""
         set_blas_threads(1)
-        self._runner = EnvRunner(make_sampler, index=index)
+        self._runner = EnvRunner(make_sampler, index=index, work=work)
         if state is not None:
             self._runner.set_state(state)
 
@@ -49,10 +51,14 @@ class RunnerActor:
 
 
 def start_runner(
-    make_sampler: Callable[[], LaneSampler], index: int, options: Mapping[str, Any], state: Any = None
+    make_sampler: Callable[[], LaneSampler],
+    index: int,
+    options: Mapping[str, Any],
+    state: Any = None,
+    work: Work | None = None,
 ) -> kernel.ActorHandle:
     """Start a runner in an actor with these options, and return its handle at once."""
     handle: kernel.ActorHandle = kernel.remote(**{"num_cpus": 1, **options})(RunnerActor).remote(
-        make_sampler, index, state
+        make_sampler, index, state, work
     )
     return handle

@@ -160,12 +160,17 @@ class Sampler:
             report = self.observer.take()
         return Collected({DEFAULT_POLICY_ID: fragment}, env_steps=made, agent_steps=made, report=report)
 
+    @property
+    def timestep(self) -> int:
+        """How many steps all lanes of the run have made, if the others made as many as these."""
+        return int(self._steps_before.mean() * self._all_lanes)
+
     def sample(self, steps: int) -> Fragment:
         """Step all lanes this many times, and return what happened."""
         noise = self._noise.rows(self._steps_before, steps)
         module_noise = self._module_noise.rows(self._steps_before, steps)
         record = _Record(steps, self._obs[: len(self.lanes)], self.exploration.keeps, self._state)
-        made = int(self._steps_before.mean() * self._all_lanes)  # explorations count the steps of all lanes
+        made = self.timestep  # explorations count the steps of all lanes
         for t in range(steps):
             self._step(record, t, noise[t], module_noise[t], made + t * self._all_lanes)
         self._steps_before += steps
