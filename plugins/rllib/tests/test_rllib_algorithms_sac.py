@@ -423,8 +423,9 @@ def test_settings_that_nothing_acts_on_are_refused(settings: dict[str, Any], mes
 
 
 def test_pictures_are_refused_where_networks_are_dense() -> None:
-    with pytest.raises(SpaceError, match=r"SAC has dense networks, and observations come as \[84, 84, 3\]"):
-        SAC(config()).make_module((84, 84, 3), SQUASHED)
+    said = r"SACConfig has dense networks only, but observations are images \[84, 84, 3\]; wrap the environment"
+    with pytest.raises(ConfigError, match=said):
+        SAC(config().environment(observation_space=spaces.Box(0, 255, (84, 84, 3), np.uint8)))
 
 
 def test_it_is_known_by_its_name() -> None:

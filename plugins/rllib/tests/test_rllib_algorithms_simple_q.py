@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
 from kernel_rllib.algorithms.simple_q import SimpleQ, SimpleQConfig, q_loss
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.errors import ConfigError
@@ -235,9 +234,6 @@ def test_settings_for_sequences_are_refused() -> None:
 def test_only_discrete_actions_have_values() -> None:
     with pytest.raises(ConfigError, match="SimpleQConfig learns a value for each action of a Discrete space, but"):
         SimpleQ(config().environment("Pendulum-v1"))
-    spaces = {"observation_space": Box(0, 255, (84, 84, 3), np.uint8)}
-    with pytest.raises(ConfigError, match="has no convolutions yet, but observations are pictures"):
-        SimpleQ(config().environment("CartPole-v1", **spaces).env_runners(preprocessor_pref="deepmind"))
 
 
 def test_without_exploration_the_best_known_action_is_taken() -> None:

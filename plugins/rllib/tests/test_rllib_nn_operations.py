@@ -14,7 +14,8 @@ from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.numpy_tape import TapeOps
 from kernel_rllib.nn.ops import ACTIVATIONS, OPERATIONS, Ops
 from kernel_rllib.nn.parameters import ParameterTable
-from kernel_rllib.nn.tensor import Tape, Tensor, accumulate_at
+from kernel_rllib.nn.products import ROW_BLOCK
+from kernel_rllib.nn.tensor import Parameter, Tape, Tensor, accumulate_at
 from kernel_rllib.testing.gradients import check_gradient
 from kernel_rllib.testing.operations import EXAMPLES, Example, loss_of, results_of
 
@@ -78,10 +79,46 @@ def test_gradients_keep_float32(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", [example for example in EXAMPLES if example.only_torch], ids=repr)
-@pytest.mark.parametrize("nn", [NumpyOps(), TapeOps(Tape(np.float32))], ids=["numpy", "tape"])
-def test_what_only_torch_can_do_says_so(example: Example, nn: Ops) -> None:
+def test_what_only_torch_can_do_says_so(example: Example) -> None:
+    tape = Tape(np.float32)
+    inputs: list[Any] = [value.astype(np.float32) for value in drawn(example)]
+    inputs[1] = Parameter(inputs[1], tape, np.zeros_like(inputs[1]))
     with pytest.raises(ModuleError, match=r"framework='torch'.*pip install 'kernel-rllib\[torch\]'"):
-        example.function(nn, *(value.astype(np.float32) for value in drawn(example)))
+        example.function(TapeOps(tape), *inputs)
+
+
+@pytest.mark.parametrize("padding", ["valid", "same", 1, (2, 0)])
+@pytest.mark.parametrize("stride", [1, 2, (1, 3)])
+def test_a_convolution_is_a_sum_over_patches(stride: Any, padding: Any) -> None:
+    generator = np.random.default_rng(0)
+    x, weight = generator.normal(size=(2, 6, 7, 3)), generator.normal(size=(3, 2, 3, 4))
+    found = NumpyOps(np.float64).conv2d(x, weight, np.ones(4), stride, padding, "relu")
+    down, right = (stride, stride) if isinstance(stride, int) else stride
+    if padding == "same":
+        lengths = zip((6, 7), (3, 2), (down, right), strict=True)
+        sides = [max((-(-length // step) - 1) * step + kernel - length, 0) for length, kernel, step in lengths]
+        zeros = [(side // 2, side - side // 2) for side in sides]
+    else:
+        zeros = [(side, side) for side in {"valid": (0, 0), 1: (1, 1)}.get(padding, padding)]
+    padded = np.pad(x, ((0, 0), *zeros, (0, 0)))
+    for i in range(found.shape[1]):
+        for j in range(found.shape[2]):
+            patch = padded[:, i * down : i * down + 3, j * right : j * right + 2]
+            expected = np.einsum("nrci,rcio->no", patch, weight) + 1
+            np.testing.assert_allclose(found[:, i, j], np.maximum(expected, 0), rtol=1e-10, atol=1e-12)
+    if padding == "same":
+        assert found.shape == (2, -(-6 // down), -(-7 // right), 4)
+
+
+def test_a_row_of_a_convolution_is_the_same_in_any_company() -> None:
+    generator = np.random.default_rng(1)
+    weight = generator.normal(size=(8, 8, 4, 16)).astype(np.float32)
+    for size in (8, 20, 36):  # one place, few, many
+        x = generator.normal(size=(24, size, size, 4)).astype(np.float32)
+        nn = NumpyOps(row_block=ROW_BLOCK)
+        together = nn.conv2d(x, weight, None, 4)
+        for few in (1, 8):
+            assert nn.conv2d(x[:few], weight, None, 4).tobytes() == together[:few].tobytes()
 
 
 # -- values, against formulas --------------------------------------------------------------------------------------

@@ -45,8 +45,6 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
 
     config: AlgorithmConfig
     config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
-    acts_on: ClassVar[frozenset[str]] = frozenset()
-    """Settings that this algorithm acts on, of those that not all do; options of the model as `"model/use_lstm"`."""
 
     def __init__(
         self,

@@ -243,8 +243,8 @@ def categorical_loss(noise: Callable[[], Array | None] = lambda: None) -> Loss:
         logits, targets = outputs[Q_LOGITS], batch[columns.VALUE_TARGETS]
         chosen = nn.take_along(logits, batch[columns.ACTIONS][:, None, None], axis=1)[:, 0]
         logs = nn.log_softmax(chosen)
-        divergences = -entropies(targets) - nn.sum(logs * nn.constant(targets), axis=-1)
-        total = nn.mean(divergences * batch[columns.WEIGHTS])
+        divergences = nn.constant(-entropies(targets)) - nn.sum(logs * nn.constant(targets), axis=-1)
+        total = nn.mean(divergences * nn.constant(batch[columns.WEIGHTS]))
         values = module.values(nn, {Q_LOGITS: nn.stop_gradient(chosen)})
         return total, {"total_loss": total, TD_ERRORS: divergences, **statistics(nn, values)}
 

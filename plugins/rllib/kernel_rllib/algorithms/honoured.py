@@ -109,6 +109,12 @@ HONOURED_OF_MODELS = {
 }
 """Options of the model."""
 
+HEADS = frozenset({"model/head_fcnet_hiddens", "model/head_fcnet_activation"})
+"""What algorithms act on whose networks have dense layers after the encoder."""
+
+IMAGES = frozenset({"model/conv_filters", "model/conv_activation"})
+"""What algorithms act on whose networks have convolutions. Others refuse observations that are images."""
+
 MEMORY = frozenset(
     {
         "model/use_lstm",
@@ -119,6 +125,9 @@ MEMORY = frozenset(
     }
 )
 """What algorithms act on whose losses take sequences."""
+
+ACTOR_CRITIC = HEADS | IMAGES | MEMORY
+"""What algorithms act on that take the module of `on_policy.actor_critic`, and whose losses take sequences."""
 
 
 OF_LSTM = ("lstm_use_prev_action", "lstm_use_prev_reward")

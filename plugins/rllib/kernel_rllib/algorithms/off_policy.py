@@ -112,17 +112,12 @@ def refuse_what_is_missing(config: Any) -> None:
             raise ConfigError(f"{config.title}: {reason}")
 
 
-def require_flat_and_discrete(spaces: Spaces, observation: tuple[int, ...], title: str) -> None:
-    """Raise ConfigError unless actions are those of a Discrete space, and rows of observations are flat."""
+def require_discrete(spaces: Spaces, title: str) -> None:
+    """Raise ConfigError unless actions are those of a Discrete space."""
     if not isinstance(spaces.action, Discrete):
         raise ConfigError(
             f"{title} learns a value for each action of a Discrete space, but the environment takes {spaces.action}; "
             "take PPO or SAC for it"
-        )
-    if len(observation) != 1:
-        raise ConfigError(
-            f"{title} has no convolutions yet, but observations are pictures {list(observation)}; set "
-            "preprocessor_pref to None to learn from flat ones"
         )
 
 

@@ -80,16 +80,7 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
         return distribution
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> ActorQCritics:
-        """Return a policy and critics.
-
-        Raises:
-            SpaceError: If observations are no flat rows.
-        """
-        if len(observation) != 1:
-            raise SpaceError(
-                f"{type(self).__name__} has dense networks, and observations come as {list(observation)}: leave out "
-                "`preprocessor_pref`, which keeps them pictures"
-            )
+        """Return a policy and critics."""
         continuous = self.bounds is not None
         return ActorQCritics(
             observation[0],

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernel_rllib.algorithms.models import refuse_dense_layers_for_images
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch, concatenated
 from kernel_rllib.data.fragment import Fragment
@@ -62,7 +63,8 @@ def mean_over(nn: Ops, batch: Batch) -> Callable[[Any], Any]:
 def actor_critic(config: Any, observation: tuple[int, ...], distribution: Distribution) -> ActorCritic:
     """Return the policy and the value function that the options `model` of a config describe."""
     options = actor_critic_options(config.model)
-    return ActorCritic(observation[0], distribution.parameter_size, free_inputs=distribution.free_size, options=options)
+    refuse_dense_layers_for_images(config, observation)
+    return ActorCritic(observation, distribution.parameter_size, free_inputs=distribution.free_size, options=options)
 
 
 def critic_problems(config: Any) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kernel_rllib.algorithms.models import framework_of, refuse_images
 from kernel_rllib.algorithms.parts import env_to_module_of, policy_blueprint_of
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.spaces import Spaces
@@ -56,6 +57,8 @@ class PolicyLearning:
     """One policy, and how it learns."""
 
     config: AlgorithmConfig
+    acts_on: ClassVar[frozenset[str]] = frozenset()
+    """Settings that this algorithm acts on, of those that not all do; options of the model as `"model/use_lstm"`."""
     module_id: str = DEFAULT_POLICY_ID
     seed: int
     progress: Progress
@@ -118,9 +121,12 @@ class PolicyLearning:
         """
         self.module_id, self.config, self.spaces = module_id, config, spaces
         self.distribution = self.make_distribution(spaces.action)
-        module = self.make_module(env_to_module_of(config, spaces).shape, self.distribution)
-        framework = "torch" if config.framework_str == "torch" else "numpy"
-        self.learner = Learner(module, backend(framework), self.make_objectives(), self.stream("parameters"))
+        observation = env_to_module_of(config, spaces).shape
+        refuse_images(config, self.acts_on, observation)
+        module = self.make_module(observation, self.distribution)
+        self.learner = Learner(
+            module, backend(framework_of(config, module)), self.make_objectives(), self.stream("parameters")
+        )
         self.setup_learning()
 
     def for_policy(self, module_id: str, config: AlgorithmConfig, spaces: Spaces) -> PolicyLearning:

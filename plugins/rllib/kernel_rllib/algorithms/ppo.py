@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel_rllib.algorithms.advantages import estimate_advantages, standardise_advantages
 from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import MEMORY
+from kernel_rllib.algorithms.honoured import ACTOR_CRITIC
 from kernel_rllib.algorithms.on_policy import actor_critic, critic_problems, experience, mean_over
 from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
@@ -113,7 +113,7 @@ class PPO(Algorithm):
 
     config: PPOConfig
     config_class = PPOConfig
-    acts_on = MEMORY
+    acts_on = ACTOR_CRITIC
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> Module:
         """Return a policy and a value."""
@@ -196,15 +196,15 @@ def ppo_loss(
         mean = mean_over(nn, batch)
         outputs = module.train(nn, parameters, batch)
         inputs = outputs[columns.ACTION_DIST_INPUTS]
-        ratio = nn.exp(distribution.log_prob(nn, inputs, batch[columns.ACTIONS]) - batch[columns.ACTION_LOGP])
-        advantages = batch[columns.ADVANTAGES]
+        before, advantages = nn.constant(batch[columns.ACTION_LOGP]), nn.constant(batch[columns.ADVANTAGES])
+        ratio = nn.exp(distribution.log_prob(nn, inputs, batch[columns.ACTIONS]) - before)
         clipped = nn.clip(ratio, 1.0 - config.clip_param, 1.0 + config.clip_param)
         policy_loss = -mean(nn.minimum(ratio * advantages, clipped * advantages))
         entropy = mean(distribution.entropy(nn, inputs))
         total = policy_loss - entropy_coefficient() * entropy
         metrics = {"policy_loss": policy_loss, "entropy": entropy, "entropy_coeff": entropy_coefficient()}
         if config.use_critic:
-            value_error = nn.square(outputs[columns.VF_PREDS] - batch[columns.VALUE_TARGETS])
+            value_error = nn.square(outputs[columns.VF_PREDS] - nn.constant(batch[columns.VALUE_TARGETS]))
             metrics["vf_loss"] = mean(nn.clip(value_error, 0.0, config.vf_clip_param))
             total = total + config.vf_loss_coeff * metrics["vf_loss"]
         if config.use_kl_loss and (coefficient := kl_coefficient()):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from kernel_rllib.algorithms.honoured import HEADS, IMAGES
+from kernel_rllib.algorithms.models import refuse_dense_layers_for_images
 from kernel_rllib.algorithms.off_policy import (
     exploration_by_values,
     refuse_what_is_missing,
-    require_flat_and_discrete,
+    require_discrete,
 )
 from kernel_rllib.algorithms.replaying import TD_ERRORS, ReplayingAlgorithm
 from kernel_rllib.arrays import Array
@@ -23,7 +25,7 @@ from kernel_rllib.data.batch import Batch
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.exploration.exploration import Exploration, NoExploration
 from kernel_rllib.learners.learner import Loss, Metrics, Objective
-from kernel_rllib.modules.catalog import activation_name
+from kernel_rllib.modules.catalog import activation_name, convolution_options
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.modules.q_network import QNetwork, QNetworkOptions
 from kernel_rllib.nn.ops import Ops
@@ -106,16 +108,17 @@ class SimpleQ(ReplayingAlgorithm):
 
     config: SimpleQConfig
     config_class = SimpleQConfig
-    acts_on = frozenset({"model/head_fcnet_hiddens", "model/head_fcnet_activation"})
+    acts_on = HEADS | IMAGES
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> QNetwork:
         """Return a network with a value for each action.
 
         Raises:
-            ConfigError: If actions are not those of a Discrete space, or observations are pictures.
+            ConfigError: If actions are not those of a Discrete space, or options of the model don't fit observations.
         """
-        require_flat_and_discrete(self.spaces, observation, self.config.title)
-        return QNetwork(observation[0], distribution.parameter_size, self.network_options())
+        require_discrete(self.spaces, self.config.title)
+        refuse_dense_layers_for_images(self.config, observation)
+        return QNetwork(observation, distribution.parameter_size, self.network_options())
 
     def network_options(self) -> QNetworkOptions:
         """Return how the network is built."""
@@ -126,6 +129,7 @@ class SimpleQ(ReplayingAlgorithm):
             activation=activation_name(model.fcnet_activation),
             head_activation=activation_name(model.head_fcnet_activation),
             dueling=False,
+            convolutions=convolution_options(model),
         )
 
     def make_exploration(self) -> Exploration:
@@ -184,9 +188,9 @@ def q_loss(config: SimpleQConfig, noise: Callable[[], Array | None] = lambda: No
         inputs = {columns.OBS: batch[columns.OBS], columns.NOISE: noise()}
         values = module.train(nn, parameters, inputs)[columns.Q_VALUES]
         chosen = nn.take_along(values, batch[columns.ACTIONS][:, None], axis=1)[:, 0]
-        errors = chosen - batch[columns.VALUE_TARGETS]
+        errors = chosen - nn.constant(batch[columns.VALUE_TARGETS])
         costs = nn.huber(errors) if config.td_error_loss_fn == "huber" else 0.5 * nn.square(errors)
-        total = nn.mean(costs * batch[columns.WEIGHTS])
+        total = nn.mean(costs * nn.constant(batch[columns.WEIGHTS]))
         return total, {"total_loss": total, TD_ERRORS: errors, **statistics(nn, chosen)}
 
     return loss

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space
+from gymnasium.spaces import Box
 
 from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.env_to_module import Preprocessor
@@ -27,6 +28,20 @@ class FlatPreprocessor:
     def rows(self, observations: Struct) -> Array:
         """Return rows [..., size]."""
         return self._flattener.rows(observations)
+
+
+class ImagePreprocessor:
+    """Leaves images as they are, bytes too: the module makes numbers of them."""
+
+    def __init__(self, space: Space[Any]) -> None:
+        """Take observations of this space: a Box [height, width, channels]."""
+        self.shape: tuple[int, ...] = tuple(space.shape or ())
+        self.dtype: np.dtype[Any] = np.dtype(np.uint8 if space.dtype == np.uint8 else np.float32)
+
+    def rows(self, observations: Struct) -> Array:
+        """Return images [..., *shape]."""
+        images: Array = np.asarray(observations).astype(self.dtype, copy=False)
+        return images
 
 
 class PicturePreprocessor:
@@ -52,9 +67,20 @@ def preprocessor_of(space: Space[Any], preference: str | None, options: Mapping[
 
     Args:
         space: What is observed.
-        preference: How pictures are made small: `"deepmind"`, `"rllib"`, or None.
-        options: Options of the model that say how large pictures become.
+        preference: How screens of Atari games are made small: `"deepmind"`, `"rllib"`, or None.
+        options: Options of the model that say how large they become.
     """
-    if preference is not None and (small := pixel_preprocessor(space, preference, options)) is not None:
-        return PicturePreprocessor(small)
-    return FlatPreprocessor(space)
+    if preference is not None and space.shape in _OF_ATARI:
+        small = pixel_preprocessor(space, preference, options)
+        if small is not None:
+            return PicturePreprocessor(small)
+    return ImagePreprocessor(space) if is_image(space) else FlatPreprocessor(space)
+
+
+def is_image(space: Space[Any]) -> bool:
+    """Return whether a space is one of images: a Box of three axes, height, width and channels."""
+    return isinstance(space, Box) and len(space.shape) == 3
+
+
+_OF_ATARI = ((210, 160, 3), (128,))
+"""The shapes of what Atari games show: screens, and the memory of the console."""

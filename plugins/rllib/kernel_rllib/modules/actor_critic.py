@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_rllib.data import columns
-from kernel_rllib.modules.layers import Dense, Stack, stack
-from kernel_rllib.modules.module import Inputs, Module, Outputs, Parameter, Parameters
+from kernel_rllib.modules.cnn import ConvolutionOptions, ImageEncoder, image_encoder
+from kernel_rllib.modules.contracts import PolicyModule
+from kernel_rllib.modules.layers import Body, Dense, mixed_stack
+from kernel_rllib.modules.module import Inputs, Outputs, Parameter, Parameters
 from kernel_rllib.modules.recurrent import LSTM
 from kernel_rllib.nn import initializers
 from kernel_rllib.nn.ops import Ops
@@ -24,22 +26,28 @@ class ActorCriticOptions:
     Attributes:
         hidden: The widths of its hidden layers.
         activation: The name of their activation.
+        more: The widths of those that follow; after convolutions there are these alone.
+        more_activation: The name of the activation of these.
+        convolutions: How the convolutions are built, where observations are images.
         share_layers: Whether policy and value use the same hidden layers.
         lstm_cells: The width of a long short-term memory after the hidden layers, or None. It is shared by both.
     """
 
     hidden: tuple[int, ...] = (64, 64)
     activation: str = "tanh"
+    more: tuple[int, ...] = ()
+    more_activation: str = "relu"
+    convolutions: ConvolutionOptions = field(default_factory=ConvolutionOptions)
     share_layers: bool = False
     lstm_cells: int | None = None
 
 
-class ActorCritic(Module):
+class ActorCritic(PolicyModule):
     """Two heads over hidden layers: inputs of an action distribution, and a value."""
 
     def __init__(
         self,
-        observations: int,
+        observations: int | Sequence[int],
         distribution_inputs: int,
         *,
         free_inputs: int = 0,
@@ -48,21 +56,19 @@ class ActorCritic(Module):
         """Build it.
 
         Args:
-            observations: The width of a flat observation.
+            observations: The width of a flat observation, or its shape; one of three axes is an image.
             distribution_inputs: How many numbers the action distribution is made of.
             free_inputs: How many of these, the last ones, are parameters that no observation changes.
             options: How it is built.
         """
         self.options = options = options or ActorCriticOptions()
-        hidden_gain = initializers.orthogonal(2**0.5)
+        shape = (observations,) if isinstance(observations, int) else tuple(observations)
         shared = options.share_layers or options.lstm_cells is not None
         name = "shared" if shared else "policy"
-        self.body = stack(name, observations, options.hidden, options.activation, hidden_gain)
+        self.body = _body(name, shape, options)
         self.memory = LSTM("memory", self.body.outputs, options.lstm_cells) if options.lstm_cells else None
         features = self.memory.cells if self.memory else self.body.outputs
-        self.value_body: Stack | None = None
-        if not shared:
-            self.value_body = stack("value", observations, options.hidden, options.activation, hidden_gain)
+        self.value_body: Body | None = None if shared else _body("value", shape, options)
         given = distribution_inputs - free_inputs
         self.policy_head = Dense("policy/head", features, given, None, initializers.orthogonal(POLICY_HEAD_GAIN))
         self.value_head = Dense("value/head", features, 1, None, initializers.orthogonal(1.0))
@@ -83,6 +89,11 @@ class ActorCritic(Module):
     def state(self) -> Mapping[str, tuple[int, ...]]:
         """Return the state of its memory, if it has one."""
         return self.memory.state() if self.memory else {}
+
+    @property
+    def learns_in(self) -> str | None:
+        """Return `"torch"` where there are convolutions."""
+        return "torch" if isinstance(self.body, ImageEncoder) else None
 
     def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
         """Return `action_dist_inputs` [N, P], `vf_preds` [N], and `state_out` if it remembers."""
@@ -121,3 +132,12 @@ class ActorCritic(Module):
             features = self.value_body(nn, parameters, inputs[columns.OBS])
         value = self.value_head(nn, parameters, features)
         return nn.reshape(value, (value.shape[0],))
+
+
+def _body(name: str, shape: tuple[int, ...], options: ActorCriticOptions) -> Body:
+    gain = initializers.orthogonal(2**0.5)
+    if len(shape) == 3:
+        images = options.convolutions
+        return image_encoder(name, shape, images, gain, widths=options.more, activation=options.more_activation)
+    layers = [(width, options.activation) for width in options.hidden]
+    return mixed_stack(name, shape[0], [*layers, *((width, options.more_activation) for width in options.more)], gain)

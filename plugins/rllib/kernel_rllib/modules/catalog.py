@@ -6,6 +6,7 @@ from typing import Any
 
 from kernel_rllib.modules.actor_critic import ActorCriticOptions
 from kernel_rllib.modules.actor_q_critics import HiddenLayers
+from kernel_rllib.modules.cnn import ConvolutionOptions
 
 
 def activation_name(activation: Any) -> str:
@@ -21,8 +22,20 @@ def actor_critic_options(model: Any) -> ActorCriticOptions:
     return ActorCriticOptions(
         hidden=tuple(model.fcnet_hiddens),
         activation=activation_name(model.fcnet_activation),
+        more=tuple(model.head_fcnet_hiddens),
+        more_activation=activation_name(model.head_fcnet_activation),
+        convolutions=convolution_options(model),
         share_layers=bool(model.vf_share_layers),
         lstm_cells=model.lstm_cell_size if model.use_lstm else None,
+    )
+
+
+def convolution_options(model: Any) -> ConvolutionOptions:
+    """Return how convolutions are built by the options `model` of a config."""
+    return ConvolutionOptions(
+        filters=model.conv_filters or None,
+        activation=activation_name(model.conv_activation),
+        zero_mean=bool(model.zero_mean),
     )
 
 

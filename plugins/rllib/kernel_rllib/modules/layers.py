@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from kernel_rllib.modules.module import Initializer, Parameter, Parameters
 from kernel_rllib.nn import initializers
 from kernel_rllib.nn.ops import Ops
+
+
+class Body(Protocol):
+    """What makes features of observations: layers, whatever they are."""
+
+    @property
+    def outputs(self) -> int:
+        """Return the width of features."""
+        ...
+
+    def parameters(self) -> list[Parameter]:
+        """Return the parameters of all layers."""
+        ...
+
+    def __call__(self, nn: Ops, parameters: Parameters, x: Any) -> Any:
+        """Return features [..., outputs] for observations [..., *shape]."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -75,12 +92,17 @@ class Stack:
 
 def stack(name: str, inputs: int, widths: Sequence[int], activation: str | None, initializer: Initializer) -> Stack:
     """Return hidden layers of these widths, named `name/0`, `name/1` and so on."""
-    sizes = [inputs, *widths]
-    layers = [
+    return mixed_stack(name, inputs, [(width, activation) for width in widths], initializer)
+
+
+def mixed_stack(name: str, inputs: int, layers: Sequence[tuple[int, str | None]], initializer: Initializer) -> Stack:
+    """Return hidden layers of these widths and activations; see `stack`."""
+    sizes = pairwise([inputs, *(width for width, _ in layers)])
+    made = [
         Dense(f"{name}/{index}", before, after, activation, initializer)
-        for index, (before, after) in enumerate(pairwise(sizes))
+        for index, ((before, after), (_, activation)) in enumerate(zip(sizes, layers, strict=True))
     ]
-    return Stack(tuple(layers), inputs)
+    return Stack(tuple(made), inputs)
 
 
 def torch_dense(name: str, inputs: int, outputs: int, activation: str | None) -> Dense:

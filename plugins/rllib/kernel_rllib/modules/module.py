@@ -74,6 +74,11 @@ class Module(ABC):
         return {}
 
     @property
+    def learns_in(self) -> str | None:
+        """Return the name of the one backend that it can learn in; None where any will do."""
+        return None
+
+    @property
     def noise_width(self) -> int:
         """Return how many standard normal numbers a row needs to explore; they come as the input `noise`."""
         return 0

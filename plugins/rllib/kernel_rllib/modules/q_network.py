@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_rllib.arrays import Array
 from kernel_rllib.data import columns
 from kernel_rllib.errors import ModuleError
-from kernel_rllib.modules.layers import Dense, torch_dense, torch_stack
-from kernel_rllib.modules.module import Inputs, Module, Outputs, Parameter, Parameters
+from kernel_rllib.modules.cnn import ConvolutionOptions, ImageEncoder, image_encoder
+from kernel_rllib.modules.contracts import QModule
+from kernel_rllib.modules.layers import Body, Dense, torch_dense, torch_stack
+from kernel_rllib.modules.module import Inputs, Outputs, Parameter, Parameters
 from kernel_rllib.modules.noisy import NoisyDense, scaled_noise
+from kernel_rllib.nn import initializers
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.returns.categorical_projection import categorical_support
 
@@ -33,6 +36,7 @@ class QNetworkOptions:
         v_max: The highest atom.
         noisy: Whether the heads' layers carry learned noise.
         sigma: How large that noise is at first.
+        convolutions: How the convolutions are built that images pass in place of hidden layers.
     """
 
     hidden: tuple[int, ...] = (256, 256)
@@ -45,16 +49,17 @@ class QNetworkOptions:
     v_max: float = 10.0
     noisy: bool = False
     sigma: float = 0.5
+    convolutions: ConvolutionOptions = field(default_factory=ConvolutionOptions)
 
 
-class QNetwork(Module):
+class QNetwork(QModule):
     """Values of all actions of a discrete space."""
 
-    def __init__(self, observations: int, actions: int, options: QNetworkOptions | None = None) -> None:
-        """Build it for flat observations of this width, and this many actions."""
+    def __init__(self, observations: int | Sequence[int], actions: int, options: QNetworkOptions | None = None) -> None:
+        """Build it for observations of this width or shape, and this many actions; three axes are an image."""
         self.options = options = options or QNetworkOptions()
         self.actions = actions
-        self.body = torch_stack("body", observations, options.hidden, options.activation)
+        self.body = self._body((observations,) if isinstance(observations, int) else tuple(observations))
         self._noise_width = 0
         width = self.body.outputs
         self.advantage = self._head("advantage", width, actions * options.atoms)
@@ -70,6 +75,11 @@ class QNetwork(Module):
         """Return all its parameters."""
         heads = [parameter for layer in (*self.advantage, *self.value) for parameter in layer.parameters()]
         return [*self.body.parameters(), *heads]
+
+    @property
+    def learns_in(self) -> str | None:
+        """Return `"torch"` where there are convolutions."""
+        return "torch" if isinstance(self.body, ImageEncoder) else None
 
     def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
         """Return `q_values` [N, A]; of several atoms `q_logits` [N, A, atoms], of which `values` makes the former.
@@ -127,6 +137,12 @@ class QNetwork(Module):
         if not self.value:
             raise ModuleError("this Q-network has no values of states: they are there with dueling=True only")
         return _through(nn, parameters, self.value, features, None)
+
+    def _body(self, shape: tuple[int, ...]) -> Body:
+        options = self.options
+        if len(shape) == 3:
+            return image_encoder("body", shape, options.convolutions, initializers.torch_linear())
+        return torch_stack("body", shape[0], options.hidden, options.activation)
 
     def _head(self, name: str, inputs: int, outputs: int) -> tuple[Dense | NoisyDense, ...]:
         options = self.options

@@ -10,6 +10,7 @@ network is large: from about 1,000 rows and 512 x 512 weights on, more threads o
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,9 +21,9 @@ def blas_threads(count: int = 1) -> Iterator[None]:
     """Let the BLAS libraries of this process use `count` threads inside of a `with`, and as many as before after it.
 
     It holds for the whole process, and takes a few microseconds. Environment variables such as OPENBLAS_NUM_THREADS=1
-    do the same for a process from its start.
+    do the same for a process from its start. Torch computes in as many threads, where it was imported before.
     """
-    libraries = _libraries()
+    libraries = [*_libraries(), *_torch()]
     before = [library.get_num_threads() for library in libraries]
     try:
         for library in libraries:
@@ -35,8 +36,14 @@ def blas_threads(count: int = 1) -> Iterator[None]:
 
 def set_blas_threads(count: int = 1) -> None:
     """Let the BLAS libraries of this process use `count` threads from now on: for processes that do nothing else."""
-    for library in _libraries():
+    for library in [*_libraries(), *_torch()]:
         library.set_num_threads(count)
+
+
+def _torch() -> list[Any]:
+    """Return torch, whose threads are set by functions of the same names, if it was imported."""
+    torch = sys.modules.get("torch")
+    return [] if torch is None else [torch]
 
 
 @functools.cache

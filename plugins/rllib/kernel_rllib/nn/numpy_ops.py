@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kernel_rllib.errors import ModuleError
 from kernel_rllib.nn import elementwise
+from kernel_rllib.nn.convolution import convolve
 from kernel_rllib.nn.elementwise import activation_named
 from kernel_rllib.nn.ops import Axis
 from kernel_rllib.nn.products import product
@@ -201,8 +202,22 @@ class NumpyOps:
     def gru_cell(self, projected: Any, hidden: Any, weight: Any, bias: Any) -> Any:
         return gru_forward(projected[None], hidden, weight, bias, row_block=self._row_block).hiddens[0]
 
-    def conv2d(self, *arguments: Any, **named: Any) -> NoReturn:
-        raise _only_in_torch("conv2d")
+    def conv2d(
+        self,
+        x: Any,
+        weight: Any,
+        bias: Any | None = None,
+        stride: int | tuple[int, int] = 1,
+        padding: str | int | tuple[int, int] = "valid",
+        activation: str | None = None,
+    ) -> Any:
+        if not isinstance(x, np.ndarray) or not isinstance(weight, np.ndarray):  # but tensors of the tape
+            raise _only_in_torch("the gradient of conv2d")
+        function = activation_named(activation)
+        y = convolve(x, weight, stride, padding, self._row_block)
+        if bias is not None:
+            y += bias
+        return y if function is None else function.forward(y, y)
 
     def attention(self, *arguments: Any, **named: Any) -> NoReturn:
         raise _only_in_torch("attention")

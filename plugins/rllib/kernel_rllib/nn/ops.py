@@ -243,10 +243,10 @@ class Ops(Protocol):
         padding: str | int | tuple[int, int] = "valid",
         activation: str | None = None,
     ) -> Array:
-        """Return a convolution of images `x` [N, height, width, in] by `weight` [rows, columns, in, out]; torch only.
+        """Return a convolution of images `x` [N, height, width, in] by `weight` [rows, columns, in, out].
 
         `padding` is "valid" (none), "same" (the result has height and width divided by the stride, rounded up), or the
-        number of zeros on each side.
+        number of zeros on each side. Gradients of it are in torch only.
         """
 
     def attention(self, query: Array, key: Array, value: Array, mask: Array | None = None) -> Array:

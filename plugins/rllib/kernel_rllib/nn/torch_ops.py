@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from kernel_rllib.nn.convolution import zeros_around
 from kernel_rllib.nn.elementwise import unknown_activation
 from kernel_rllib.nn.numpy_ops import parts, places
 from kernel_rllib.nn.ops import Axis
@@ -229,11 +229,8 @@ class TorchOps:
         x = x.permute(0, 3, 1, 2)  # for torch, channels come second; in memory they stay last, which is quicker
         if padding == "same":
             strides = (stride, stride) if isinstance(stride, int) else stride
-            sides = [
-                max((math.ceil(length / step) - 1) * step + kernel - length, 0)
-                for length, step, kernel in zip(x.shape[2:], strides, weight.shape[:2], strict=True)
-            ]
-            x = functional.pad(x, (sides[1] // 2, sides[1] - sides[1] // 2, sides[0] // 2, sides[0] - sides[0] // 2))
+            rows, columns = (zeros_around(*axis) for axis in zip(x.shape[2:], weight.shape[:2], strides, strict=True))
+            x = functional.pad(x, (*columns, *rows))
         y = functional.conv2d(x, weight.permute(3, 2, 0, 1), bias, stride, 0 if isinstance(padding, str) else padding)
         y = y if function is None else function(y)
         return y.permute(0, 2, 3, 1)

@@ -1,0 +1,65 @@
+"""What algorithms check of models: whether they fit what is observed, and which backend they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel_rllib.algorithms.honoured import IMAGES
+from kernel_rllib.errors import ConfigError
+from kernel_rllib.modules.module import Module
+
+
+def framework_of(config: Any, module: Module) -> str:
+    """Return the name of the backend that learns: as settings say, or the one that a module needs.
+
+    Raises:
+        ConfigError: If these are two.
+    """
+    asked = config.framework_str
+    if asked == "numpy" and module.learns_in == "torch":
+        raise ConfigError(
+            f"{config.title}: framework is 'numpy', but this model learns in torch only; set it to 'torch' or 'auto', "
+            "which needs: pip install 'kernel-rllib[torch]'"
+        )
+    return "torch" if "torch" in (asked, module.learns_in) else "numpy"
+
+
+def refuse_images(config: Any, acts_on: frozenset[str], observation: tuple[int, ...]) -> None:
+    """Raise ConfigError where observations are images, and an algorithm has no convolutions.
+
+    Args:
+        config: The settings.
+        acts_on: The settings that the algorithm acts on.
+        observation: The shape of one row of observations.
+    """
+    if len(observation) != 1 and not acts_on >= IMAGES:
+        raise ConfigError(
+            f"{config.title} has dense networks only, but observations are images {list(observation)}; wrap the "
+            "environment so that they are flat, or take PPO or DQN"
+        )
+
+
+def refuse_dense_layers_for_images(config: Any, observation: tuple[int, ...]) -> None:
+    """Raise ConfigError where options were given that have no effect on images, or on observations that are none.
+
+    Args:
+        config: The settings.
+        observation: The shape of one row of observations: of three axes for an image.
+    """
+    model = config.model
+    given = [name for name in _OF_THE_OTHERS[len(observation) == 3] if not model.is_default(name)]
+    if not given:
+        return
+    if len(observation) == 3:
+        raise ConfigError(
+            f"{config.title}: observations are images {list(observation)}, which pass convolutions, and model "
+            f"{', '.join(given)} has no effect on them; set conv_filters, and head_fcnet_hiddens for what follows them"
+        )
+    raise ConfigError(
+        f"{config.title}: model {', '.join(given)} has no effect, as observations are rows of {observation[0]} numbers "
+        "and no images; images are a Box of shape [height, width, channels]"
+    )
+
+
+_OF_THE_OTHERS = {True: ("fcnet_hiddens", "fcnet_activation"), False: ("conv_filters", "conv_activation")}
+"""Options of the model that have no effect: where observations are images, and where they are not."""
