@@ -23,6 +23,7 @@ from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, episode_results, learner_results, merged
 from kernel_rllib.algorithms.spaces import spaces_of
+from kernel_rllib.algorithms.system_usage import SystemUsage
 from kernel_rllib.checkpoints.layout import write_checkpoint
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.building import set_builder
@@ -106,6 +107,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         self.inference = Inference.of_blueprint(
             self.blueprint, held, self.stream("inference"), lambda: self.runners.statistics
         )
+        self.system_usage = SystemUsage() if self.config.log_sys_usage else None
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
         self.broadcast()
 
@@ -122,13 +124,14 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
     def step(self) -> ResultTree:
         """Train until the least time and steps of an iteration are reached, and return its result."""
         began, sampled_before = time.perf_counter(), self.env_steps_sampled
+        trained_before = self.env_steps_trained
         is_due = self.evaluations.is_due(self.iteration + 1)
         beside = self.begin_evaluation() if is_due and self.evaluations.is_parallel else None
         self.progress.seconds.clear()
         self.progress.seconds.update(sample=0.0, learn=0.0)
         with blas_threads(1):
             metrics = self.training_step()
-            while not self._is_enough(began, sampled_before):
+            while not self._is_enough(began, sampled_before, trained_before):
                 metrics = self.training_step()
         result = self._result(metrics, began, sampled_before)
         if is_due:
@@ -269,10 +272,14 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
                 "on_workers_recreated", self, worker_set=self.workers, worker_ids=indices, is_evaluation=is_evaluation
             )
 
-    def _is_enough(self, began: float, sampled_before: int) -> bool:
+    def _is_enough(self, began: float, sampled_before: int, trained_before: int) -> bool:
         config = self.config
-        return time.perf_counter() - began >= (config.min_time_s_per_iteration or 0) and (
-            self.env_steps_sampled - sampled_before >= (config.min_sample_timesteps_per_iteration or 0)
+        least_trained = config.min_train_timesteps_per_iteration or 0
+        return (
+            time.perf_counter() - began >= (config.min_time_s_per_iteration or 0)
+            and self.env_steps_sampled - sampled_before >= (config.min_sample_timesteps_per_iteration or 0)
+            # Before anything was learned from, and where an algorithm does not count what is, samples are enough.
+            and (self.env_steps_trained - trained_before >= least_trained or not self.env_steps_trained)
         )
 
     def _result(self, metrics: Metrics, began: float, sampled_before: int) -> ResultTree:
@@ -281,6 +288,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         return merged(
             episode_results(self.episodes),
             self.reports.results(),
+            {} if self.system_usage is None else {"perf": self.system_usage.measure()},
             learner_results(metrics if len(self.policies) > 1 else {self.module_id: metrics}),
             {
                 "env_runners": {

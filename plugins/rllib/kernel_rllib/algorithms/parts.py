@@ -37,6 +37,9 @@ def env_settings_of(config: AlgorithmConfig) -> EnvSettings:
         config.env_config,
         kind="actors" if config.remote_worker_envs else KINDS[config.gym_env_vectorize_mode],
         restart_failed=config.restart_failed_sub_environments,
+        max_episode_steps=config.horizon,
+        batch_wait_ms=config.remote_env_batch_wait_ms,
+        ends_are_cuts=config.no_done_at_end,
     )
 
 
@@ -111,4 +114,6 @@ def group_settings_of(config: AlgorithmConfig) -> GroupSettings:
         },
         recovery=config.recovery,
         tolerated_failures=config.num_consecutive_env_runner_failures_tolerance,
+        most_restarts=config.max_num_env_runner_restarts,
+        warns_after_s=config.sample_timeout_s,
     )

@@ -17,6 +17,7 @@ from kernel_rllib.connectors.module_to_env import ActionConnector, ModuleToEnv
 from kernel_rllib.connectors.preprocessors import preprocessor_of
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.contract import VectorEnv
+from kernel_rllib.envs.ends_as_cuts import EndsAsCuts
 from kernel_rllib.envs.making import make_vector
 from kernel_rllib.envs.registry import EnvMaker
 from kernel_rllib.errors import EnvError
@@ -39,6 +40,8 @@ class EnvSettings:
         kind: How lanes are stepped: see `envs.making.make_vector`.
         restart_failed: Whether one that raises is made anew alone.
         max_episode_steps: Where episodes are cut off, or None.
+        batch_wait_ms: How long environments in actors are waited for once one is ready.
+        ends_are_cuts: Whether ends of episodes count as cuts, after which there would be more.
     """
 
     maker: EnvMaker
@@ -46,6 +49,8 @@ class EnvSettings:
     kind: str = "auto"
     restart_failed: bool = False
     max_episode_steps: int | None = None
+    batch_wait_ms: float = 0.0
+    ends_are_cuts: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,7 +197,7 @@ def make_envs(
     action_space: Space[Any] | None = None,
 ) -> Any:
     """Return the lanes of a place, or the copies of an environment with several agents; see `envs.making`."""
-    return make_vector(
+    vector = make_vector(
         envs.maker,
         len(place.lanes),
         context_of(envs, place),
@@ -201,4 +206,6 @@ def make_envs(
         max_episode_steps=envs.max_episode_steps,
         observation_space=observation_space,
         action_space=action_space,
+        batch_wait_ms=envs.batch_wait_ms,
     )
+    return EndsAsCuts(cast(VectorEnv, vector)) if envs.ends_are_cuts and hasattr(vector, "num_lanes") else vector

@@ -65,6 +65,8 @@ class GroupSettings:
         recovery: What becomes of the lanes of a runner that died; None: its death is an error.
         tolerated_failures: How many failures in a row, without a sample between them, are tolerated.
         work: What each runner makes of its samples before it sends them, or None; see `EnvRunner`.
+        most_restarts: How many runners may be replaced in all.
+        warns_after_s: After how many seconds without a sample a warning says who is late; None for never.
     """
 
     lanes: Sequence[Sequence[int]]
@@ -73,6 +75,8 @@ class GroupSettings:
     recovery: Recovery | None = "recreate"
     tolerated_failures: int = 100
     work: Work | None = None
+    most_restarts: int = 1000
+    warns_after_s: float | None = None
 
 
 class RunnerGroup:
@@ -89,7 +93,7 @@ class RunnerGroup:
         self._weights: _Weights | None = None
         self.statistics: Statistics = {}
         """What connectors have learned of all lanes, by their names. It changes where all have sampled."""
-        self._failures = 0
+        self._failures = self._restarts = 0
         self._replaced: list[int] = []
         self._pending: dict[int, list[_Request]] = {}
         self.local: EnvRunner | None = None
@@ -310,6 +314,7 @@ class RunnerGroup:
     def _settled(self, index: int) -> Sample | None:
         """Wait for the oldest request to a runner; return its sample, or None where the runner died: see `_replace`."""
         request = self._pending[index][0]
+        self._warn_if_late(index, request)
         try:
             sample: Sample = kernel.get(request.sample)
         except FaultError as error:
@@ -322,6 +327,17 @@ class RunnerGroup:
         if self._settings.recovery == "exact":
             self._remote[index].snapshot = request.snapshot
         return sample
+
+    def _warn_if_late(self, index: int, request: _Request) -> None:
+        """Wait for a sample as long as settings say, and warn if it has not come: it is waited for nevertheless."""
+        seconds = self._settings.warns_after_s
+        if seconds is None or kernel.wait([request.sample], timeout=seconds)[0]:
+            return
+        _log.warning(
+            "runner %d has not sampled its %d steps within %s s, and is waited for: look whether its environments "
+            "hang, ask for fewer steps (rollout_fragment_length), or warn later (sample_timeout_s)",
+            index, request.steps, seconds,
+        )  # fmt: skip
 
     def _replace(self, index: int, error: FaultError) -> None:
         """Take a runner that died out of the group; ask another in its place, if the mode says so."""
@@ -353,6 +369,9 @@ class RunnerGroup:
             if not self._remote:
                 raise RunnersLostError(_none_left(error)) from error
             return False
+        self._restarts += 1
+        if self._restarts > self._settings.most_restarts:
+            raise RunnersLostError(_too_many_in_all(self._settings.most_restarts, error)) from error
         return True
 
 
@@ -385,6 +404,13 @@ def _too_many(failures: int, error: FaultError) -> str:
         f"{failures} runners died one after another, without a sample between them; the last one said: {error}. "
         "Look at what their environments do when they start, or tolerate more with "
         "`.fault_tolerance(num_consecutive_env_runner_failures_tolerance=...)`."
+    )
+
+
+def _too_many_in_all(most: int, error: FaultError) -> str:
+    return (
+        f"{most} runners were replaced, and another one died: {error}. Look at what their environments do, or allow "
+        "more with `.fault_tolerance(max_num_env_runner_restarts=...)`."
     )
 
 

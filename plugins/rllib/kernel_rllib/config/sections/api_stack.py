@@ -29,6 +29,7 @@ class ApiStack(DictSettings):
         "Whether runners and connectors are the current ones, not rollout workers.",
         older={"2.x": False},
         since="2.x",
+        inert="both are views of the same runners",
     )
 
     @fluent()

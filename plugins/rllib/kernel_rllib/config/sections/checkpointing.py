@@ -19,7 +19,10 @@ class Checkpointing(DictSettings):
     section = "checkpointing"
 
     export_native_model_files = Field(
-        False, "Whether models are also saved as their library does it, to be loaded without this one.", since="2.x"
+        False,
+        "Whether models are also saved as their library does it, to be loaded without this one.",
+        since="2.x",
+        inert="weights.npy and tree.json are read by numpy and json alone",
     )
     checkpoint_trainable_policies_only = Field(False, "Whether policies that aren't trained are left out.", since="2.x")
 

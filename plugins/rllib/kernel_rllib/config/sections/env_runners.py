@@ -111,7 +111,9 @@ class EnvRunners(DictSettings):
     batch_mode = Field[BatchMode](
         "truncate_episodes", "Whether fragments end where they are full, or only with an episode."
     )
-    compress_observations = Field(False, "Whether observations in batches are compressed.")
+    compress_observations = Field(
+        False, "Whether observations in batches are compressed.", inert="batches are in shared memory as they are"
+    )
     episodes_to_numpy = Field(
         True, "Whether runners return arrays rather than lists.", since="current", inert="they do"
     )
@@ -141,7 +143,9 @@ class EnvRunners(DictSettings):
         range=(0, 1),
         since="2.x",
     )
-    enable_tf1_exec_eagerly = Field(False, "Whether TensorFlow runs eagerly in runners.", since="2.x")
+    enable_tf1_exec_eagerly = Field(
+        False, "Whether TensorFlow runs eagerly in runners.", since="2.x", inert="runners compute in numpy"
+    )
 
     @fluent()
     def env_runners(

@@ -95,7 +95,7 @@ class Evaluation(DictSettings):
     in_evaluation = Field(False, "Whether this is the config of runners that evaluate: set by the algorithm.")
     sync_filters_on_rollout_workers_timeout_s = Field[int | float](
         10.0, "How long runners have to take over filters.", older={"2.x": 60.0}, range=(0, None), unit="seconds",
-        since="2.x",
+        since="2.x", inert="what they learned comes with samples",
     )  # fmt: skip
     offline_evaluation_interval = Field[int | None](
         None, "After how many iterations each evaluation on recorded data comes; 0 or None: never.", range=(0, None),

@@ -43,7 +43,12 @@ class FaultTolerance(DictSettings):
     ignore_env_runner_failures = Field(False, "Whether the others go on without a lost runner.")
     max_num_env_runner_restarts = Field(1000, "How many new runners there may be in all.", range=(0, None), since="2.x")
     delay_between_env_runner_restarts_s = Field[int | float](
-        60.0, "How long to wait between two new runners.", range=(0, None), unit="seconds", since="2.x"
+        60.0,
+        "How long to wait between two new runners.",
+        range=(0, None),
+        unit="seconds",
+        since="2.x",
+        inert="one that died is replaced when its sample is missed",
     )
     restart_failed_sub_environments = Field(
         False, "Whether an environment that raises is made again, and the runner goes on.", since="2.x"
@@ -61,9 +66,15 @@ class FaultTolerance(DictSettings):
         range=(0, None),
         unit="seconds",
         since="2.x",
+        inert="the end of a process is noticed at once",
     )
     env_runner_restore_timeout_s = Field[int | float](
-        1800.0, "How long a new runner has to be ready.", range=(0, None), unit="seconds", since="2.x"
+        1800.0,
+        "How long a new runner has to be ready.",
+        range=(0, None),
+        unit="seconds",
+        since="2.x",
+        inert="one whose process ends is replaced, others are waited for",
     )
 
     @fluent()

@@ -25,6 +25,7 @@ class Reporting(DictSettings):
         older={"1.x": 180},
         range=(0, None),
         unit="seconds",
+        inert="episodes come with samples",
     )
     metrics_num_episodes_for_smoothing = Field(
         100,
@@ -53,7 +54,7 @@ class Reporting(DictSettings):
         range=(0, None),
         unit="env steps",
     )
-    log_gradients = Field(False, "Whether norms of gradients are metrics.", since="current")
+    log_gradients = Field(False, "Whether norms of gradients are metrics.", since="current", inert="they always are")
     custom_stats_cls_lookup = Field[dict[str, Any] | None](
         None, "Classes of one's own that reduce metrics, by name.", since="current"
     )
