@@ -144,7 +144,7 @@ def test_it_learns_to_balance_the_pole() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (lambda config: config.env_runners(compress_observations=True), "compress_observations"),
+        (lambda config: config.debugging(fake_sampler=True), "fake_sampler"),
         (lambda config: config.environment(render_env=True), "render_env"),
         (lambda config: config.training(model={"use_attention": True}), r"model\['use_attention'\]"),
     ],
