@@ -18,8 +18,9 @@ from kernel_tune.reporters import (
     detect_reporter,
     show,
 )
-from kernel_tune.reporters.live_view import sparkline
 from kernel_tune.trial import Status, Trial
+
+from kernel_runs.progress.terminal import sparkline
 
 
 class Terminal(io.StringIO):

@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernel_runs.callbacks import Callback
+from kernel_runs.process.interrupts import Interrupts
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.budget import TimeBudget
 from kernel_tune.execution.carrier import Carrier
 from kernel_tune.execution.events import tell
 from kernel_tune.execution.instructions import Instruction, Notify
-from kernel_tune.execution.interrupts import Interrupts
 from kernel_tune.execution.judge import Judge
 from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any, TextIO
 
+from kernel_runs.progress.terminal import is_terminal
 from kernel_tune.reporters.cli import CLIReporter
-from kernel_tune.reporters.live import LiveReporter, is_terminal
+from kernel_tune.reporters.live import LiveReporter
 from kernel_tune.reporters.notebook import JupyterNotebookReporter, in_notebook
 from kernel_tune.reporters.table_reporter import TableReporter
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from kernel_runs.progress.terminal import is_terminal
 from kernel_runs.progress.text import cell, duration
 from kernel_tune.reporters.live_view import view
 from kernel_tune.reporters.table_reporter import TableReporter
@@ -130,9 +130,3 @@ class LiveReporter(TableReporter):
                     vertical_overflow="crop")  # fmt: skip
         live.start()
         return live
-
-
-def is_terminal(stream: TextIO) -> bool:
-    """Return whether a display can be drawn on a stream."""
-    dumb = os.environ.get("TERM", "") in ("dumb", "unknown") or bool(os.environ.get("NO_COLOR"))
-    return not dumb and hasattr(stream, "isatty") and stream.isatty()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernel_runs.progress.terminal import sparkline
 from kernel_runs.progress.text import cell, duration
 from kernel_tune.reporters.trials_table import by_status, parameter_of, trials_table
 from kernel_tune.trial import Status, Trial
@@ -20,7 +21,6 @@ _STYLES = {
     Status.ERROR: ("✘", "red"),
 }
 Curves = Mapping[Trial, Sequence[float]]
-_BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def view(reporter: LiveReporter, trials: Sequence[Trial], curves: Curves, rows: int = 20) -> Any:
@@ -98,16 +98,6 @@ def _best(reporter: LiveReporter, trials: Sequence[Trial]) -> Any:
     chosen = [f"{key}={cell(parameter_of(trial, key))}" for key in trial.evaluated_params]
     line.append(", ".join(chosen), style="cyan")
     return line
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """Return numbers as little columns, the least the lowest, the greatest the highest."""
-    finite = [value for value in values if abs(value) != float("inf")]
-    if len(finite) < 2:
-        return ""
-    low, high = min(finite), max(finite)
-    steps = len(_BLOCKS) - 1
-    return "".join(_BLOCKS[round((value - low) / (high - low) * steps) if high > low else 0] for value in finite)
 
 
 def _tables(reporter: LiveReporter, trials: Sequence[Trial], curves: Curves, rows: int) -> list[Any]:

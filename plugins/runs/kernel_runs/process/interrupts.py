@@ -1,4 +1,4 @@
-"""Ctrl-C while an experiment runs: the first is counted, and not raised at whatever line happens to run."""
+"""Ctrl-C while something runs: the first is counted, and not raised at whatever line happens to run."""
 
 from __future__ import annotations
 
