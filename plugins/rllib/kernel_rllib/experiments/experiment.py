@@ -62,7 +62,7 @@ class Experiment:
     config: dict[str, Any] = field(default_factory=dict)
     stop: dict[str, Any] = field(default_factory=dict)
     checkpoint_freq: int = 0
-    checkpoint_at_end: bool = False
+    checkpoint_at_end: bool = True
     keep_checkpoints_num: int | None = None
     checkpoint_score_attr: str | None = None
     num_samples: int = 1
@@ -115,7 +115,7 @@ _TEXT = (str,), "a text"
 _MAPPING = (Mapping, type(None)), "a mapping"
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "run": _TEXT,
-    "env": ((str, type, type(None)), "a name or a dotted path"),
+    "env": ((str, type, Mapping, type(None)), "a name, a dotted path or a grid_search of them"),
     "config": _MAPPING,
     "stop": _MAPPING,
     "checkpoint_freq": _NUMBER,

@@ -1,0 +1,1 @@
+"""`rllib`, also as `kernel rllib`: training and evaluation on the command line."""
