@@ -10,6 +10,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "algorithms.a3c": ("A3C", "A3CConfig"),
     "algorithms.algorithm": ("Algorithm",),
     "algorithms.ddpg": ("DDPG", "DDPGConfig"),
+    "algorithms.ddppo": ("DDPPO", "DDPPOConfig"),
     "algorithms.dqn": ("DQN", "DQNConfig"),
     "algorithms.pg": ("PG", "PGConfig"),
     "algorithms.ppo": ("PPO", "PPOConfig"),

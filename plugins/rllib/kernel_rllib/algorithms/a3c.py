@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kernel_rllib.algorithms.advantages import estimate_advantages
 from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import MEMORY
+from kernel_rllib.algorithms.honoured import ACTOR_CRITIC
 from kernel_rllib.algorithms.on_policy import actor_critic, critic_problems, experience, mean_over, whole
 from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.arrays import Array
@@ -99,7 +99,7 @@ class A3C(Algorithm):
 
     config: A3CConfig
     config_class = A3CConfig
-    acts_on = MEMORY | {"sample_async"}
+    acts_on = ACTOR_CRITIC | {"sample_async"}
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> Module:
         """Return a policy and a value."""
@@ -235,12 +235,14 @@ def actor_critic_loss(config: A3CConfig, distribution: Distribution, entropy_coe
         mean, coefficient = mean_over(nn, batch), entropy_coefficient()
         outputs = module.train(nn, parameters, batch)
         inputs = outputs[columns.ACTION_DIST_INPUTS]
-        policy_loss = mean(-distribution.log_prob(nn, inputs, batch[columns.ACTIONS]) * batch[columns.ADVANTAGES])
+        advantages = nn.constant(batch[columns.ADVANTAGES])
+        policy_loss = -mean(distribution.log_prob(nn, inputs, batch[columns.ACTIONS]) * advantages)
         entropy = mean(distribution.entropy(nn, inputs))
         total = policy_loss - coefficient * entropy
         metrics = {"policy_loss": policy_loss, "entropy": entropy, "entropy_coeff": coefficient}
         if config.use_critic:
-            metrics["vf_loss"] = 0.5 * mean(nn.square(outputs[columns.VF_PREDS] - batch[columns.VALUE_TARGETS]))
+            error = outputs[columns.VF_PREDS] - nn.constant(batch[columns.VALUE_TARGETS])
+            metrics["vf_loss"] = 0.5 * mean(nn.square(error))
             total = total + config.vf_loss_coeff * metrics["vf_loss"]
         return total, {**metrics, "total_loss": total}
 

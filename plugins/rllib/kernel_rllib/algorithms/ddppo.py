@@ -1,17 +1,29 @@
-"""Decentralised PPO (Wijmans et al. 2019, arXiv:1911.00357): each worker samples and learns, gradients are averaged."""
+"""Decentralised distributed PPO (Wijmans et al., 2019, arXiv 1911.00357).
+
+Each worker samples, and learns from what it has sampled: PPO's loss and passes, see `ppo.py`. The gradient of each
+minibatch is the mean of all workers' (equation 1 of the paper), by an all-reduce between them: see `ddppo_worker.py`.
+There is no learner in the middle: all workers make the same steps, and have the same bits after each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from kernel_rllib.algorithms.ppo import PPOConfig
+from kernel_rllib.algorithms.ddppo_worker import Learned, LearningWork, join, set_learner_state
+from kernel_rllib.algorithms.ppo import PPO, PPOConfig
+from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
 from kernel_rllib.config.generations import Default, values
 from kernel_rllib.config.sections.training import TrainingArguments
 from kernel_rllib.config.sentinels import NOT_PROVIDED
 from kernel_rllib.config.value_types import Schedule
+from kernel_rllib.errors import ConfigError, RunnersLostError
+from kernel_rllib.learners.learner import Metrics
+from kernel_rllib.runners.env_runner import Sample
+from kernel_rllib.runners.group import GroupSettings, RunnerGroup
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -68,13 +80,13 @@ class DDPPOConfig(PPOConfig):
         """Env steps of one update in all workers together."""
         own = self.train_batch_size
         if own == -1:
-            own = self.get_rollout_fragment_length() * self.num_envs_per_env_runner
+            own = self.get_rollout_fragment_length() * len(self.lanes_of(1))
         return own * max(self.num_env_runners, 1)
 
     def get_rollout_fragment_length(self, worker_index: int = 0) -> int:
         """Return how many steps each environment of a worker makes for one fragment: "auto" makes up its batch."""
         if self.rollout_fragment_length == "auto":
-            return max(self.train_batch_size // self.num_envs_per_env_runner, 1)
+            return max(self.train_batch_size // max(len(self.lanes_of(1)), 1), 1)
         return int(self.rollout_fragment_length)
 
     def problems(self) -> Iterator[str]:
@@ -99,3 +111,108 @@ class DDPPOConfig(PPOConfig):
             )
         if self.kl_coeff and self.generation != "0.8.5":
             yield f"kl_coeff={self.kl_coeff}: workers can't adapt it together; set it to 0"
+
+
+class DDPPO(PPO):
+    """PPO whose workers learn themselves, in step with one another."""
+
+    config: DDPPOConfig
+    config_class = DDPPOConfig
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Make the workers, and let them know one another.
+
+        Raises:
+            ConfigError: If a setting asks for what there is not.
+        """
+        _refuse_what_is_missing(self._settings)
+        self._losses, self._groups, self._is_broken = 0, 0, False
+        super().setup(config)
+        self._connect()
+
+    def group_settings(self) -> GroupSettings:
+        """Return those of all algorithms, for runners that learn, and hear from one another meanwhile."""
+        found = super().group_settings()
+        options = {**(found.options or {}), "max_concurrency": 4}
+        work = LearningWork(self.config, self.spaces, self.seed)
+        return replace(found, work=work, options=options, recovery=None)
+
+    def training_step(self) -> Metrics:
+        """Let all workers sample and learn; take over what the first of them has learned.
+
+        Where one is lost, all begin again: with new environments, and the parameters of before this step.
+
+        Raises:
+            RunnersLostError: If the settings don't allow for losses, or too many came one after another.
+        """
+        while True:
+            if self._is_broken:
+                self._start_again()
+            self._is_broken = True  # until all have brought something: whoever did not may be waiting for another
+            try:
+                with self.timed("learn"):
+                    samples = self.runners.sample(self.config.get_rollout_fragment_length)
+            except RunnersLostError:
+                self._losses += 1
+                most = self.config.num_consecutive_env_runner_failures_tolerance
+                if self.config.recovery is None or self._losses > most:
+                    raise
+                continue
+            self._is_broken, self._losses = False, 0
+            return self._take(samples)
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `get_state` returned."""
+        super().set_state(state)
+        self._hand_over()
+
+    def _take(self, samples: Sequence[Sample]) -> Metrics:
+        """Count what workers sampled and learned, and take over the parameters, which all of them have."""
+        self.take_in(samples)
+        learned: list[Learned] = [sample.made for sample in samples]
+        self.env_steps_trained += sum(one.count for one in learned)
+        self.learner.set_state(learned[0].state)
+        return mean_metrics([one.metrics for one in learned])
+
+    def _start_again(self) -> None:
+        """Make all workers anew."""
+        self._groups += 1
+        self.runners.close()
+        before = self.env_steps_sampled // self.config.total_envs
+        settings = replace(self.group_settings(), incarnation=self._groups, steps_before=before)
+        statistics = self.runners.statistics
+        self.runners = RunnerGroup(self.blueprint, settings)
+        self.runners.set_statistics(statistics)
+        self.broadcast()
+        self._connect()
+
+    def _connect(self) -> None:
+        """Let workers know one another, and begin with the same parameters."""
+        handles = [handle for _, handle in self.runners.actors()]
+        self.runners.foreach(join, handles)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Let all workers have the parameters and moments of now."""
+        self.runners.foreach(set_learner_state, self.learner.state())
+
+
+def _refuse_what_is_missing(config: Any) -> None:
+    """Raise ConfigError for settings that would have no effect."""
+    backend, recovery, problem = config.torch_distributed_backend, config.recovery, ""
+    if backend != "gloo":
+        problem = (
+            f"torch_distributed_backend={backend!r}, but gradients are averaged in main memory; leave it at 'gloo'"
+        )
+    elif not config.keep_local_weights_in_sync:
+        problem = (
+            "keep_local_weights_in_sync=False, but evaluations, checkpoints and actions need the parameters of now; "
+            "leave it at True"
+        )
+    elif recovery not in (None, "recreate"):
+        problem = (
+            f"recovery={recovery!r}, but workers learn in step: where one is lost, all begin again with the parameters "
+            "of before; set recovery to 'recreate', or restart_failed_env_runners to False"
+        )
+    if problem:
+        raise ConfigError(f"{config.title}: {problem}")

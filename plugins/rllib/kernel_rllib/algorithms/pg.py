@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel_rllib.algorithms.advantages import estimate_advantages
 from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import MEMORY
+from kernel_rllib.algorithms.honoured import ACTOR_CRITIC
 from kernel_rllib.algorithms.on_policy import actor_critic, experience, mean_over, whole
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.generations import Default, values
@@ -54,7 +54,7 @@ class PG(Algorithm):
 
     config: PGConfig
     config_class = PGConfig
-    acts_on = MEMORY
+    acts_on = ACTOR_CRITIC
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> Module:
         """Return a policy; the value beside it is not asked for."""
@@ -88,7 +88,8 @@ def policy_gradient_loss(distribution: Distribution) -> Loss:
     def loss(nn: Ops, module: Module, parameters: Parameters, batch: Batch) -> tuple[Any, dict[str, Any]]:
         mean = mean_over(nn, batch)
         inputs = module.explore(nn, parameters, batch)[columns.ACTION_DIST_INPUTS]
-        policy_loss = mean(-distribution.log_prob(nn, inputs, batch[columns.ACTIONS]) * batch[columns.ADVANTAGES])
+        advantages = nn.constant(batch[columns.ADVANTAGES])
+        policy_loss = -mean(distribution.log_prob(nn, inputs, batch[columns.ACTIONS]) * advantages)
         return policy_loss, {"policy_loss": policy_loss, "entropy": mean(distribution.entropy(nn, inputs))}
 
     return loss

@@ -12,6 +12,7 @@ ALGORITHMS = {
     "A2C": "kernel_rllib.algorithms.a2c",
     "A3C": "kernel_rllib.algorithms.a3c",
     "DDPG": "kernel_rllib.algorithms.ddpg",
+    "DDPPO": "kernel_rllib.algorithms.ddppo",
     "DQN": "kernel_rllib.algorithms.dqn",
     "PG": "kernel_rllib.algorithms.pg",
     "PPO": "kernel_rllib.algorithms.ppo",

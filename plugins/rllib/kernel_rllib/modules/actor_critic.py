@@ -114,7 +114,7 @@ class ActorCritic(PolicyModule):
         return self._value(nn, parameters, features, inputs)
 
     def _features(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> tuple[Any, Outputs]:
-        features = self.body(nn, parameters, inputs[columns.OBS])
+        features = self.body(nn, parameters, nn.constant(inputs[columns.OBS]))
         if self.memory is None:
             return features, {}
         features, state = self.memory(nn, parameters, features, inputs)
@@ -129,7 +129,7 @@ class ActorCritic(PolicyModule):
 
     def _value(self, nn: Ops, parameters: Parameters, features: Any, inputs: Inputs) -> Any:
         if self.value_body:
-            features = self.value_body(nn, parameters, inputs[columns.OBS])
+            features = self.value_body(nn, parameters, nn.constant(inputs[columns.OBS]))
         value = self.value_head(nn, parameters, features)
         return nn.reshape(value, (value.shape[0],))
 

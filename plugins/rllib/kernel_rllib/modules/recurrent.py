@@ -51,7 +51,7 @@ class LSTM:
             Outputs [N, cells] or [T * N, cells], and the state after the last step.
         """
         state = inputs[columns.STATE_IN]
-        hidden, cell = state[f"{self.name}_hidden"], state[f"{self.name}_cell"]
+        hidden, cell = (nn.constant(state[f"{self.name}_{part}"]) for part in ("hidden", "cell"))
         weight = parameters[f"{self.name}/weight_state"]
         projected = nn.linear(x, parameters[f"{self.name}/weight_in"], parameters[f"{self.name}/bias"])
         if len(x.shape) == 2:

@@ -64,6 +64,8 @@ class GroupSettings:
         options: Options of the actors, as of `kernel.remote`.
         recovery: What becomes of the lanes of a runner that died; None: its death is an error.
         tolerated_failures: How many failures in a row, without a sample between them, are tolerated.
+        incarnation: How many groups before this one were lost; see `RunnerPlace`.
+        steps_before: How many steps each lane made in them.
         work: What each runner makes of its samples before it sends them, or None; see `EnvRunner`.
         most_restarts: How many runners may be replaced in all.
         warns_after_s: After how many seconds without a sample a warning says who is late; None for never.
@@ -74,6 +76,8 @@ class GroupSettings:
     options: Mapping[str, Any] | None = None
     recovery: Recovery | None = "recreate"
     tolerated_failures: int = 100
+    incarnation: int = 0
+    steps_before: int = 0
     work: Work | None = None
     most_restarts: int = 1000
     warns_after_s: float | None = None
@@ -106,7 +110,8 @@ class RunnerGroup:
         all_lanes = sum(map(len, settings.lanes))
         for index, lanes in enumerate(settings.lanes, start=1):
             if lanes:
-                place = RunnerPlace(index, tuple(lanes), len(settings.lanes), all_lanes)
+                runners, before = len(settings.lanes), settings.steps_before
+                place = RunnerPlace(index, tuple(lanes), runners, all_lanes, settings.incarnation, before)
                 self._remote[index] = _RemoteRunner(place, self._start(place))
 
     @property
@@ -215,6 +220,9 @@ class RunnerGroup:
     def _samples(self) -> list[Sample]:
         if self.local is not None:
             return [self.local.sample(self._local_steps)]
+        if self._settings.recovery is None:  # who dies is heard of at once: the others may be waiting for it
+            found = [self._first() for _ in range(len(self._pending))]
+            return sorted(found, key=lambda sample: sample.runner)
         samples = []
         for index in sorted(self._pending):
             while self._pending.get(index):
