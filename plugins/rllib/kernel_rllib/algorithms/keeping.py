@@ -17,6 +17,7 @@ from kernel_rllib.checkpoints.settings_file import read_settings, write_settings
 from kernel_rllib.checkpoints.tree import write_tree
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.errors import CheckpointError, ConfigError, UnknownPolicyError
+from kernel_rllib.export.numpy_policy import write_numpy_policy
 from kernel_rllib.nearest import did_you_mean
 from kernel_runs.storage.directories import written_as
 from kernel_runs.trainable.trainable import Trainable
@@ -32,6 +33,7 @@ class Keeping(Trainable):
     """What algorithms have to be kept and found again, beside `get_state` and `set_state`."""
 
     _settings: AlgorithmConfig
+    policies: Mapping[str, Any]
 
     def learners_by_id(self) -> Mapping[str, Learner]:
         """Return the learner of each module, by its id."""
@@ -220,6 +222,38 @@ class Keeping(Trainable):
         write_tree(export_dir, {"weights": state["weights"], "table": state["table"]})
         write_module(export_dir, learner.module)
         return export_dir
+
+    def export_policy_model(self, export_dir: str, policy_id: str = "default_policy", onnx: int | None = None) -> None:
+        """Write one policy as files that numpy alone can play: `policy.json`, `weights.npz` and `player.py`.
+
+        Args:
+            export_dir: Where they go; it is made.
+            policy_id: Which policy.
+            onnx: None: there is no export to ONNX.
+
+        Raises:
+            KeyError: If there is no policy of this id.
+            ConfigError: If ONNX is asked for.
+            ModuleError: If the network remembers, or computes what the player does not know.
+        """
+        if onnx is not None:
+            raise ConfigError(
+                f"export_policy_model(onnx={onnx}): there is no export to ONNX; leave onnx out to get a policy that "
+                "numpy alone can play"
+            )
+        learner = self.learner_of(policy_id)
+        policy = self.policies[policy_id]
+        blueprint = policy.policy_blueprint(policy.config, evaluates=True)
+        write_numpy_policy(
+            export_dir,
+            learner.module,
+            _views(learner),
+            blueprint.exploration,
+            observation=blueprint.make_env_to_module().shape,
+            action_space=blueprint.action_space,
+            unsquash=blueprint.actions.unsquash,
+            clip=blueprint.actions.clip,
+        )
 
 
 def checkpoint_directory(path: Any) -> Path:
