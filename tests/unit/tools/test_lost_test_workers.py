@@ -1,5 +1,6 @@
 """What becomes of a run of tests side by side when one of them ends, or hangs, its process."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,7 +48,8 @@ def test_many_lost_processes_end_the_run(tmp_path: Path) -> None:
     done = run(tmp_path, dict.fromkeys("abcdefghij", LOST), "--rerun-alone", "2")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "maximum crashed workers reached: 5" in done.stdout
-    assert "6 failed" in done.stdout
+    failed = re.search(r"(\d+) failed", done.stdout)
+    assert failed and failed[1] in ("6", "7"), "the sixth ends the run; the other process may be in its own by then"
     assert "none is run again alone" in done.stdout
 
 
