@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kernel_compat_ray.constant_names import CONSTANTS as PLAIN
 from kernel_compat_ray.refused_names import MODULES_REFUSED, REFUSED
+from kernel_compat_ray.rllib_names import RLLIB_CONSTANTS, RLLIB_NAMES, RLLIB_RENAMED
 from kernel_compat_ray.serve_names import SERVE_NAMES
 from kernel_compat_ray.tune_names import TUNE_MODULES_RENAMED, TUNE_NAMES, TUNE_RENAMED
 
@@ -58,6 +59,7 @@ _RECONSTRUCTION = (
 )  # fmt: skip
 
 NAMES: dict[str, dict[str, str]] = {
+    **RLLIB_NAMES,
     **SERVE_NAMES,
     **TUNE_NAMES,
     "ray": {
@@ -341,6 +343,7 @@ MODULES_RENAMED: dict[str, str] = {
 """Modules that have moved since: importing one warns, and gives what it has become."""
 
 RENAMED: dict[str, str] = {
+    **RLLIB_RENAMED,
     **TUNE_RENAMED,
     "ray.ObjectID": "ray.ObjectRef",
     "ray.ObjectStoreFullError": "ray.exceptions.ObjectStoreFullError",
@@ -360,4 +363,4 @@ RENAMED: dict[str, str] = {
 }
 """Old name to new, for names that mean the same: using one warns."""
 
-CONSTANTS: dict[str, object] = {**PLAIN, "ray.__version__": VERSION}
+CONSTANTS: dict[str, object] = {**PLAIN, **RLLIB_CONSTANTS, "ray.__version__": VERSION}

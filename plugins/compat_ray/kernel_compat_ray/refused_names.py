@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernel_compat_ray.rllib_names import RLLIB_MODULES_REFUSED, RLLIB_REFUSED
 from kernel_compat_ray.serve_names import SERVE_MODULES_REFUSED, SERVE_REFUSED
 from kernel_compat_ray.tune_names import TUNE_MODULES_REFUSED, TUNE_REFUSED
 
@@ -20,6 +21,7 @@ _MULTI = (
 )  # fmt: skip
 
 REFUSED: dict[str, str] = {
+    **RLLIB_REFUSED,
     **SERVE_REFUSED,
     **TUNE_REFUSED,
     "ray.Language": "kernel runs Python only",
@@ -53,6 +55,7 @@ REFUSED: dict[str, str] = {
 """Names that can be imported, and raise NotSupportedError when they are used."""
 
 MODULES_REFUSED: dict[str, str] = {
+    **RLLIB_MODULES_REFUSED,
     **SERVE_MODULES_REFUSED,
     **TUNE_MODULES_REFUSED,
     "ray.experimental.channel": "there are no channels; actor calls go straight from process to process",

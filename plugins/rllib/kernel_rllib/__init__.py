@@ -33,6 +33,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "envs.context": ("EnvContext",),
     "envs.registry": ("register_env",),
     "errors": ("RLlibError",),
+    "first_generation.building": ("build_trainer",),
+    "first_generation.policy": ("Policy",),
+    "first_generation.rollout_worker": ("RolloutWorker", "WorkerSet"),
+    "first_generation.torch_policy": ("build_torch_policy",),
     "modules.module": ("Module",),
 }
 _HOMES = {name: f"kernel_rllib.{module}" for module, names in _MODULES.items() for name in names}
@@ -44,6 +48,8 @@ def __getattr__(name: str) -> Any:
     """Import what is exported here when it is first used."""
     import importlib
 
+    if name.endswith("Trainer") and name[:1] != "_":
+        return getattr(importlib.import_module("kernel_rllib.first_generation.trainers"), name)
     if name not in _HOMES:
         raise AttributeError(f"module 'kernel_rllib' has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)

@@ -145,22 +145,20 @@ class PolicyAccess:
 
     # -- policies and weights -----------------------------------------------------------------------------------------
 
-    def get_policy(self, policy_id: str = DEFAULT_POLICY_ID) -> PolicyView:
+    def get_policy(self, policy_id: str = DEFAULT_POLICY_ID) -> Any:
         """Return a policy. Raises UnknownPolicyError, a KeyError, if there is none of that id."""
         return self.workers.local_worker().get_policy(policy_id)
 
     def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> Module:
         """Return the module of a policy."""
-        return self.get_policy(module_id).model.module
+        module: Module = self.get_policy(module_id).model.module
+        return module
 
     @property
     def workers(self) -> WorkerSet:
         """The workers: runners with their policies."""
         if not hasattr(self, "_workers"):
-            indices = [0, *(index for index, _ in self.runners.actors())]
-            steps = {index: self.config.get_rollout_fragment_length(index) for index in indices}
-            settings = WorkerSettings(self.blueprint, self.distribution, self.config.to_dict(), steps)
-            self._workers = WorkerSet(settings, self.runners, self._policies)
+            self._workers = WorkerSet(self._worker_settings(), self.runners, self._policies)
         return self._workers
 
     @property
@@ -173,7 +171,12 @@ class PolicyAccess:
         """The worker beside the learner."""
         return self.workers.local_worker()
 
-    def _policies(self) -> dict[str, PolicyView]:
+    def _worker_settings(self) -> WorkerSettings:
+        indices = [0, *(index for index, _ in self.runners.actors())]
+        steps = {index: self.config.get_rollout_fragment_length(index) for index in indices}
+        return WorkerSettings(self.blueprint, self.distribution, self.config.to_dict(), steps)
+
+    def _policies(self) -> Mapping[str, Any]:
         if not hasattr(self, "_policy"):
             self._policy = PolicyView(
                 LearnerParameters(self.learner, self.broadcast),

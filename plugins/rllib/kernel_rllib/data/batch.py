@@ -102,9 +102,9 @@ class Batch(dict[str, Array]):
         """Return the columns with these names, in this order."""
         return [self[name] for name in names]
 
-    def shuffle(self, stream: np.random.Generator) -> Batch:
-        """Put the rows into an order drawn from `stream`, in this batch, and return it."""
-        order = stream.permutation(self.count)
+    def shuffle(self, stream: np.random.Generator | None = None) -> Batch:
+        """Put the rows into an order drawn from `stream`, in this batch, and return it; None: into any order."""
+        order = (stream or np.random.default_rng()).permutation(self.count)
         for name, column in self.items():
             super().__setitem__(name, column.take(order, axis=0))
         return self

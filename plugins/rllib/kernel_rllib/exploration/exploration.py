@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from kernel_rllib.arrays import Array
@@ -41,8 +41,10 @@ class Exploration(Protocol):
         """
         ...
 
-    keeps: tuple[str, ...]
-    """Which outputs of the module become columns."""
+    @property
+    def keeps(self) -> Sequence[str]:
+        """Which outputs of the module become columns."""
+        ...
 
 
 @runtime_checkable

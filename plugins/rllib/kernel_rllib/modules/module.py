@@ -18,6 +18,7 @@ import numpy as np
 from kernel_rllib.arrays import Array
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.nn.parameters import ParameterTable
+from kernel_rllib.nn.products import ROW_BLOCK
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,6 +45,8 @@ class Module(ABC):
     Inputs and outputs are mappings of the names of columns to arrays [N, ...], N rows of any lanes and steps.
     """
 
+    row_block = ROW_BLOCK
+    """Runners fill rows up to a multiple of this many, so that a row is computed by the same instructions always."""
     made_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
     """The arguments that it was made with: a checkpoint keeps them, so that it can be made again."""
 

@@ -21,16 +21,16 @@ Evaluate = Callable[[Callable[[Ops, Parameters], Any]], Any]
 class PolicyModel:
     """A module with parameters, as it is called by hand and by losses of users."""
 
-    def __init__(self, module: Module, evaluate: Evaluate, dtype: Any = np.float32) -> None:
+    def __init__(self, module: Module, evaluate: Evaluate, convert: Callable[[Any], Any] | None = None) -> None:
         """Compute by this module.
 
         Args:
             module: The network.
             evaluate: Calls a function with the operations and parameters to compute with.
-            dtype: That of observations where they are plain arrays or lists.
+            convert: Makes what these compute with of lists and arrays; None for arrays of float32.
         """
         self.module = module
-        self._evaluate, self._dtype = evaluate, dtype
+        self._evaluate, self._convert = evaluate, convert or _floats
         self._values: Any = None
         self._output: Any = None
 
@@ -43,10 +43,7 @@ class PolicyModel:
             train_batch: Columns: `obs` [N, ...], preprocessed, and `state_in_0` and so on where the model remembers.
             is_training: Accepted as older programs pass it; no layer of a built-in model differs by it.
         """
-        obs = train_batch[columns.OBS]
-        inputs: dict[str, Any] = {columns.OBS: obs if hasattr(obs, "dtype") else np.asarray(obs, self._dtype)}
-        if isinstance(inputs[columns.OBS], np.ndarray):
-            inputs[columns.OBS] = inputs[columns.OBS].astype(self._dtype, copy=False)
+        inputs: dict[str, Any] = {columns.OBS: self._convert(train_batch[columns.OBS])}
         names = list(self.module.state())
         if names:
             inputs[columns.STATE_IN] = self._state(names, train_batch, len(inputs[columns.OBS]))
@@ -136,7 +133,7 @@ class PolicyModel:
         found = {}
         for index, (name, shape) in enumerate(self.module.state().items()):
             given = batch.get(f"{columns.STATE_IN}_{index}")
-            found[name] = np.zeros((count, *shape), np.float32) if given is None else given
+            found[name] = self._convert(np.zeros((count, *shape), np.float32) if given is None else given)
         return found
 
     def _q_network(self, asked: str) -> QNetwork:
@@ -154,6 +151,10 @@ class PolicyModel:
             key: shape for key, shape in self.module.table.shapes().items() if not below or key.startswith(f"{below}/")
         }
         return NetworkSummary(name, shapes)
+
+
+def _floats(values: Any) -> Any:
+    return np.asarray(values, np.float32)
 
 
 class NetworkSummary:

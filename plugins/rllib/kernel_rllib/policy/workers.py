@@ -43,12 +43,16 @@ class WorkerSettings:
         distribution: The distribution of actions, where there is one.
         config: The settings, as a dict.
         steps: How many steps each lane of a worker makes for one sample, by the number of the worker.
+        to_batch: Makes a batch of what was sampled; None for `batch_of`.
+        policy_of: Returns the policy of a runner's sampler; None for a view of its module.
     """
 
     blueprint: Blueprint
     distribution: Distribution | None
     config: Mapping[str, Any]
     steps: Mapping[int, int]
+    to_batch: Callable[[Fragment], Batch] | None = None
+    policy_of: Callable[[Sampler], Any] | None = None
 
 
 class WorkerView:
@@ -61,13 +65,13 @@ class WorkerView:
     """
 
     def __init__(
-        self, settings: WorkerSettings, policies: Mapping[str, PolicyView], runner: EnvRunner | None, index: int
+        self, settings: WorkerSettings, policies: Mapping[str, Any], runner: EnvRunner | None, index: int
     ) -> None:
         """Show a worker; without a runner it has no environments."""
         self.worker_index, self.policy_map, self.policy_config = index, dict(policies), settings.config
         self._settings, self._runner = settings, runner
 
-    def get_policy(self, policy_id: str = DEFAULT_POLICY_ID) -> PolicyView:
+    def get_policy(self, policy_id: str = DEFAULT_POLICY_ID) -> Any:
         """Return a policy. Raises UnknownPolicyError, a KeyError, if there is none of that id."""
         if policy_id not in self.policy_map:
             raise UnknownPolicyError(
@@ -100,7 +104,7 @@ class WorkerView:
         """
         runner = self._with_envs("sample")
         sample = runner.sample(self._settings.steps[self.worker_index])
-        return batch_of(sample.fragments[DEFAULT_POLICY_ID])
+        return (self._settings.to_batch or batch_of)(sample.fragments[DEFAULT_POLICY_ID])
 
     def sample_with_count(self) -> tuple[Batch, int]:
         """Return what `sample` does, and how many steps these are."""
@@ -157,9 +161,7 @@ class WorkerView:
 class WorkerSet:
     """All workers of an algorithm: the local one, which has what is learned, and those in actors."""
 
-    def __init__(
-        self, settings: WorkerSettings, group: RunnerGroup, policies: Callable[[], Mapping[str, PolicyView]]
-    ) -> None:
+    def __init__(self, settings: WorkerSettings, group: RunnerGroup, policies: Callable[[], Mapping[str, Any]]) -> None:
         """Show the workers of a group.
 
         Args:
@@ -269,7 +271,10 @@ class RemoteMethod:
 
 def worker_of(runner: EnvRunner, settings: WorkerSettings) -> WorkerView:
     """Return a runner as a worker, whose policy acts with the parameters that the runner has."""
-    held, blueprint = RunnerParameters(cast(Sampler, runner.sampler)), settings.blueprint
+    sampler, blueprint = cast(Sampler, runner.sampler), settings.blueprint
+    if settings.policy_of is not None:
+        return WorkerView(settings, {DEFAULT_POLICY_ID: settings.policy_of(sampler)}, runner, runner.index)
+    held = RunnerParameters(sampler)
     stream = philox.stream(blueprint.seed, "worker", runner.index)
     policy = PolicyView(
         held,

@@ -88,7 +88,7 @@ class Sampler:
         self._vector = np.zeros(module.table.size, np.float32)
         self._parameters = module.table.views(self._vector)
         count = len(self.lanes)
-        rows = -(-count // ROW_BLOCK) * ROW_BLOCK
+        rows = -(-count // module.row_block) * module.row_block
         self._obs = np.zeros((rows, *env_to_module.shape), env_to_module.dtype)
         self._state = {name: np.zeros((rows, *shape), np.float32) for name, shape in module.state().items()}
         self._process = exploration if isinstance(exploration, NoiseProcess) else None

@@ -1,0 +1,254 @@
+"""The part of the table that is about RLlib, of all its generations.
+
+Modules of `ray.rllib` that have the same name in `kernel.rllib` are not here: they are found by it.
+"""
+
+from __future__ import annotations
+
+_FIRST = "kernel.rllib.first_generation"
+_AGENTS = {
+    "a3c": ("A3C", "A2C"),
+    "a3c.a2c": ("A2C",),
+    "a3c.a3c": ("A3C",),
+    "ddpg": ("DDPG", "TD3"),
+    "ddpg.ddpg": ("DDPG",),
+    "ddpg.td3": ("TD3",),
+    "dqn": ("DQN", "SimpleQ"),
+    "dqn.dqn": ("DQN",),
+    "dqn.simple_q": ("SimpleQ",),
+    "pg": ("PG",),
+    "pg.pg": ("PG",),
+    "ppo": ("PPO", "DDPPO"),
+    "ppo.ddppo": ("DDPPO",),
+    "ppo.ppo": ("PPO",),
+    "sac": ("SAC",),
+    "sac.sac": ("SAC",),
+}
+"""Modules of `ray.rllib.agents`, and whose trainers they have; `DEFAULT_CONFIG` is that of the first."""
+_ALGORITHMS = {
+    "a2c": "A2C",
+    "a3c": "A3C",
+    "ddpg": "DDPG",
+    "ddppo": "DDPPO",
+    "dqn": "DQN",
+    "pg": "PG",
+    "ppo": "PPO",
+    "sac": "SAC",
+    "simple_q": "SimpleQ",
+    "td3": "TD3",
+}
+"""Modules of `ray.rllib.algorithms`."""
+_AGENTS_OF_2017 = {"a3c": "A3C", "dqn": "DQN", "ppo": "PPO"}
+"""Modules of 0.2, where trainers were agents."""
+
+
+def _trainers(*names: str) -> dict[str, str]:
+    return {f"{name}Trainer": f"{_FIRST}.trainers:{name}Trainer" for name in names}
+
+
+def _agent(names: tuple[str, ...]) -> dict[str, str]:
+    return {**_trainers(*names), "DEFAULT_CONFIG": f"{_FIRST}.default_configs:{names[0]}"}
+
+
+def _algorithm(module: str, name: str) -> dict[str, str]:
+    found = {each: f"kernel.rllib.algorithms.{module}:{each}" for each in (name, f"{name}Config")}
+    return {**found, "DEFAULT_CONFIG": f"{_FIRST}.default_configs:{name}"}
+
+
+_CONFIG = {"AlgorithmConfig": "kernel.rllib:AlgorithmConfig"}
+_TRAINER = {
+    "COMMON_CONFIG": "kernel.rllib.config.defaults:COMMON_CONFIG",
+    "Trainer": f"{_FIRST}.trainer:Trainer",
+    "with_base_config": "kernel.rllib.config.defaults:with_base_config",
+    "with_common_config": "kernel.rllib.config.defaults:with_common_config",
+}
+_POLICY = {"Policy": f"{_FIRST}.policy:Policy"}
+_SPEC = {"PolicySpec": "kernel.rllib.config:PolicySpec"}
+_TORCH = {"TorchPolicy": f"{_FIRST}.torch_policy:TorchPolicy"}
+_BUILDERS = {
+    "build_tf_policy": f"{_FIRST}.tf_policy:build_tf_policy",
+    "build_torch_policy": f"{_FIRST}.torch_policy:build_torch_policy",
+}
+_BATCHES = {
+    "MultiAgentBatch": "kernel.rllib.data.batch:MultiAgentBatch",
+    "SampleBatch": "kernel.rllib.data.batch:Batch",
+}
+_BUILDER = {"SampleBatchBuilder": f"{_FIRST}.sample_batch_builder:SampleBatchBuilder"}
+_WORKER = {"RolloutWorker": f"{_FIRST}.rollout_worker:RolloutWorker"}
+_WORKER_SET = {"WorkerSet": f"{_FIRST}.rollout_worker:WorkerSet"}
+_ADVANTAGES = {name: f"{_FIRST}.postprocessing:{name}" for name in ("Postprocessing", "compute_advantages")}
+_CALLBACKS = {
+    name: f"kernel.rllib:{name}"
+    for name in ("DefaultCallbacks", "MemoryTrackingCallbacks", "MultiCallbacks", "RLlibCallback")
+}
+_MULTI_AGENT = {name: f"kernel.rllib.envs.multi_agent:{name}" for name in ("MultiAgentEnv", "make_multi_agent")}
+_VECTOR = {"VectorEnv": "kernel.rllib.envs.vector_base:VectorEnvBase"}
+_CONTEXT = {"EnvContext": "kernel.rllib.envs.context:EnvContext"}
+_TASKS = {"TaskSettableEnv": "kernel.rllib.envs.task:TaskSettableEnv"}
+_PREPROCESSORS = {
+    name: f"kernel.rllib.spaces.preprocessors:{name}"
+    for name in (
+        "AtariRamPreprocessor", "DictFlatteningPreprocessor", "GenericPixelPreprocessor", "NoPreprocessor",
+        "OneHotPreprocessor", "Preprocessor", "RepeatedValuesPreprocessor", "TupleFlatteningPreprocessor",
+        "get_preprocessor",
+    )
+}  # fmt: skip
+_MODEL_DEFAULTS = {"MODEL_DEFAULTS": f"{_FIRST}.default_configs:MODEL_DEFAULTS"}
+_MODEL_CONFIG = {"DefaultModelConfig": "kernel.rllib.config:DefaultModelConfig"}
+_FRAMEWORKS = {
+    "try_import_tf": f"{_FIRST}.frameworks:try_import_tf",
+    "try_import_tfp": f"{_FIRST}.frameworks:try_import_tfp",
+    "try_import_torch": f"{_FIRST}.frameworks:try_import_torch",
+}
+_MERGING = {"merge_dicts": "kernel.rllib.config.defaults:merge_dicts"}
+_OVERRIDE = {"override": f"{_FIRST}.frameworks:override"}
+_MARKS = {name: ".annotations:unchanged" for name in ("DeveloperAPI", "ExperimentalAPI", "OldAPIStack", "PublicAPI")}
+_SPACES = {"Repeated": "repeated", "Simplex": "simplex"}
+
+RLLIB_NAMES: dict[str, dict[str, str]] = {
+    "ray.rllib": {
+        "*": "kernel.rllib",
+        **_POLICY,
+        **_TORCH,
+        **_WORKER,
+        **_BATCHES,
+        "MultiAgentEnv": _MULTI_AGENT["MultiAgentEnv"],
+        **_VECTOR,
+    },
+    "ray.rllib.agents": {**_trainers(*_ALGORITHMS.values()), **_TRAINER, **_CALLBACKS},
+    **{f"ray.rllib.agents.{module}": _agent(names) for module, names in _AGENTS.items()},
+    "ray.rllib.agents.callbacks": _CALLBACKS,
+    "ray.rllib.agents.registry": {
+        name: f"{_FIRST}.trainers:trainer_class" for name in ("get_agent_class", "get_trainer_class")
+    },
+    "ray.rllib.agents.trainer": _TRAINER,
+    "ray.rllib.agents.trainer_config": {"TrainerConfig": "kernel.rllib:AlgorithmConfig"},
+    "ray.rllib.agents.trainer_template": {"build_trainer": f"{_FIRST}.building:build_trainer"},
+    "ray.rllib.algorithms": {"Algorithm": "kernel.rllib:Algorithm", **_CONFIG},
+    **{f"ray.rllib.algorithms.{module}": _algorithm(module, name) for module, name in _ALGORITHMS.items()},
+    **{f"ray.rllib.algorithms.{module}.{module}": _algorithm(module, name) for module, name in _ALGORITHMS.items()},
+    "ray.rllib.algorithms.algorithm_config": {**_CONFIG, "NotProvided": "kernel.rllib.config:NOT_PROVIDED"},
+    "ray.rllib.algorithms.callbacks": _CALLBACKS,
+    "ray.rllib.algorithms.registry": {
+        "get_algorithm_class": "kernel.rllib.algorithms.registry:algorithm_class",
+    },
+    "ray.rllib.core": {},
+    "ray.rllib.core.rl_module": {},
+    "ray.rllib.core.rl_module.default_model_config": _MODEL_CONFIG,
+    "ray.rllib.env": {**_MULTI_AGENT, **_VECTOR, **_CONTEXT},
+    "ray.rllib.env.apis": {},
+    "ray.rllib.env.apis.task_settable_env": _TASKS,
+    "ray.rllib.env.env_context": _CONTEXT,
+    "ray.rllib.env.multi_agent_env": _MULTI_AGENT,
+    "ray.rllib.env.vector_env": _VECTOR,
+    "ray.rllib.evaluation": {**_WORKER, **_WORKER_SET, **_BATCHES, **_BUILDER, **_ADVANTAGES},
+    "ray.rllib.evaluation.postprocessing": _ADVANTAGES,
+    "ray.rllib.evaluation.rollout_worker": _WORKER,
+    "ray.rllib.evaluation.sample_batch_builder": _BUILDER,
+    "ray.rllib.evaluation.worker_set": _WORKER_SET,
+    "ray.rllib.models": _MODEL_DEFAULTS,
+    "ray.rllib.models.catalog": _MODEL_DEFAULTS,
+    "ray.rllib.models.preprocessors": _PREPROCESSORS,
+    "ray.rllib.policy": {**_POLICY, **_TORCH, **_BUILDERS},
+    "ray.rllib.policy.policy": {**_POLICY, **_SPEC},
+    "ray.rllib.policy.sample_batch": _BATCHES,
+    "ray.rllib.policy.tf_policy_template": {"build_tf_policy": _BUILDERS["build_tf_policy"]},
+    "ray.rllib.policy.torch_policy": _TORCH,
+    "ray.rllib.policy.torch_policy_template": {"build_torch_policy": _BUILDERS["build_torch_policy"]},
+    **{
+        f"ray.rllib.{module}": {
+            **_trainers(name),
+            f"{name}Agent": f"{_FIRST}.trainers:{name}Trainer",
+            "DEFAULT_CONFIG": f"{_FIRST}.default_configs:{name}",
+        }
+        for module, name in _AGENTS_OF_2017.items()
+    },
+    "ray.rllib.utils": {**_FRAMEWORKS, **_MERGING, **_OVERRIDE},
+    "ray.rllib.utils.annotations": {**_OVERRIDE, **_MARKS},
+    "ray.rllib.utils.deprecation": {"DEPRECATED_VALUE": "kernel.rllib.config:DEPRECATED_VALUE"},
+    "ray.rllib.utils.framework": {
+        **_FRAMEWORKS,
+        "try_import_tf1_tf2": f"{_FIRST}.frameworks:try_import_tf1_tf2",
+    },
+    "ray.rllib.utils.metrics": {},
+    "ray.rllib.utils.spaces": {},
+    **{
+        f"ray.rllib.utils.spaces.{module}": {name: f"kernel.rllib.spaces.{module}:{name}"}
+        for name, module in _SPACES.items()
+    },
+}
+
+RLLIB_CONSTANTS: dict[str, object] = {
+    "ray.rllib.core.DEFAULT_MODULE_ID": "default_policy",
+    "ray.rllib.policy.sample_batch.DEFAULT_POLICY_ID": "default_policy",
+    **{
+        f"ray.rllib.utils.metrics.{name}": value
+        for name, value in {
+            "ENV_RUNNER_RESULTS": "env_runners",
+            "EPISODE_LEN_MAX": "episode_len_max",
+            "EPISODE_LEN_MEAN": "episode_len_mean",
+            "EPISODE_LEN_MIN": "episode_len_min",
+            "EPISODE_RETURN_MAX": "episode_return_max",
+            "EPISODE_RETURN_MEAN": "episode_return_mean",
+            "EPISODE_RETURN_MIN": "episode_return_min",
+            "EVALUATION_RESULTS": "evaluation",
+            "LEARNER_RESULTS": "learners",
+            "NUM_ENV_STEPS_SAMPLED": "num_env_steps_sampled",
+            "NUM_ENV_STEPS_SAMPLED_LIFETIME": "num_env_steps_sampled_lifetime",
+            "NUM_EPISODES": "num_episodes",
+            "NUM_EPISODES_LIFETIME": "num_episodes_lifetime",
+        }.items()
+    },
+}
+
+RLLIB_RENAMED: dict[str, str] = {
+    "ray.rllib.PolicyEvaluator": "ray.rllib.RolloutWorker",
+    "ray.rllib.PolicyGraph": "ray.rllib.Policy",
+    "ray.rllib.TorchPolicyGraph": "ray.rllib.TorchPolicy",
+    "ray.rllib.evaluation.PolicyEvaluator": "ray.rllib.evaluation.RolloutWorker",
+    "ray.rllib.evaluation.PolicyGraph": "ray.rllib.policy.Policy",
+}
+
+_LATER = "it is not here yet"
+_GRAPHS = "losses in TensorFlow are not here yet; write them in torch, for build_torch_policy"
+_OWN_STEP = "derive a class from the trainer, and override its training_step()"
+_OUTSIDE = "environments that ask for actions themselves are not here yet; write one with reset() and step()"
+_NOT_ONE = "a worker and its policy are one; derive a class from ray.rllib.policy.Policy, or use build_torch_policy"
+
+RLLIB_REFUSED: dict[str, str] = {
+    **{f"ray.rllib.{name}": _OUTSIDE for name in ("BaseEnv", "ExternalEnv", "ExternalMultiAgentEnv")},
+    **{f"ray.rllib.env.{name}": _OUTSIDE for name in ("BaseEnv", "ExternalEnv", "ExternalMultiAgentEnv")},
+    **{f"ray.rllib.env.{name}": _OUTSIDE for name in ("PolicyClient", "PolicyServerInput")},
+    "ray.rllib.TFPolicy": _GRAPHS,
+    "ray.rllib.policy.DynamicTFPolicy": _GRAPHS,
+    "ray.rllib.policy.TFPolicy": _GRAPHS,
+    "ray.rllib.evaluation.MultiAgentSampleBatchBuilder": _LATER,
+}
+
+_LATER_ALGORITHMS = {
+    "agents": ("ars", "es", "impala", "marwil", "qmix"),
+    "algorithms": ("apex_dqn", "appo", "ars", "bc", "cql", "es", "impala", "marwil", "qmix"),
+}
+
+RLLIB_MODULES_REFUSED: dict[str, str] = {
+    **{
+        f"ray.rllib.{package}.{name}": f"this algorithm is not here yet; there are {', '.join(_ALGORITHMS.values())}"
+        for package, names in _LATER_ALGORITHMS.items()
+        for name in names
+    },
+    **{f"ray.rllib.env.{module}": _OUTSIDE for module in ("base_env", "external_env", "policy_client")},
+    "ray.rllib.agents.dqn.dqn_tf_policy": _NOT_ONE,
+    "ray.rllib.agents.pg.pg_tf_policy": _NOT_ONE,
+    "ray.rllib.agents.ppo.ppo_tf_policy": _NOT_ONE,
+    "ray.rllib.agents.ppo.ppo_torch_policy": _NOT_ONE,
+    "ray.rllib.contrib": "none of its algorithms is here yet",
+    "ray.rllib.env.external_multi_agent_env": _OUTSIDE,
+    "ray.rllib.env.policy_server_input": _OUTSIDE,
+    "ray.rllib.examples": "of its environments there are those of kernel.rllib.envs.games",
+    "ray.rllib.execution": f"there are no execution plans; {_OWN_STEP}",
+    "ray.rllib.models.tf": _GRAPHS,
+    "ray.rllib.offline": _LATER,
+    "ray.rllib.optimizers": f"there are no policy optimizers; {_OWN_STEP}",
+    "ray.rllib.policy.dynamic_tf_policy": _GRAPHS,
+    "ray.rllib.policy.tf_policy": _GRAPHS,
+}

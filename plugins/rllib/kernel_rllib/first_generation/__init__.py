@@ -1,0 +1,1 @@
+"""The doors of RLlib's first generation: trainers, and policies that users write, over the one implementation."""

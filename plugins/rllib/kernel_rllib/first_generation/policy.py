@@ -1,0 +1,118 @@
+"""`Policy`: what users derive from to act and to learn by code of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gymnasium import Space
+
+from kernel_rllib.errors import RLlibError
+
+Actions = Any
+"""As many actions of the space as there are observations: a list, an array, or a struct of arrays [N, ...]."""
+
+
+class Policy:
+    """Acts and learns by its own code. Define `compute_actions`, and what else is to differ.
+
+    Attributes:
+        observation_space: What it is given.
+        action_space: What it returns.
+        config: The settings, which can be read as a dict.
+        exploration: None: it explores by itself.
+    """
+
+    def __init__(self, observation_space: Space[Any], action_space: Space[Any], config: Any) -> None:
+        """Take the spaces and the settings."""
+        self.observation_space, self.action_space, self.config = observation_space, action_space, config
+        self.exploration: Any = None
+        self.global_timestep = 0
+
+    def compute_actions(
+        self,
+        obs_batch: Any,
+        state_batches: Sequence[Any] | None = None,
+        prev_action_batch: Any = None,
+        prev_reward_batch: Any = None,
+        info_batch: Any = None,
+        episodes: Any = None,
+        **further: Any,
+    ) -> tuple[Actions, list[Any], dict[str, Any]]:
+        """Return actions, what is remembered, and further columns.
+
+        Args:
+            obs_batch: Preprocessed observations [N, ...].
+            state_batches: What was remembered, a column [N, ...] for each of `get_initial_state`.
+            prev_action_batch, prev_reward_batch, info_batch, episodes: None.
+            further: `explore` and `timestep`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no compute_actions(): a policy has to define it")
+
+    def compute_single_action(
+        self, obs: Any, state: Sequence[Any] | None = None, *ignored: Any, **further: Any
+    ) -> tuple[Any, list[Any], dict[str, Any]]:
+        """Return the action for one observation, what is remembered after it, and further values."""
+        for unused in ("clip_actions", "prev_action", "prev_reward", "info", "episode"):
+            further.pop(unused, None)
+        before = self.get_initial_state() if state is None else state
+        actions, states, extra = self.compute_actions([obs], [[each] for each in before], **further)
+        return actions[0], [each[0] for each in states], {name: value[0] for name, value in extra.items()}
+
+    def postprocess_trajectory(self, sample_batch: Any, other_agent_batches: Any = None, episode: Any = None) -> Any:
+        """Return what is learned from, for a piece of one episode; by default the piece itself."""
+        return sample_batch
+
+    def learn_on_batch(self, samples: Any) -> Mapping[str, Any]:
+        """Learn, and return what is reported of it. By default nothing is learned."""
+        return {}
+
+    def compute_gradients(self, postprocessed_batch: Any) -> Any:
+        """Return gradients and what is reported of them."""
+        raise self._missing("compute_gradients")
+
+    def apply_gradients(self, gradients: Any) -> Any:
+        """Take a step along gradients."""
+        raise self._missing("apply_gradients")
+
+    def compute_log_likelihoods(self, actions: Any, obs_batch: Any, *further: Any, **named: Any) -> Any:
+        """Return the log-probabilities of actions."""
+        raise self._missing("compute_log_likelihoods")
+
+    def get_weights(self) -> Any:
+        """Return what it has learned; by default nothing."""
+        return {}
+
+    def set_weights(self, weights: Any) -> None:
+        """Go on with what `get_weights` returned. By default there is nothing to set."""
+
+    def get_initial_state(self) -> list[Any]:
+        """Return what it remembers at the start of an episode: numbers or arrays."""
+        return []
+
+    def is_recurrent(self) -> bool:
+        """Return whether it remembers anything."""
+        return bool(self.get_initial_state())
+
+    def num_state_tensors(self) -> int:
+        """Return how many things it remembers."""
+        return len(self.get_initial_state())
+
+    def get_state(self) -> Any:
+        """Return all that is kept in checkpoints: by default the weights."""
+        return self.get_weights()
+
+    def set_state(self, state: Any) -> None:
+        """Go on with what `get_state` returned."""
+        self.set_weights(state)
+
+    def on_global_var_update(self, global_vars: Mapping[str, Any]) -> None:
+        """Be told of numbers that all copies share: `timestep`."""
+        self.global_timestep = int(global_vars["timestep"])
+
+    def get_exploration_info(self) -> dict[str, Any]:
+        """Return what is known of its exploration; by default nothing."""
+        return {}
+
+    def _missing(self, method: str) -> RLlibError:
+        return RLlibError(f"{type(self).__name__} has no {method}(): define it, where it is asked for")

@@ -1,0 +1,207 @@
+"""Trainers: algorithms with the defaults and the manners of the first generation.
+
+A trainer is made of a dict whose keys are those of 0.8.5 (any later ones are understood), and derived from by the names
+of then: `_name`, `_default_config`, `_init`, `_train`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kernel_rllib.algorithms.algorithm import Algorithm
+from kernel_rllib.algorithms.reports import Reports
+from kernel_rllib.algorithms.results import ResultTree
+from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.config.defaults import merge_trainer_configs
+from kernel_rllib.config.generations import Generation
+from kernel_rllib.envs.context import EnvContext
+from kernel_rllib.envs.registry import env_maker
+from kernel_rllib.errors import UnknownSettingError
+from kernel_rllib.first_generation.hooks import TrainerHooks
+from kernel_rllib.first_generation.old_env import FourValues
+from kernel_rllib.learners.learner import Metrics
+from kernel_rllib.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+GENERATION: Generation = "0.8.5"
+
+
+class Trainer(Algorithm):
+    """An algorithm as the first generation had it. Derive from one that learns, or override `_init` and `_train`."""
+
+    _name: ClassVar[str] = ""
+    _default_config: ClassVar[Mapping[str, Any] | None] = None
+    _hooks: ClassVar[TrainerHooks] = TrainerHooks()
+
+    # -- what a trainer of one's own overrides -----------------------------------------------------------------------
+
+    def _init(self, config: AlgorithmConfig, env_creator: Callable[[Mapping[str, Any]], Any]) -> None:
+        """Prepare, in place of all that trainers prepare otherwise.
+
+        Args:
+            config: The settings; read them as a dict.
+            env_creator: Makes an environment of an `env_config`, which resets and steps as old gym has it.
+        """
+
+    @classmethod
+    def with_updates(cls, **overrides: Any) -> type[Self]:
+        """Return a class that is like this one but for a name, defaults, a policy, or functions that are called.
+
+        Args:
+            overrides: `name`, `default_config`, `default_policy`, `get_policy_class`, `mixins`, and those of
+                `TrainerHooks`.
+
+        Raises:
+            ConfigError: If something else is given.
+        """
+        from kernel_rllib.first_generation.building import updated_trainer  # here: that is built upon this class
+
+        made: type[Self] = updated_trainer(cls, overrides)
+        return made
+
+    # -- how it differs from an algorithm ----------------------------------------------------------------------------
+
+    def __init__(
+        self,
+        config: AlgorithmConfig | Mapping[str, Any] | None = None,
+        env: Any = None,
+        logger_creator: Callable[..., Any] | None = None,
+    ) -> None:
+        """Build the trainer.
+
+        Args:
+            config: Its settings, as a dict of any generation; None for the defaults.
+            env: The environment, in place of the config's.
+            logger_creator: Makes what logs results, given the config.
+        """
+        self.state: dict[str, Any] = {}
+        """What functions that are called around training keep; it is in checkpoints."""
+        super().__init__(config, env, logger_creator)
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Make environments, module, learner and runners; or call `_init`, where that is overridden."""
+        self._hooks.call("validate_config", self._settings)
+        self._hooks.call("before_init", self)
+        if self._prepares_itself():
+            self.config = self._settings
+            self.reports = Reports(self.config)
+            self._init(self.config, self._env_creator())
+        else:
+            super().setup(config)
+        self.state = dict(self._hooks.call("get_initial_state", self) or self.state)
+        self._hooks.call("after_init", self)
+
+    def step(self) -> ResultTree:
+        """Do one iteration, and return its result."""
+        self._hooks.call("before_train_step", self)
+        result = self._train() if type(self)._train is not Trainer._train else super().step()
+        self._hooks.call("after_train_result", self, result)
+        return result
+
+    def update(self, batch: Any, only: Any = None) -> Metrics:
+        """Let the learner make a step."""
+        metrics = super().update(batch, only)
+        self._hooks.call("after_optimizer_step", self, metrics)
+        return metrics
+
+    def own_state(self) -> dict[str, Any]:
+        """Return what this trainer has to keep beside what all have."""
+        return {**super().own_state(), **({"state": self.state} if self.state else {})}
+
+    def set_own_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `own_state` returned."""
+        self.state = dict(state.get("state", {}))
+        super().set_own_state(state)
+
+    def save_checkpoint(self, checkpoint_dir: str) -> Any:
+        """Write all that training needs to go on; of one that prepares itself, what its own `_save` does."""
+        if self._prepares_itself():
+            return self._save(checkpoint_dir)
+        return super().save_checkpoint(checkpoint_dir)  # type: ignore[func-returns-value]
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Go on from a checkpoint; one that prepares itself, by its own `_restore`."""
+        if self._prepares_itself():
+            self._restore(checkpoint)
+        else:
+            super().load_checkpoint(checkpoint)
+
+    def cleanup(self) -> None:
+        """End the runners; of one that prepares itself, what its own `_stop` does."""
+        if self._prepares_itself():
+            self._stop()
+        else:
+            super().cleanup()
+
+    def import_model(self, import_file: str) -> None:
+        """Refuse: no built-in model reads files of Keras.
+
+        Raises:
+            UnknownSettingError: Always; it says what to use instead.
+        """
+        raise UnknownSettingError(
+            f"import_model({import_file!r}) can't be done: this model has no import_from_h5(). Read the file by h5py, "
+            "and give the arrays to trainer.get_policy().set_weights(), whose names get_weights() shows"
+        )
+
+    @property
+    def optimizer(self) -> _OptimizerView:
+        """How many steps were sampled and trained, as policy optimizers told it."""
+        return _OptimizerView(self)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _config_of(cls, config: AlgorithmConfig | Mapping[str, Any] | None, env: Any) -> AlgorithmConfig:
+        if isinstance(config, AlgorithmConfig):
+            return super()._config_of(config, env)
+        defaults = cls._default_config or {}
+        given = merge_trainer_configs(defaults, config or {}, allow_unknown=True)
+        names = cls.config_class.names
+        own = {key: value for key, value in given.items() if names.find(key) is None}
+        unknown = [key for key in own if key not in defaults]
+        if unknown:
+            raise UnknownSettingError(
+                f"{cls._name or cls.__name__} has no setting {unknown[0]!r}"
+                f"{did_you_mean(str(unknown[0]), [*names.by_key, *defaults])}"
+            )
+        found = cls.config_class.from_dict(
+            {key: value for key, value in given.items() if key not in own}, generation=GENERATION
+        )
+        found.update_from_dict(own, keep_unknown=True)
+        found.algo_class = cls
+        return found if env is None else found.environment(env)
+
+    @classmethod
+    def _prepares_itself(cls) -> bool:
+        return cls._init is not Trainer._init
+
+    def _env_creator(self) -> Callable[[Mapping[str, Any]], Any]:
+        if not self.config.env:
+            return lambda env_config: None
+        maker = env_maker(self.config.env)
+        return lambda env_config: FourValues.around(maker(EnvContext(env_config)))
+
+
+class _OptimizerView:
+    """What is asked of a trainer's optimizer: how far it is."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+
+    @property
+    def num_steps_sampled(self) -> int:
+        """How many steps were sampled."""
+        return self._trainer.env_steps_sampled
+
+    @property
+    def num_steps_trained(self) -> int:
+        """How many steps were trained."""
+        return self._trainer.env_steps_trained
+
+    def stats(self) -> dict[str, int]:
+        """Return both."""
+        return {"num_steps_sampled": self.num_steps_sampled, "num_steps_trained": self.num_steps_trained}
