@@ -132,3 +132,34 @@ def test_a_death_is_an_error_where_nothing_is_to_become_of_it(group: Callable[..
 def test_too_many_deaths_in_a_row_are_an_error(group: Callable[..., RunnerGroup]) -> None:
     with pytest.raises(RunnersLostError, match=r"1 runners died one after another, .*failures_tolerance"):
         three_rounds(group(2, tolerated_failures=0), kill=1)
+
+
+def test_a_runner_that_died_between_samples_is_replaced_when_its_state_is_asked_for(
+    group: Callable[..., RunnerGroup],
+) -> None:
+    expected, killed = group(0), group(2, recovery="exact")
+    for made in (expected, killed):
+        made.sample(lambda runner: 5)
+    kill_runner(killed, 2)
+    assert sorted(killed.state()["lanes"]) == ["0", "1", "2", "3"]
+    assert killed.take_replaced() == [2]
+    assert_same(whole(killed.sample(lambda runner: 5)), whole(expected.sample(lambda runner: 5)))
+
+
+def test_without_recovery_a_runner_that_died_between_samples_is_an_error(group: Callable[..., RunnerGroup]) -> None:
+    made = group(2, recovery=None)
+    kill_runner(made, 1)
+    with pytest.raises(RunnersLostError, match="runner 1 died"):
+        made.state()
+
+
+def test_exact_recovery_after_a_restore_begins_with_what_was_restored(group: Callable[..., RunnerGroup]) -> None:
+    expected, killed = group(0), group(2, recovery="exact")
+    for made in (expected, killed):
+        saved = made.state()
+        made.sample(lambda runner: 5)
+        made.set_state(saved)
+        made.set_weights(counting_blueprint(lstm=5).module.initial(np.random.default_rng(1)), 1)
+    first = whole(expected.sample(lambda runner: 5))
+    kill_runner(killed, 1)
+    assert_same(whole(killed.sample(lambda runner: 5)), first)

@@ -155,12 +155,10 @@ class RunnerGroup:
         Raises:
             RunnersLostError: If the mode says that this is an error, no runner is left, or too many died in a row.
         """
-        place = self._remote.pop(index).place
-        if not self._may_replace(index, error, place.lanes):
+        self._replace(index, error)
+        made = self._remote.get(index)
+        if made is None:
             return None
-        place = replace(place, incarnation=place.incarnation + 1)
-        made = self._remote[index] = _RemoteRunner(place, self._start(place))
-        self._replaced.append(index)
         if self._weights is not None:
             made.handle.apply.remote(EnvRunner.set_weights, *self._weights)
             made.version = self._weights[1]
@@ -273,12 +271,25 @@ class RunnerGroup:
         Args:
             function: It is called with the `EnvRunner`, where that runs.
             arguments: What it is called with besides.
+
+        Raises:
+            RunnersLostError: If a runner has died, and none can take its place; one that does is asked again.
         """
         if self.local is not None:
             return [self.local.apply(function, *arguments)]
-        refs = [runner.handle.apply.remote(function, *arguments) for _, runner in sorted(self._remote.items())]
-        answers: list[Any] = kernel.get(refs)
-        return answers
+        asked = {index: runner.handle.apply.remote(function, *arguments) for index, runner in self._remote.items()}
+        answers: dict[int, Any] = {}
+        while asked:
+            again: dict[int, kernel.ObjectRef] = {}
+            for index, ref in asked.items():
+                try:
+                    answers[index] = kernel.get(ref)
+                except FaultError as error:
+                    handle = self.restart(index, error)
+                    if handle is not None:
+                        again[index] = handle.apply.remote(function, *arguments)
+            asked = again
+        return [answers[index] for index in sorted(answers)]
 
     def state(self) -> dict[str, Any]:
         """Return the state of all lanes, whoever steps them, and what connectors have learned of all of them."""
@@ -289,9 +300,10 @@ class RunnerGroup:
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on with what `state` returned, in any number of runners, and with the weights that come next."""
         self._weights = None
+        held = kernel.put(state) if self._remote else None
         for runner in self._remote.values():
-            runner.version = -1
-        self.foreach(EnvRunner.set_state, state)
+            runner.version, runner.snapshot = -1, held
+        self.foreach(EnvRunner.set_state, held if self._remote else state)
         self.set_statistics({name: Moments.of_arrays(found) for name, found in state["connectors"].items()})
 
     def close(self) -> None:
@@ -308,8 +320,6 @@ class RunnerGroup:
 
     def _ask(self, runner: _RemoteRunner, steps: int, weights: _Weights | None) -> None:
         exact = self._settings.recovery == "exact"
-        if exact and runner.snapshot is None:
-            runner.snapshot = runner.handle.state.remote()
         vector, version = (None, -1) if weights is None or weights[1] == runner.version else weights
         sample, snapshot = runner.handle.sample.options(num_returns=2).remote(
             steps, vector, version, self.statistics, exact
@@ -350,7 +360,7 @@ class RunnerGroup:
     def _replace(self, index: int, error: FaultError) -> None:
         """Take a runner that died out of the group; ask another in its place, if the mode says so."""
         runner = self._remote.pop(index)
-        requests = self._pending.pop(index)
+        requests = self._pending.pop(index, [])
         if not self._may_replace(index, error, runner.place.lanes):
             return
         exact = self._settings.recovery == "exact"
@@ -390,6 +400,7 @@ class _RemoteRunner:
     version: int = -1
     steps: int = 0
     snapshot: kernel.ObjectRef | None = None
+    """The state before its last sample; None for that in which any runner of its place begins."""
 
 
 @dataclass
