@@ -13,10 +13,11 @@ from kernel_rllib.algorithms.ddppo import DDPPO, DDPPOConfig
 from kernel_rllib.algorithms.ppo import PPO
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.envs.games.guess_the_action import GuessTheAction
-from kernel_rllib.errors import ConfigError, RunnersLostError
+from kernel_rllib.errors import ConfigError, EnvError, RunnersLostError
 from kernel_rllib.learners.all_reduce import AllReduce
 from kernel_rllib.learners.gradient_mean import GradientMean
 from kernel_rllib.runners.env_runner import EnvRunner
+from kernel_rllib.testing.counting import Counting
 
 import kernel
 
@@ -138,6 +139,23 @@ def test_a_loss_is_an_error_where_the_settings_say_so() -> None:
     with pytest.raises(RunnersLostError, match="runner 2 died"):
         algorithm.train()
     algorithm.train()
+    algorithm.stop()
+
+
+class StuckInTheSecondWorker(Counting):
+    """Counts, and raises at its tenth step in the second worker."""
+
+    def __init__(self, env_config: Any) -> None:
+        super().__init__({"fails_at": 10 if getattr(env_config, "worker_index", 0) == 2 else None})
+
+
+@pytest.mark.usefixtures("session")
+def test_an_error_in_one_worker_is_raised_though_the_other_waits_for_it() -> None:
+    algorithm = made(env=StuckInTheSecondWorker)
+    for _ in range(2):  # the second time in new workers
+        with pytest.raises(EnvError, match="the counter is stuck"):
+            algorithm.train()
+    assert algorithm.learner.version == 0
     algorithm.stop()
 
 
