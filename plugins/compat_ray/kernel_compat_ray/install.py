@@ -14,7 +14,7 @@ from kernel_compat_ray.environment import adopt_environment
 from kernel_compat_ray.exceptions import use_names_of_ray
 from kernel_compat_ray.facade import is_facade
 from kernel_compat_ray.finder import install_finder
-from kernel_compat_ray.run import DIRECTORY
+from kernel_compat_ray.run import DIRECTORY, GYM_DIRECTORY, needs_gym
 
 
 def install() -> None:
@@ -29,6 +29,8 @@ def install() -> None:
     install_finder()
     if DIRECTORY not in sys.path:
         sys.path.insert(0, DIRECTORY)
+    if GYM_DIRECTORY not in sys.path and needs_gym():
+        sys.path.append(GYM_DIRECTORY)
     adopt_environment(os.environ)
     add_to_handles()
     use_names_of_ray()

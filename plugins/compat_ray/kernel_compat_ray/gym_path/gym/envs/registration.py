@@ -1,0 +1,42 @@
+"""Names of environments: those of gymnasium, older names for the same rules, and those that programs register."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import registry
+
+from gym.core import Env, FromGymnasium, TimeLimit
+
+RENAMED = {"CliffWalking-v0": "CliffWalking-v1", "Pendulum-v0": "Pendulum-v1", "Taxi-v3": "Taxi-v4"}
+"""Names that gymnasium has no more, and the names under which the same rules are now."""
+
+
+def make(id: str, **kwargs: Any) -> Any:
+    """Return a new environment of this name, with the methods that gym had.
+
+    Args:
+        id: The name.
+        kwargs: What the environment is made with.
+    """
+    found = id if id in registry else RENAMED.get(id, id)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+        made = gymnasium.make(found, **{"disable_env_checker": True, **kwargs})
+    inner: Any = made.unwrapped
+    if not isinstance(inner, Env):
+        return FromGymnasium(made)
+    limit = registry[found].max_episode_steps
+    return TimeLimit(inner, limit) if limit else inner
+
+
+def register(id: str, entry_point: Any = None, **kwargs: Any) -> None:
+    """Give an environment a name, for `make` in this process."""
+    gymnasium.register(id=id, entry_point=entry_point, **kwargs)
+
+
+def spec(id: str) -> Any:
+    """Return what is registered under a name."""
+    return gymnasium.spec(id if id in registry else RENAMED.get(id, id))

@@ -1,0 +1,175 @@
+"""Programs of RLlib's first generation run by the names of Ray, with fewer iterations; and `import gym` without gym."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kernel_compat_ray.run import environment_of
+
+pytest.importorskip("kernel_rllib", reason="it brings ray.rllib")
+
+CORRIDOR = """
+import gym
+from gym.spaces import Discrete, Box
+
+class SimpleCorridor(gym.Env):
+    def __init__(self, config):
+        self.end_pos = config["corridor_length"]
+        self.cur_pos = 0
+        self.action_space = Discrete(2)
+        self.observation_space = Box(0.0, self.end_pos, shape=(1,))
+
+    def reset(self):
+        self.cur_pos = 0
+        return [self.cur_pos]
+
+    def step(self, action):
+        if action == 0 and self.cur_pos > 0:
+            self.cur_pos -= 1
+        elif action == 1:
+            self.cur_pos += 1
+        done = self.cur_pos >= self.end_pos
+        return [self.cur_pos], 1 if done else 0, done, {}
+"""
+
+
+def printed(program: str, tmp_path: Path) -> str:
+    """Return what a program prints that is run as by `kernel ray-run`."""
+    (tmp_path / "program.py").write_text(program)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KERNEL_", "RAY_"))}
+    inherited |= {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env={**environment_of(inherited, False), "KERNEL_TMPDIR": f"/tmp/{tmp_path.name[-20:]}{os.getpid()}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_basic_python_api_runs(tmp_path: Path) -> None:
+    out = printed(
+        """
+import ray
+import ray.rllib.agents.ppo as ppo
+from ray.tune.logger import pretty_print
+
+ray.init(num_cpus=2)
+config = ppo.DEFAULT_CONFIG.copy()
+config["num_gpus"] = 0
+config["num_workers"] = 1
+config["eager"] = False
+config["train_batch_size"] = 200
+trainer = ppo.PPOTrainer(config=config, env="CartPole-v0")
+
+for i in range(1):
+    result = trainer.train()
+    assert "episode_reward_mean" in pretty_print(result)
+    if i % 100 == 0:
+        checkpoint = trainer.save()
+
+trainer.restore(checkpoint)
+weights = trainer.get_policy().get_weights()
+same = trainer.workers.local_worker().policy_map["default_policy"].get_weights()
+assert all((weights[name] == same[name]).all() for name in weights)
+print(len(trainer.workers.foreach_worker(lambda ev: ev.get_policy().get_weights())))
+print(len(trainer.workers.foreach_worker_with_index(lambda ev, i: ev.get_policy().get_weights())))
+print(trainer.compute_action([0.0, 0.0, 0.0, 0.0]) in (0, 1))
+""",
+        tmp_path,
+    )
+    assert out == "2\n2\nTrue\n"
+
+
+def test_an_environment_of_gym_is_trained_in_by_tune_and_by_trainers(tmp_path: Path) -> None:
+    out = printed(
+        CORRIDOR
+        + """
+from ray import tune
+analysis = tune.run(
+    "PPO",
+    config={
+        "env": SimpleCorridor,
+        "num_workers": 1, "num_cpus_per_worker": 0, "train_batch_size": 200, "sgd_minibatch_size": 100,
+        "env_config": {"corridor_length": 5}},
+    stop={"training_iteration": 1}, verbose=0)
+print([trial.last_result["episodes_total"] > 3 for trial in analysis.trials])
+
+from ray.rllib.agents.dqn import DQNTrainer
+from ray.tune.registry import register_env
+register_env("my_env", lambda env_config: SimpleCorridor({"corridor_length": 5}))
+trainer = DQNTrainer(env="my_env", config={"num_workers": 0})
+print(trainer.compute_single_action([0]) in (0, 1), trainer.get_config()["num_workers"])
+print(sorted(trainer.compute_actions({"obs_1": [0], "obs_2": [1]})))
+model = trainer.get_policy().model
+output, _ = model.from_batch({"obs": [[1.0]]})
+print(output.shape, trainer.get_policy().dist_class(output, model).sample().shape)
+""",
+        tmp_path,
+    )
+    assert out == "[True]\nTrue 0\n['obs_1', 'obs_2']\n(1, 256) (1,)\n"
+
+
+def test_gym_is_gymnasium_with_the_methods_that_gym_had(tmp_path: Path) -> None:
+    out = printed(
+        CORRIDOR
+        + """
+import gymnasium
+assert Discrete is gymnasium.spaces.Discrete and gym.spaces is gymnasium.spaces
+env = gym.make("CartPole-v0")
+env.seed(3)
+first = env.reset()
+env.seed(3)
+print((env.reset() == first).all(), len(env.step(0)), env.action_space, gym.make("Pendulum-v0").observation_space.shape)
+gym.envs.registration.register(
+    "Corridor-v0", SimpleCorridor, max_episode_steps=3, kwargs={"config": {"corridor_length": 50}})
+env = gym.make("Corridor-v0")
+env.reset()
+print([env.step(1)[2:] for _ in range(3)])
+
+class Half(gym.RewardWrapper):
+    def reward(self, reward):
+        return reward / 2
+
+class Shifted(gym.ObservationWrapper):
+    def observation(self, observation):
+        return observation + 10
+
+env = Shifted(Half(gym.make("CartPole-v0")))
+print(env.reset()[0] > 9, env.step(0)[1], env.observation_space.shape, env.unwrapped.spec.id)
+""",
+        tmp_path,
+    )
+    assert out == (
+        "True 4 Discrete(2) (3,)\n"
+        "[(False, {}), (False, {}), (True, {'TimeLimit.truncated': True})]\n"
+        "True 0.5 (4,) CartPole-v0\n"
+    )
+
+
+def test_what_is_not_here_yet_says_so(tmp_path: Path) -> None:
+    out = printed(
+        """
+try:
+    from ray.rllib.agents.impala import ImpalaTrainer
+except ImportError as error:
+    print(error)
+from ray.rllib.policy import TFPolicy, build_tf_policy
+for call in (TFPolicy, lambda: build_tf_policy(name="MyTFPolicy", loss_fn=print)):
+    try:
+        call()
+    except Exception as error:
+        print(error)
+""",
+        tmp_path,
+    )
+    assert "ray.rllib.agents.impala is not supported on kernel: this algorithm is not here yet; there are A2C" in out
+    assert "losses in TensorFlow are not here yet; write them in torch, for build_torch_policy" in out
+    assert "Write the loss in torch, and give it to build_torch_policy" in out
