@@ -60,21 +60,21 @@ class Measured:
 # -- kernel ------------------------------------------------------------------------------------------------------------
 
 ALONE = {"num_env_runners": 0, "min_time_s_per_iteration": 0}
-KERNEL_PPO = {
+OUR_PPO = {
     **ALONE, "env": "CartPole-v1", "num_envs": LANES, "train_batch_size": LANES * FRAGMENT, "minibatch_size": 256,
     "num_epochs": 20, "lambda": 0.8, "gamma": 0.98, "lr": [[0, 1e-3], [100_000, 0.0]], "clip_param": 0.2,
     "vf_clip_param": 1e9, "vf_loss_coeff": 0.5, "grad_clip": 0.5, "use_kl_loss": False, "entropy_coeff": 0.0,
     "optimizer": {"epsilon": 1e-5}, "metrics_num_episodes_for_smoothing": 20,
     "model": {"fcnet_hiddens": [64, 64], "fcnet_activation": "tanh", "vf_share_layers": False},
 }  # fmt: skip
-KERNEL_DQN = {
+OUR_DQN = {
     **ALONE, "env": "CartPole-v1", "rollout_fragment_length": 256, "training_intensity": 32, "lr": 2.3e-3,
     "train_batch_size": 64, "target_network_update_freq": 10, "num_steps_sampled_before_learning_starts": 1000,
     "epsilon": [[0, 1.0], [8_000, 0.04]], "grad_clip": 10.0, "double_q": False, "dueling": False, "hiddens": [],
     "replay_buffer_config": {"type": "EpisodeReplayBuffer", "capacity": 100_000},
     "model": {"fcnet_hiddens": [256, 256], "fcnet_activation": "relu"},
 }  # fmt: skip
-KERNEL_SAC = {
+OUR_SAC = {
     **ALONE, "env": "Pendulum-v1", "rollout_fragment_length": 1, "training_intensity": 256, "train_batch_size": 256,
     "num_steps_sampled_before_learning_starts": 256, "replay_buffer_config": {"capacity": 50_000},
 }  # fmt: skip
@@ -95,7 +95,7 @@ def kernel_ppo(seed: int, **more: Any) -> Any:
     """Return PPO of CartPole."""
     from kernel_rllib import PPO
 
-    return PPO({**KERNEL_PPO, "seed": seed, **more})
+    return PPO({**OUR_PPO, "seed": seed, **more})
 
 
 def kernel_learned(seed: int) -> dict[str, float]:
@@ -133,14 +133,14 @@ def kernel_dqn(seed: int) -> dict[str, float]:
     """Train DQN."""
     from kernel_rllib import DQN
 
-    return kernel_steps(DQN({**KERNEL_DQN, "seed": seed}), 10_000)
+    return kernel_steps(DQN({**OUR_DQN, "seed": seed}), 10_000)
 
 
 def kernel_sac(seed: int) -> dict[str, float]:
     """Train SAC."""
     from kernel_rllib import SAC
 
-    return kernel_steps(SAC({**KERNEL_SAC, "seed": seed}), 2_000)
+    return kernel_steps(SAC({**OUR_SAC, "seed": seed}), 2_000)
 
 
 def kernel_first(seed: int) -> dict[str, float]:
