@@ -236,7 +236,7 @@ def actor_critic_loss(config: A3CConfig, distribution: Distribution, entropy_coe
         outputs = module.train(nn, parameters, batch)
         inputs = outputs[columns.ACTION_DIST_INPUTS]
         advantages = nn.constant(batch[columns.ADVANTAGES])
-        policy_loss = -mean(distribution.log_prob(nn, inputs, batch[columns.ACTIONS]) * advantages)
+        policy_loss = -mean(distribution.log_prob(nn, inputs, nn.constant(batch[columns.ACTIONS])) * advantages)
         entropy = mean(distribution.entropy(nn, inputs))
         total = policy_loss - coefficient * entropy
         metrics = {"policy_loss": policy_loss, "entropy": entropy, "entropy_coeff": coefficient}

@@ -89,7 +89,7 @@ def policy_gradient_loss(distribution: Distribution) -> Loss:
         mean = mean_over(nn, batch)
         inputs = module.explore(nn, parameters, batch)[columns.ACTION_DIST_INPUTS]
         advantages = nn.constant(batch[columns.ADVANTAGES])
-        policy_loss = -mean(distribution.log_prob(nn, inputs, batch[columns.ACTIONS]) * advantages)
+        policy_loss = -mean(distribution.log_prob(nn, inputs, nn.constant(batch[columns.ACTIONS])) * advantages)
         return policy_loss, {"policy_loss": policy_loss, "entropy": mean(distribution.entropy(nn, inputs))}
 
     return loss

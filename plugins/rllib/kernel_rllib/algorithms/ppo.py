@@ -197,7 +197,7 @@ def ppo_loss(
         outputs = module.train(nn, parameters, batch)
         inputs = outputs[columns.ACTION_DIST_INPUTS]
         before, advantages = nn.constant(batch[columns.ACTION_LOGP]), nn.constant(batch[columns.ADVANTAGES])
-        ratio = nn.exp(distribution.log_prob(nn, inputs, batch[columns.ACTIONS]) - before)
+        ratio = nn.exp(distribution.log_prob(nn, inputs, nn.constant(batch[columns.ACTIONS])) - before)
         clipped = nn.clip(ratio, 1.0 - config.clip_param, 1.0 + config.clip_param)
         policy_loss = -mean(nn.minimum(ratio * advantages, clipped * advantages))
         entropy = mean(distribution.entropy(nn, inputs))

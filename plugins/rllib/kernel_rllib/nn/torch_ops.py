@@ -169,7 +169,7 @@ class TorchOps:
         return torch.matmul(self._tensor(x), self._tensor(y))
 
     def linear(self, x: Any, weight: Any, bias: Any | None = None, activation: str | None = None) -> Any:
-        function = _activation(activation)
+        function, x = _activation(activation), self._tensor(x)
         if weight.ndim == 2:
             y = functional.linear(x, weight.t(), bias)
         else:
