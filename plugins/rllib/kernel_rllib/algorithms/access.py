@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernel_rllib.algorithms.spaces import Spaces
+from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.distributions.distribution import Distribution
-from kernel_rllib.learners.learner import Learner, Metrics
+from kernel_rllib.errors import UnknownPolicyError
+from kernel_rllib.learners.learner import Metrics
+from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.policy.inference import Inference
 from kernel_rllib.policy.parameters import LearnerParameters
 from kernel_rllib.policy.view import PolicyView
 from kernel_rllib.policy.workers import WorkerSet, WorkerSettings, WorkerView
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
+from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 
 if TYPE_CHECKING:
     from kernel_rllib.modules.module import Module
@@ -30,13 +34,13 @@ class PolicyAccess:
     """What an algorithm is asked between iterations, and after them."""
 
     config: AlgorithmConfig
-    spaces: Spaces
+    policies: dict[str, PolicyLearning]
+    scripted: dict[str, ScriptedBlueprint]
     distribution: Distribution
-    learner: Learner
     runners: RunnerGroup
-    inference: Inference
-    blueprint: Blueprint
+    blueprint: Blueprint | MultiAgentBlueprint
     env_steps_sampled: int
+    has_several_agents: bool
 
     # -- acting -------------------------------------------------------------------------------------------------------
 
@@ -70,12 +74,12 @@ class PolicyAccess:
             The action; with `full_fetch`, or where a state is given, the action, the state after it, and a dict of
             what else the policy gave.
         """
-        self.get_policy(policy_id)  # raises if there is none
+        policy_id = self._known_policy(policy_id)
         explore = bool(self.config.explore) if explore is None else explore
-        names = self.learner.module.state()
+        names = self.policies[policy_id].learner.module.state()
         given = {name: np.asarray(value)[None] for name, value in zip(names, state or [], strict=False)}
         previous = None if prev_action is None else ([prev_action], [prev_reward or 0.0])
-        actions, outputs = self.inference.actions(
+        actions, outputs = self.inference_of(policy_id).actions(
             [observation], explore=explore, timestep=self.env_steps_sampled, state=given or None, previous=previous
         )
         if not full_fetch and not state:
@@ -119,7 +123,7 @@ class PolicyAccess:
         """Return an action for each of several observations, in one forward pass.
 
         Args:
-            observations: By any keys, or a sequence.
+            observations: By any keys, or a sequence. Of several policies, by agent: each acts for its agents.
             state: What a recurrent policy remembers, by the same keys.
             policy_id: Which policy acts.
             full_fetch: Whether to return all that the policy gave.
@@ -131,10 +135,15 @@ class PolicyAccess:
             them by the same keys, and a dict of arrays [N, ...] of what else the policy gave.
         """
         keyed = observations if isinstance(observations, Mapping) else dict(enumerate(observations))
-        self.get_policy(policy_id)
+        if policy_id == DEFAULT_POLICY_ID and len(self.policies) > 1:
+            return self._by_policies(keyed, state, full_fetch=full_fetch, explore=explore)
+        policy_id = self._known_policy(policy_id)
         explore = bool(self.config.explore) if explore is None else explore
-        actions, outputs = self.inference.actions(
-            list(keyed.values()), explore=explore, timestep=self.env_steps_sampled, state=self._stacked(keyed, state)
+        actions, outputs = self.inference_of(policy_id).actions(
+            list(keyed.values()),
+            explore=explore,
+            timestep=self.env_steps_sampled,
+            state=self._stacked(policy_id, keyed, state),
         )
         chosen = dict(zip(keyed, actions, strict=True)) if keyed is observations else actions
         if not full_fetch and not state:
@@ -147,6 +156,7 @@ class PolicyAccess:
 
     def get_policy(self, policy_id: str = DEFAULT_POLICY_ID) -> Any:
         """Return a policy. Raises UnknownPolicyError, a KeyError, if there is none of that id."""
+        policy_id = self._known_policy(policy_id)
         return self.workers.local_worker().get_policy(policy_id)
 
     def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> Module:
@@ -174,44 +184,111 @@ class PolicyAccess:
     def _worker_settings(self) -> WorkerSettings:
         indices = [0, *(index for index, _ in self.runners.actors())]
         steps = {index: self.config.get_rollout_fragment_length(index) for index in indices}
-        return WorkerSettings(self.blueprint, self.distribution, self.config.to_dict(), steps)
+        distribution = getattr(self, "distribution", None)  # there is none where there are several policies
+        return WorkerSettings(self.blueprint, distribution, self.config.to_dict(), steps)
+
+    @property
+    def inference(self) -> Inference:
+        """What acts outside of runners, by the only policy."""
+        return self.inference_of(self._known_policy(DEFAULT_POLICY_ID))
+
+    def inference_of(self, policy_id: str) -> Inference:
+        """Return what acts outside of runners, by a policy."""
+        made: dict[str, Inference] = self.__dict__.setdefault("_inferences", {})
+        if policy_id not in made:
+            policy = self.policies[policy_id]
+            made[policy_id] = Inference.of_blueprint(
+                policy.policy_blueprint(policy.config),
+                LearnerParameters(policy.learner, self.broadcast),
+                policy.stream("inference"),
+                lambda: self.runners.statistics,
+            )
+        return made[policy_id]
 
     def _policies(self) -> Mapping[str, Any]:
-        if not hasattr(self, "_policy"):
-            self._policy = PolicyView(
-                LearnerParameters(self.learner, self.broadcast),
-                self.inference,
-                observation_space=self.spaces.observation,
-                action_space=self.spaces.action,
-                distribution=self.distribution,
-                stream=self.stream("policy"),
-                config=self.config.to_dict(),
-                learn=self._learn,
-                timestep=lambda: self.env_steps_sampled,
+        views: dict[str, PolicyView] = self.__dict__.setdefault("_views", {})
+        for policy_id, policy in self.policies.items():
+            if policy_id not in views:
+                views[policy_id] = self._view(policy_id, policy)
+        return views
+
+    def _view(self, policy_id: str, policy: PolicyLearning) -> PolicyView:
+        def learn(batch: Batch) -> Metrics:
+            metrics = policy.update(batch)
+            self.broadcast()
+            return metrics
+
+        return PolicyView(
+            LearnerParameters(policy.learner, self.broadcast),
+            self.inference_of(policy_id),
+            observation_space=policy.spaces.observation,
+            action_space=policy.spaces.action,
+            distribution=policy.distribution,
+            stream=policy.stream("policy"),
+            config=policy.config.to_dict(),
+            learn=learn,
+            timestep=lambda: self.env_steps_sampled,
+        )
+
+    def _known_policy(self, policy_id: str) -> str:
+        """Return the id of a policy that learns; the default one stands for the only one there is.
+
+        Raises:
+            UnknownPolicyError: If there is none of that id.
+        """
+        if policy_id == DEFAULT_POLICY_ID and len(self.policies) == 1:
+            return next(iter(self.policies))
+        if policy_id in self.scripted:
+            raise UnknownPolicyError(
+                f"the policy {policy_id!r} is of a class of its own, {self.scripted[policy_id].make.__name__}: make "
+                "one and call its compute_actions"
             )
-        return {DEFAULT_POLICY_ID: self._policy}
+        if policy_id not in self.policies:
+            raise UnknownPolicyError(
+                f"there is no policy {policy_id!r}{did_you_mean(policy_id, self.policies)}; there are "
+                f"{', '.join(self.policies)}"
+            )
+        return policy_id
 
-    def _learn(self, batch: Batch) -> Metrics:
-        metrics = self.update(batch)
-        self.broadcast()
-        return metrics
+    def _by_policies(
+        self,
+        observations: Mapping[Any, Any],
+        state: Mapping[Any, Sequence[Any]] | None,
+        *,
+        full_fetch: bool,
+        explore: bool | None,
+    ) -> Any:
+        """Return what `compute_actions` does, each agent's by the policy that it has."""
+        groups: dict[str, dict[Any, Any]] = {}
+        for agent, observation in observations.items():
+            groups.setdefault(self._known_policy(self.config.policy_of(agent)), {})[agent] = observation
+        found = [
+            self.compute_actions(
+                group,
+                None if state is None else {agent: state[agent] for agent in group if agent in state},
+                policy_id=policy_id,
+                full_fetch=full_fetch,
+                explore=explore,
+            )
+            for policy_id, group in groups.items()
+        ]
+        if not full_fetch and not state:
+            return {agent: action for chosen in found for agent, action in chosen.items()}
+        parts = [part if isinstance(part, tuple) else (part, {}, {}) for part in found]
+        actions = {agent: action for chosen, _, _ in parts for agent, action in chosen.items()}
+        states = {agent: kept for _, after, _ in parts for agent, kept in after.items()}
+        return actions, states, dict(zip(groups, (rest for *_, rest in parts), strict=True))
 
-    def _stacked(self, keyed: Mapping[Any, Any], state: Mapping[Any, Sequence[Any]] | None) -> dict[str, Array] | None:
+    def _stacked(
+        self, policy_id: str, keyed: Mapping[Any, Any], state: Mapping[Any, Sequence[Any]] | None
+    ) -> dict[str, Array] | None:
         if not state:
             return None
-        names = list(self.learner.module.state())
+        names = list(self.policies[policy_id].learner.module.state())
         return {name: np.stack([state[key][place] for key in keyed]) for place, name in enumerate(names)}
 
     # -- what the algorithm has beside ---------------------------------------------------------------------------------
 
     def broadcast(self) -> None:
         """Let all runners act with the learner's parameters of now."""
-        raise NotImplementedError
-
-    def stream(self, *purpose: int | str) -> np.random.Generator:
-        """Return a generator of random numbers for a purpose."""
-        raise NotImplementedError
-
-    def update(self, batch: Batch, only: Sequence[str] | None = None) -> Metrics:
-        """Let the learner make one step."""
         raise NotImplementedError

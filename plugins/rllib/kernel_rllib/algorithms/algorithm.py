@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -17,28 +17,44 @@ from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.evaluation_methods import EvaluationMethods
 from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
 from kernel_rllib.algorithms.keeping import Keeping
+from kernel_rllib.algorithms.multi_agent import (
+    learning_policies,
+    multi_agent_blueprint_of,
+    policies_of,
+    scripted_policies_of,
+    spaces_of_policy,
+)
 from kernel_rllib.algorithms.parts import blueprint_of, group_settings_of
 from kernel_rllib.algorithms.policy_learning import PolicyLearning, Progress
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.algorithms.reports import Reports
-from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, episode_results, learner_results, merged
+from kernel_rllib.algorithms.results import (
+    EpisodeWindow,
+    ResultTree,
+    agent_results,
+    episode_results,
+    learner_results,
+    merged,
+)
 from kernel_rllib.algorithms.spaces import spaces_of
 from kernel_rllib.algorithms.system_usage import SystemUsage
 from kernel_rllib.checkpoints.layout import write_checkpoint
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.building import set_builder
-from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec
 from kernel_rllib.data.fragment import Fragment, joined
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.learners.group import LearnerGroup
 from kernel_rllib.learners.learner import Learner, Metrics
 from kernel_rllib.nn.blas import blas_threads
-from kernel_rllib.policy.inference import Inference
-from kernel_rllib.policy.parameters import LearnerParameters
-from kernel_rllib.runners.blueprint import Blueprint
+from kernel_rllib.runners.blueprint import Blueprint, PolicyBlueprint
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
+from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
+
+AnyBlueprint: TypeAlias = Blueprint | MultiAgentBlueprint
 
 
 class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
@@ -71,7 +87,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         Raises:
             ConfigError: If there are several policies.
         """
-        if len(self.policies) > 1:
+        if not hasattr(self, "_learner"):
             ids = ", ".join(map(repr, self.learners))
             raise ConfigError(f"{self.config.title} has several policies: ask for learners[...] of one of {ids}")
         return self._learner
@@ -90,30 +106,67 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         self.config.freeze()
         self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if self.config.seed is None else self.config.seed
         self.progress, self.reports = Progress(), Reports(self.config)
-        spaces = spaces_of(
-            env_maker(self.config.env),
-            self.config.env_config,
-            self.config.observation_space,
-            self.config.action_space,
-        )
-        self.policies: dict[str, PolicyLearning] = {DEFAULT_POLICY_ID: self}
+        self.policies: dict[str, PolicyLearning] = {}
         """What learns, by the ids of policies: the algorithm itself, if there is one only."""
-        self.begin_learning(DEFAULT_POLICY_ID, self.config, spaces)
+        self.scripted: dict[str, ScriptedBlueprint] = {}
+        """The policies that are of a class of the user's own, and do not learn."""
+        specs = policies_of(self.config)
+        self.has_several_agents = specs is not None
+        if specs is None:
+            given = self.config.observation_space, self.config.action_space
+            self.policies[DEFAULT_POLICY_ID] = self
+            self.begin_learning(
+                DEFAULT_POLICY_ID,
+                self.config,
+                spaces_of(env_maker(self.config.env), self.config.env_config, *given),
+            )
+        else:
+            self._begin_policies(specs)
         self.learners = LearnerGroup({module_id: policy.learner for module_id, policy in self.policies.items()})
         self.blueprint = self.make_blueprint(self.config, self.seed)
         self.runners = RunnerGroup(self.blueprint, self.group_settings())
         self.evaluations = Evaluations(self.config, self.make_blueprint, self.seed)
-        held = LearnerParameters(self.learner, self.broadcast)
-        self.inference = Inference.of_blueprint(
-            self.blueprint, held, self.stream("inference"), lambda: self.runners.statistics
-        )
         self.system_usage = SystemUsage() if self.config.log_sys_usage else None
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
         self.broadcast()
 
-    def make_blueprint(self, config: AlgorithmConfig, seed: int, *, evaluates: bool = False) -> Blueprint:
+    def make_blueprint(self, config: AlgorithmConfig, seed: int, *, evaluates: bool = False) -> AnyBlueprint:
         """Return what makes the samplers of runners, by settings of training or of evaluation."""
-        return blueprint_of(config, self.policy_blueprint(config, evaluates=evaluates), seed)
+        if not self.has_several_agents:
+            return blueprint_of(config, self.policy_blueprint(config, evaluates=evaluates), seed)
+        made: dict[str, PolicyBlueprint | ScriptedBlueprint] = dict(self.scripted)
+        for policy_id, policy in self.policies.items():
+            made[policy_id] = policy.policy_blueprint(config.get_config_for_module(policy_id), evaluates=evaluates)
+        return multi_agent_blueprint_of(config, made, seed)
+
+    def _begin_policies(self, specs: Mapping[str, PolicySpec]) -> None:
+        """Make what learns, where there are several agents.
+
+        Raises:
+            ConfigError: If no policy can learn, or there are several and the algorithm learns one only.
+        """
+        self.scripted = scripted_policies_of(self.config, specs)
+        learned = {policy_id: spec for policy_id, spec in specs.items() if policy_id not in self.scripted}
+        if not learned:
+            raise ConfigError(
+                f"{self.config.title}: all policies have a class of their own, and none is left to learn: give one of "
+                f"{', '.join(specs)} a PolicySpec without a class"
+            )
+        made = type(self)
+        learns_any = made.learn is not PolicyLearning.learn and made.training_step is Algorithm.training_step
+        if len(learned) > 1 and not learns_any:
+            raise ConfigError(
+                f"{self.config.title} learns one policy, and {', '.join(learned)} are named: take PPO, DQN or SAC, or "
+                "map all agents to one policy"
+            )
+        for policy_id, spec in learned.items():
+            own = self.config.get_config_for_module(policy_id)
+            refuse_what_has_no_effect(own, self.acts_on)
+            if len(learned) == 1:
+                self.policies[policy_id] = self
+                self.begin_learning(policy_id, own, spaces_of_policy(spec))
+            else:
+                self.policies[policy_id] = self.for_policy(policy_id, own, spaces_of_policy(spec))
 
     def group_settings(self) -> GroupSettings:
         """Return how many runners there are, and how they live."""
@@ -129,6 +182,8 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         beside = self.begin_evaluation() if is_due and self.evaluations.is_parallel else None
         self.progress.seconds.clear()
         self.progress.seconds.update(sample=0.0, learn=0.0)
+        for policy in self.policies.values():
+            policy._iteration = self._iteration
         with blas_threads(1):
             metrics = self.training_step()
             while not self._is_enough(began, sampled_before, trained_before):
@@ -144,19 +199,24 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         """Sample, let each policy learn from its part, and return what learners report: of several, by policy."""
         fragments = self.sample_for_training()
         with self.timed("learn"):
-            metrics = {module_id: self.policies[module_id].learn(found) for module_id, found in fragments.items()}
+            chosen = learning_policies(self.config, fragments, list(self.policies), self.progress.env_steps_new)
+            metrics = {policy_id: self.policies[policy_id].learn(fragments[policy_id]) for policy_id in chosen}
         self.broadcast()
-        return metrics if len(self.policies) > 1 else metrics[self.module_id]
+        return metrics if len(self.policies) > 1 else metrics.get(self.module_id, {})
 
     def sample_for_training(self) -> dict[str, list[Fragment]]:
         """Return the fragments of one training step by module: of as many rounds of all lanes as it takes."""
         least = 0 if self.train_rounds else self.config.total_train_batch_size
-        before = self.env_steps_sampled
+        progress, env_steps = self.progress, self.env_steps_sampled
+        counts_agents = self.config.count_steps_by == "agent_steps"
+        before = progress.agent_steps_sampled if counts_agents else env_steps
         found: dict[str, list[Fragment]] = {}
-        while not found or self.env_steps_sampled - before < least:
+        made = 0
+        while not found or made < least:
             for module_id, fragment in self.sample_all().items():
                 found.setdefault(module_id, []).append(fragment)
-        self.progress.env_steps_new = self.env_steps_sampled - before
+            made = (progress.agent_steps_sampled if counts_agents else self.env_steps_sampled) - before
+        progress.env_steps_new = self.env_steps_sampled - env_steps
         return found
 
     def sample(self) -> Fragment:
@@ -175,7 +235,11 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         for sample in samples:
             for module_id, fragment in sample.fragments.items():
                 by_module.setdefault(module_id, []).append(fragment)
-        return {module_id: joined(fragments) for module_id, fragments in by_module.items()}
+        found = {module_id: joined(fragments) for module_id, fragments in by_module.items()}
+        if self.has_several_agents:
+            for module_id, fragment in found.items():
+                self.progress.module_steps[module_id] = self.progress.module_steps.get(module_id, 0) + fragment.steps
+        return found
 
     def take_in(self, samples: Sequence[Sample]) -> None:
         """Count the steps and episodes of samples, and take over what is reported of them."""
@@ -208,7 +272,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
                 "env_steps_trained": self.env_steps_trained,
                 "episodes": self.episodes.state(),
                 "reports": self.reports.state(),
-                **self.own_state(),
+                **self._own_states(),
             },
             "learners": self.learners.state(),
             "runners": self.runners.state(),
@@ -224,7 +288,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         self.episodes.set_state(own["episodes"])
         if "reports" in own:
             self.reports.set_state(own["reports"])
-        self.set_own_state(own)
+        self._set_own_states(own)
         self.learners.set_state(state["learners"])
         self.runners.set_state(state["runners"])
         self.broadcast()
@@ -263,6 +327,22 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
             config = config.copy(copy_frozen=False).environment(env)
         return config
 
+    def _own_states(self) -> dict[str, Any]:
+        if not self.has_several_agents:
+            return self.own_state()
+        return {
+            "module_steps": dict(self.progress.module_steps),
+            "policies": {policy_id: policy.own_state() for policy_id, policy in self.policies.items()},
+        }
+
+    def _set_own_states(self, own: Mapping[str, Any]) -> None:
+        if not self.has_several_agents:
+            return self.set_own_state(own)
+        self.progress.module_steps = {name: int(steps) for name, steps in own.get("module_steps", {}).items()}
+        for policy_id, policy in self.policies.items():
+            policy.set_own_state(own.get("policies", {}).get(policy_id, {}))
+        return None
+
     def tell_of_new_runners(self, group: RunnerGroup, *, is_evaluation: bool) -> None:
         indices = group.take_replaced()
         if indices:
@@ -285,7 +365,9 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
     def _result(self, metrics: Metrics, began: float, sampled_before: int) -> ResultTree:
         seconds = time.perf_counter() - began
         sampled = self.env_steps_sampled - sampled_before
+        agent_steps, by_module = self.progress.agent_steps_sampled, self.progress.module_steps
         return merged(
+            agent_results(()) if self.has_several_agents else {},
             episode_results(self.episodes),
             self.reports.results(),
             {} if self.system_usage is None else {"perf": self.system_usage.measure()},
@@ -294,7 +376,10 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
                 "env_runners": {
                     "num_env_steps_sampled": sampled,
                     "num_env_steps_sampled_lifetime": self.env_steps_sampled,
+                    **({"num_module_steps_sampled_lifetime": dict(by_module)} if by_module else {}),
                 },
+                "num_agent_steps_sampled": agent_steps,
+                "num_agent_steps_sampled_lifetime": agent_steps,
                 "num_env_steps_sampled_lifetime": self.env_steps_sampled,
                 "num_env_steps_sampled": self.env_steps_sampled,
                 "num_env_steps_trained": self.env_steps_trained,
@@ -304,6 +389,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
                 "timers": {f"{phase}_time_ms": spent * 1000 for phase, spent in self.progress.seconds.items()},
                 "info": {
                     "num_env_steps_sampled": self.env_steps_sampled,
+                    "num_agent_steps_sampled": agent_steps,
                     "num_env_steps_trained": self.env_steps_trained,
                 },
             },

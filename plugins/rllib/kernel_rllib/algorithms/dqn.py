@@ -184,7 +184,7 @@ class DQN(SimpleQ):
         change = self.config.before_learn_on_batch
         if change is None:
             return batch
-        changed = change(batch.as_multi_agent(), self.runners, self.config)
+        changed = change(batch.as_multi_agent(), getattr(self, "runners", None), self.config)
         return changed if isinstance(changed, Batch) else changed.policy_batches[DEFAULT_POLICY_ID]
 
     def targets_of(self, batch: Batch) -> Array:

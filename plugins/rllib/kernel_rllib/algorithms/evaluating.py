@@ -18,6 +18,7 @@ from kernel_rllib.evaluation.evaluator import Evaluator, Played
 from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 
 _log = logging.getLogger("kernel.rllib")
 
@@ -25,7 +26,9 @@ _log = logging.getLogger("kernel.rllib")
 class Evaluations:
     """Evaluates by the settings for evaluation. Its runners are made when they are first needed."""
 
-    def __init__(self, config: AlgorithmConfig, make_blueprint: Callable[..., Blueprint], seed: int) -> None:
+    def __init__(
+        self, config: AlgorithmConfig, make_blueprint: Callable[..., Blueprint | MultiAgentBlueprint], seed: int
+    ) -> None:
         """Evaluate with the settings that `config` has for it.
 
         Args:
@@ -65,7 +68,7 @@ class Evaluations:
         return self._evaluator
 
     @property
-    def blueprint(self) -> Blueprint:
+    def blueprint(self) -> Blueprint | MultiAgentBlueprint:
         """What makes the samplers of the runners."""
         if not hasattr(self, "_blueprint"):
             self._blueprint = self._make_blueprint(self.config, self._seed, evaluates=True)

@@ -42,6 +42,7 @@ class Progress:
         env_steps_sampled: How many steps the environments have made.
         agent_steps_sampled: How many of them agents have made; of one agent each, it is the same number.
         env_steps_trained: How many rows learners were given.
+        module_steps: How many steps agents have made, by the policies that acted.
         env_steps_new: How many steps the environments made for the training step that is going on.
         seconds: How long each phase of the iteration took.
     """
@@ -50,6 +51,7 @@ class Progress:
     agent_steps_sampled: int = 0
     env_steps_trained: int = 0
     env_steps_new: int = 0
+    module_steps: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -63,6 +65,7 @@ class PolicyLearning:
     seed: int
     progress: Progress
     reports: Reports
+    _iteration: int
     spaces: Spaces
     """What the policy observes, and what it chooses from."""
     distribution: Distribution

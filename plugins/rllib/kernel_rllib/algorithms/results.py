@@ -50,7 +50,7 @@ class EpisodeWindow:
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on with what `state` returned."""
         self.total, self._new = int(state["total"]), 0
-        self._last = deque(EpisodeSummary(*episode) for episode in state["last"])
+        self._last = deque(_summary(*episode) for episode in state["last"])
 
 
 def episode_results(window: EpisodeWindow) -> ResultTree:
@@ -62,7 +62,7 @@ def episode_results(window: EpisodeWindow) -> ResultTree:
     rewards, lengths = [e.total_reward for e in episodes], [e.length for e in episodes]
     mean, least, most = _spread(rewards)
     length, shortest, longest = _spread(lengths)
-    return {
+    found: ResultTree = {
         "env_runners": {
             "episode_return_mean": mean,
             "episode_return_min": least,
@@ -80,6 +80,29 @@ def episode_results(window: EpisodeWindow) -> ResultTree:
         "episodes_this_iter": new,
         "episodes_total": window.total,
         "hist_stats": {"episode_reward": rewards, "episode_lengths": lengths},
+    }
+    return merged(found, agent_results(episodes)) if any(episode.agents for episode in episodes) else found
+
+
+def agent_results(episodes: Iterable[EpisodeSummary]) -> ResultTree:
+    """Return what is reported of the agents of episodes, by agent and by policy, under the names of all generations."""
+    by_agent: dict[str, list[float]] = {}
+    by_policy: dict[str, list[float]] = {}
+    for episode in episodes:
+        for agent, policy, reward in episode.agents:
+            by_agent.setdefault(agent, []).append(reward)
+            by_policy.setdefault(policy, []).append(reward)
+    spreads = {policy: _spread(rewards) for policy, rewards in by_policy.items()}
+    means = {policy: spread[0] for policy, spread in spreads.items()}
+    return {
+        "env_runners": {
+            "agent_episode_returns_mean": {agent: _spread(rewards)[0] for agent, rewards in by_agent.items()},
+            "module_episode_returns_mean": means,
+        },
+        "policy_reward_mean": means,
+        "policy_reward_min": {policy: spread[1] for policy, spread in spreads.items()},
+        "policy_reward_max": {policy: spread[2] for policy, spread in spreads.items()},
+        "hist_stats": {f"policy_{policy}_reward": rewards for policy, rewards in by_policy.items()},
     }
 
 
@@ -105,6 +128,14 @@ def merged(*trees: Mapping[str, Any]) -> ResultTree:
             held = result.get(name)
             result[name] = merged(held, value) if isinstance(held, dict) and isinstance(value, Mapping) else value
     return result
+
+
+def _summary(
+    ended_at: int, lane: int, total_reward: float, length: int, agents: Iterable[tuple[str, str, float]] = ()
+) -> EpisodeSummary:
+    """Return an episode of what `EpisodeWindow.state` wrote of it, in which files have lists for tuples."""
+    earned = tuple((agent, policy, reward) for agent, policy, reward in agents)
+    return EpisodeSummary(ended_at, lane, total_reward, length, earned)
 
 
 def _number(metric: Any) -> float:

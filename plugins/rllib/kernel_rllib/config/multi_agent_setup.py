@@ -99,7 +99,7 @@ class _SpaceFinder:
     def __init__(self, config: MultiAgentSetup, env: Any, spaces: Mapping[str, Spaces]) -> None:
         self._config = config
         self._spaces = spaces
-        self._env = getattr(env, "unwrapped", env)
+        self._env = env if hasattr(env, "possible_agents") else getattr(env, "unwrapped", env)
         self._whole = tuple(
             getattr(env, f"single_{kind}", None) or _plain(getattr(env, kind, None))
             for kind in ("observation_space", "action_space")

@@ -284,7 +284,7 @@ class MultiAgentActors:
     ) -> None:
         self._actors = _Actors(MultiAgentLoop, makers, restart_failed, actor_options or {}, settings)
         self.num_envs = len(makers)
-        (self.possible_agents,) = self._actors.attributes(0, "possible_agents")
+        self.possible_agents, self.name = self._actors.attributes(0, "possible_agents", "name")
         self.reset_infos: dict[int, Any] = {}
         self._live: list[dict[Any, Struct]] = [{} for _ in makers]
         self._spaces: dict[tuple[str, Any], Space[Any]] = {}
@@ -309,14 +309,20 @@ class MultiAgentActors:
         self.reset_infos = {index: infos[0] for index, (_, infos) in enumerate(begun) if infos}
         return [obs[0] for obs, _ in begun]
 
-    def step(self, actions: Sequence[Mapping[Any, Any]]) -> MultiAgentStep:
-        """Do the actions of each copy's agents, and wait for all copies."""
+    def step(self, actions: Sequence[Mapping[Any, Any] | None]) -> MultiAgentStep:
+        """Do the actions of each copy's agents, and wait for all copies; a copy with None is not stepped."""
         if len(actions) != self.num_envs:
             raise EnvError(f"step() got the actions of {len(actions)} copies, and there are {self.num_envs}")
-        refs = [self._actors.submit(index, "step", [dict(action)]) for index, action in enumerate(actions)]
-        steps = [self._one(index, ref) for index, ref in enumerate(refs)]
+        refs = {
+            index: self._actors.submit(index, "step", [dict(action)])
+            for index, action in enumerate(actions)
+            if action is not None
+        }
+        nothing = MultiAgentStep([{}], [{}], [{}], [{}])
+        steps = [self._one(index, refs[index]) if index in refs else nothing for index in range(self.num_envs)]
         lists = [[step[field][0] for step in steps] for field in range(4)]
-        self._live = [self._live_after(index, step) for index, step in enumerate(steps)]
+        for index in refs:
+            self._live[index] = self._live_after(index, steps[index])
         maps = [{index: step[field][0] for index, step in enumerate(steps) if step[field]} for field in range(4, 8)]
         return MultiAgentStep(*lists, *maps)  # type: ignore[arg-type]
 

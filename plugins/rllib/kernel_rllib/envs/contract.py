@@ -131,6 +131,8 @@ class MultiAgentStep(NamedTuple):
 class MultiAgentVectorEnv(Protocol):
     """Copies of a multi-agent environment, stepped together. As `VectorEnv`, with dicts by agent in place of arrays."""
 
+    name: str
+    """What the environment is called in messages."""
     num_envs: int
     possible_agents: Sequence[Any]
     """All agents that are known beforehand; empty where the environment does not say."""
@@ -152,8 +154,11 @@ class MultiAgentVectorEnv(Protocol):
         """Begin a new episode in each copy, and return the first observations by agent."""
         ...
 
-    def step(self, actions: Sequence[Mapping[Any, Any]]) -> MultiAgentStep:
-        """Do the actions of each copy's agents: of those that the last observations were for."""
+    def step(self, actions: Sequence[Mapping[Any, Any] | None]) -> MultiAgentStep:
+        """Do the actions of each copy's agents: of those that the last observations were for.
+
+        A copy with None is not stepped; nothing is said of it.
+        """
         ...
 
     def reset_env(self, index: int, seed: int | None = None) -> dict[Any, Struct]:

@@ -40,7 +40,7 @@ class MultiAgentLoop:
             raise EnvError("a vector of environments needs one copy at least")
         generations = Generations()
         self._lanes = [Lane(make, generations, max_episode_steps) for make in makers]
-        self._name = name_of(self._lanes[0].env)
+        self.name = self._name = name_of(self._lanes[0].env)
         self.num_envs = len(makers)
         self.possible_agents: Sequence[Any] = known_agents(self._lanes[0].env)
         self.reset_infos: dict[int, ByAgent] = {}
@@ -73,8 +73,8 @@ class MultiAgentLoop:
         self.reset_infos = {}
         return self._begin(index, seed, self.reset_infos)
 
-    def step(self, actions: Sequence[Mapping[Any, Any]]) -> MultiAgentStep:
-        """Do the actions of each copy's agents."""
+    def step(self, actions: Sequence[Mapping[Any, Any] | None]) -> MultiAgentStep:
+        """Do the actions of each copy's agents; a copy with None is not stepped."""
         if not self._begun:
             raise EnvError(f"{self._name}: step() was called before reset()")
         if len(actions) != self.num_envs:
@@ -85,7 +85,11 @@ class MultiAgentLoop:
         step = MultiAgentStep([], [], [], [], {}, {}, {}, {})
         ended = False
         for index, action_dict in enumerate(actions):
-            ended |= self._step_one(index, action_dict, step)
+            if action_dict is None:
+                for values in step[:4]:
+                    values.append({})
+            else:
+                ended |= self._step_one(index, action_dict, step)
         if ended:
             self._watch.ended()
         else:

@@ -108,6 +108,7 @@ class RolloutWorker(WorkerView):
         if isinstance(self._policy, TorchPolicy):
             runner.set_weights(self._policy.vector, runner.sampler.weights_version + 1)
         found = super().sample()
+        assert isinstance(found, Batch)
         pieces = [self._policy.postprocess_trajectory(piece, {}, None) for piece in found.split_by_episode()]
         joined = concatenated(pieces)
         assert isinstance(joined, Batch)

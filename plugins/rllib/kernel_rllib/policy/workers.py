@@ -17,7 +17,7 @@ import kernel
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data import columns
-from kernel_rllib.data.batch import Batch
+from kernel_rllib.data.batch import Batch, MultiAgentBatch
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.envs.context import EnvContext
@@ -30,6 +30,7 @@ from kernel_rllib.policy.view import PolicyView
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.sampler import Sampler
 from kernel_rllib.spaces.preprocessors import Preprocessor, get_preprocessor
 
@@ -47,7 +48,7 @@ class WorkerSettings:
         policy_of: Returns the policy of a runner's sampler; None for a view of its module.
     """
 
-    blueprint: Blueprint
+    blueprint: Blueprint | MultiAgentBlueprint
     distribution: Distribution | None
     config: Mapping[str, Any]
     steps: Mapping[int, int]
@@ -96,7 +97,7 @@ class WorkerView:
         for name, found in weights.items():
             self.get_policy(name).set_weights(found)
 
-    def sample(self) -> Batch:
+    def sample(self) -> Batch | MultiAgentBatch:
         """Step the environments as often as the settings say, and return what happened, episode after episode.
 
         Raises:
@@ -104,9 +105,13 @@ class WorkerView:
         """
         runner = self._with_envs("sample")
         sample = runner.sample(self._settings.steps[self.worker_index])
-        return (self._settings.to_batch or batch_of)(sample.fragments[DEFAULT_POLICY_ID])
+        to_batch = self._settings.to_batch or batch_of
+        if list(sample.fragments) == [DEFAULT_POLICY_ID]:
+            return to_batch(sample.fragments[DEFAULT_POLICY_ID])
+        batches = {policy_id: to_batch(fragment) for policy_id, fragment in sample.fragments.items()}
+        return MultiAgentBatch(batches, sample.env_steps)
 
-    def sample_with_count(self) -> tuple[Batch, int]:
+    def sample_with_count(self) -> tuple[Batch | MultiAgentBatch, int]:
         """Return what `sample` does, and how many steps these are."""
         batch = self.sample()
         return batch, batch.count
@@ -133,8 +138,8 @@ class WorkerView:
     @property
     def preprocessors(self) -> dict[str, Preprocessor]:
         """What makes rows of observations, by the ids of policies."""
-        space = self._settings.blueprint.observation_space
-        return {name: get_preprocessor(space)(space) for name in self.policy_map}
+        spaces = {name: policy.observation_space for name, policy in self.policy_map.items()}
+        return {name: get_preprocessor(space)(space) for name, space in spaces.items()}
 
     @property
     def filters(self) -> dict[str, Callable[..., Any]]:
@@ -271,7 +276,13 @@ class RemoteMethod:
 
 def worker_of(runner: EnvRunner, settings: WorkerSettings) -> WorkerView:
     """Return a runner as a worker, whose policy acts with the parameters that the runner has."""
-    sampler, blueprint = cast(Sampler, runner.sampler), settings.blueprint
+    blueprint = settings.blueprint
+    if isinstance(blueprint, MultiAgentBlueprint):
+        raise RLlibError(
+            "workers in actors show one policy, and there are several agents: ask the local worker, or set "
+            "num_env_runners to 0"
+        )
+    sampler = cast(Sampler, runner.sampler)
     if settings.policy_of is not None:
         return WorkerView(settings, {DEFAULT_POLICY_ID: settings.policy_of(sampler)}, runner, runner.index)
     held = RunnerParameters(sampler)

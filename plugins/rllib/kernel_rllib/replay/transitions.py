@@ -11,6 +11,7 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import Fragment, followed_by
+from kernel_rllib.data.ragged import aligned, continued
 from kernel_rllib.returns.n_step import n_step
 
 DISCOUNTS = "discounts"
@@ -48,7 +49,7 @@ class Transitions:
         They have `obs`, `actions`, the discounted sum of rewards, `new_obs` after the last step that counts,
         `terminateds`, and `discounts`.
         """
-        whole = fragment if self._waiting is None else followed_by(self._waiting, fragment)
+        whole = self._after_waiting(fragment)
         steps, _ = whole.shape
         complete = steps - (self._n - 1)
         if self._n > 1:
@@ -78,6 +79,15 @@ class Transitions:
         """Go on with what `state` returned."""
         self._waiting = Fragment.of_arrays(state["waiting"]) if state["waiting"] else None
         self._stream.bit_generator.state = state["draws"]
+
+    def _after_waiting(self, fragment: Fragment) -> Fragment:
+        """Return the steps that wait, and those of a fragment."""
+        waiting = self._waiting
+        if waiting is None:
+            is_even = self._n == 1 or fragment.valid is None
+            return fragment if is_even else aligned(fragment)
+        is_even = waiting.valid is None and fragment.valid is None and np.array_equal(waiting.lanes, fragment.lanes)
+        return followed_by(waiting, fragment) if is_even else continued(waiting, fragment)
 
     def _drawn(self, shape: tuple[int, int], complete: int) -> int | Array:
         """Return how many rewards each step sums up: a number for all, or one for each [T, L]."""

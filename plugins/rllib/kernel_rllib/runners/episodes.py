@@ -19,12 +19,14 @@ class EpisodeSummary:
         lane: The number of that lane.
         total_reward: The sum of its rewards.
         length: How many steps it had.
+        agents: Of several agents, what each earned: (agent as text, policy, sum of rewards).
     """
 
     ended_at: int
     lane: int
     total_reward: float
     length: int
+    agents: tuple[tuple[str, str, float], ...] = ()
 
 
 class EpisodeCounts:

@@ -1,0 +1,128 @@
+"""The policies of an environment with several agents: which there are, what they see, how each is set, who learns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kernel_rllib.algorithms.parts import env_settings_of
+from kernel_rllib.algorithms.reports import runner_callbacks_of
+from kernel_rllib.algorithms.spaces import Spaces
+from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.config.policy_spec import PolicySpec, bound_mapping
+from kernel_rllib.data.batch import Batch, MultiAgentBatch, concatenated
+from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.envs.context import EnvContext
+from kernel_rllib.envs.multi_agent import is_multi_agent
+from kernel_rllib.envs.registry import env_maker
+from kernel_rllib.errors import ConfigError
+from kernel_rllib.runners.blueprint import PolicyBlueprint
+from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
+from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, require_scripted
+
+
+def policies_of(config: AlgorithmConfig) -> dict[str, PolicySpec] | None:
+    """Return the policies of a config, with their spaces; None where the environment has one agent.
+
+    Raises:
+        ConfigError: If nothing says what a policy's spaces are, agents of different spaces share a policy, or a setting
+            has no effect with several agents.
+        EnvError: If the environment can't be made.
+    """
+    if not config.is_multi_agent and config.observation_space is not None and config.action_space is not None:
+        return None
+    env = env_maker(config.env)(EnvContext(config.env_config))
+    try:
+        if not config.is_multi_agent and not is_multi_agent(env):
+            return None
+        policies, _ = config.get_multi_agent_setup(env=env)
+    finally:
+        close = getattr(env, "close", None)
+        if close is not None:
+            close()
+    _refuse(config)
+    return policies
+
+
+def _refuse(config: AlgorithmConfig) -> None:
+    """Raise ConfigError for what has no effect with several agents."""
+    if runner_callbacks_of(config) is not None:
+        raise ConfigError(
+            f"{config.title}: callbacks of runners (on_episode_start and the like) hear nothing of environments with "
+            "several agents yet; use on_train_result, or custom metrics of the result"
+        )
+    if config.no_done_at_end:
+        raise ConfigError(
+            f"{config.title}: no_done_at_end=True is for environments of one agent; let the environment return "
+            "truncateds in place of terminateds"
+        )
+    for policy_id, spec in config.policies.items():
+        if spec.policy_class is not None:
+            require_scripted(policy_id, spec.policy_class)
+            chosen = config.policies_to_train
+            if chosen is not None and not callable(chosen) and policy_id in chosen:
+                raise ConfigError(
+                    f"{config.title}: policies_to_train has {policy_id!r}, which is of a class of its own, "
+                    f"{spec.policy_class.__name__}, and acts without learning: leave it out there, or leave the class "
+                    "out of its PolicySpec"
+                )
+
+
+def scripted_policies_of(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) -> dict[str, ScriptedBlueprint]:
+    """Return what makes the policies that have a class of the user's own."""
+    return {
+        policy_id: ScriptedBlueprint(
+            given.policy_class,
+            policies[policy_id].observation_space,
+            policies[policy_id].action_space,
+            {} if given.config is None else dict(given.config),
+        )
+        for policy_id, given in config.policies.items()
+        if given.policy_class is not None
+    }
+
+
+def spaces_of_policy(spec: PolicySpec) -> Spaces:
+    """Return the spaces of a policy."""
+    return Spaces(spec.observation_space, spec.action_space)
+
+
+def multi_agent_blueprint_of(
+    config: AlgorithmConfig, policies: Mapping[str, PolicyBlueprint | ScriptedBlueprint], seed: int
+) -> MultiAgentBlueprint:
+    """Return what makes the samplers of runners, in which policies act for several agents.
+
+    Args:
+        config: The settings of training, or of evaluation.
+        policies: What acts, by id.
+        seed: The seed of the run.
+    """
+    return MultiAgentBlueprint(
+        envs=env_settings_of(config),
+        policies=policies,
+        policy_of=bound_mapping(config.policy_mapping_fn),
+        complete_episodes=config.batch_mode == "complete_episodes",
+        seed=seed,
+    )
+
+
+def learning_policies(
+    config: AlgorithmConfig, fragments: Mapping[str, Sequence[Fragment]], known: Sequence[str], env_steps: int
+) -> list[str]:
+    """Return the ids of the policies that are to learn from what was sampled, in the order of `known`.
+
+    Args:
+        config: Says which: `policies_to_train` has their ids, or decides by a batch of all that was sampled.
+        fragments: What was sampled, by policy.
+        known: The policies that can learn.
+        env_steps: How many steps the environments made for it.
+    """
+    there = [policy_id for policy_id in known if policy_id in fragments]
+    if not callable(config.policies_to_train):
+        return [policy_id for policy_id in there if config.is_policy_to_train(policy_id)]
+    batches: dict[str, Batch] = {}
+    for policy_id in there:
+        batch = concatenated([fragment.batch() for fragment in fragments[policy_id]])
+        assert isinstance(batch, Batch)
+        batches[policy_id] = batch
+    whole = MultiAgentBatch(batches, env_steps)
+    return [policy_id for policy_id in there if config.is_policy_to_train(policy_id, whole)]

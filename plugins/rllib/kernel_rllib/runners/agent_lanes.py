@@ -1,0 +1,221 @@
+"""The lanes of one module in one runner, for agents that come and go: what they see, remember and do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernel_rllib.arrays import Array
+from kernel_rllib.data import columns
+from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.distributions.distribution import Noise
+from kernel_rllib.errors import ConfigError
+from kernel_rllib.exploration.exploration import NoExploration, NoiseProcess
+from kernel_rllib.modules.module import Module, Parameters
+from kernel_rllib.nn.numpy_ops import NumpyOps
+from kernel_rllib.nn.products import ROW_BLOCK
+from kernel_rllib.runners.agent_slots import AgentSlots
+from kernel_rllib.runners.agent_steps import AgentSteps
+from kernel_rllib.runners.blueprint import PolicyBlueprint
+from kernel_rllib.runners.group import RunnerPlace
+from kernel_rllib.runners.lane_noise import LaneNoise
+from kernel_rllib.spaces import nested
+from kernel_rllib.spaces.nested import Struct
+
+
+class AgentLanes(AgentSlots):
+    """Acts for all agents of a module that have seen something, in one forward pass."""
+
+    def __init__(self, module_id: str, policy: PolicyBlueprint, place: RunnerPlace, seed: int) -> None:
+        """Make what acts.
+
+        Args:
+            module_id: The id of the module; the noise of modules differs.
+            policy: What it is made by.
+            place: Where the runner is.
+            seed: The seed of the run.
+
+        Raises:
+            ConfigError: If observations pass through connectors, which need lanes that never change.
+        """
+        super().__init__()
+        self.module_id, self.policy = module_id, policy
+        self.module: Module = policy.module
+        self.exploration = policy.exploration_of(place)
+        self.steps = AgentSteps()
+        self._env_to_module, self._module_to_env = policy.make_env_to_module(), policy.make_module_to_env()
+        if self._env_to_module.connectors:
+            names = ", ".join(type(connector).__name__ for connector in self._env_to_module.connectors)
+            raise ConfigError(
+                f"the policy {module_id!r} has observations pass through {names}, which keep something of each lane, "
+                "and agents of an environment with several share lanes: leave out observation_filter, frame stacking "
+                "and env_to_module_connector, and do that in the environment"
+            )
+        explores = not isinstance(self.exploration, NoExploration)
+        self._nn = NumpyOps(row_block=ROW_BLOCK)
+        self.vector = np.zeros(self.module.table.size, np.float32)
+        """The parameters that it acts with."""
+        self._parameters = self.module.table.views(self.vector)
+        self._forward = self.module.explore if explores else self.module.infer
+        self._noise = LaneNoise(self.exploration.noise, f"explore {module_id}", seed)
+        width = self.module.noise_width if explores else 0
+        self._module_noise = LaneNoise(Noise("normal", width), f"module {module_id}", seed)
+        self._process = self.exploration if isinstance(self.exploration, NoiseProcess) else None
+        remembered = self._process.memory() if self._process is not None else {}
+        self._made = np.zeros(0, np.int64)
+        self._resets = np.zeros(0, bool)
+        self._state = {name: np.zeros((0, *shape), np.float32) for name, shape in self.module.state().items()}
+        self._noise_memory = {name: np.zeros((0, *shape), np.float32) for name, shape in remembered.items()}
+        self._seen: dict[int, Struct] = {}
+        self._early: dict[int, float] = {}
+
+    # -- lanes --------------------------------------------------------------------------------------------------------
+
+    def take(self, copy: int, place: int, agent: Any, slot: int | None = None) -> int:
+        """Return the position of a lane whose agent begins an episode, and remembers nothing."""
+        position = super().take(copy, place, agent, slot)
+        self._resets[position] = True
+        for memory in (*self._state.values(), *self._noise_memory.values()):
+            memory[position] = 0
+        return position
+
+    def added(self, position: int) -> None:
+        """Make room for what is kept of a lane."""
+        self._made = _longer(self._made)
+        self._resets = _longer(self._resets)
+        self._state = {name: _longer(memory) for name, memory in self._state.items()}
+        self._noise_memory = {name: _longer(memory) for name, memory in self._noise_memory.items()}
+
+    def forget(self) -> None:
+        """Take all lanes back, and drop what they have begun."""
+        super().forget()
+        self.steps.drop_all()
+        self._seen.clear()
+        self._early.clear()
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def observe(self, position: int, seen: Struct) -> None:
+        """Let the agent of a lane act next, on what it sees."""
+        self._seen[position] = seen
+
+    def reward(self, position: int, reward: float) -> None:
+        """Add to what the agent's step has brought."""
+        self.steps.reward(position, reward)
+
+    def early(self, position: int, reward: float) -> None:
+        """Let the first step of the agent have brought this already."""
+        if reward:
+            self._early[position] = reward
+
+    def end(self, position: int, fate: int, final: Struct | None) -> None:
+        """Write that the agent's step is over; see `AgentSteps.end`."""
+        self.steps.end(position, fate, None if final is None else self._rows([final])[0])
+
+    def act(self, timestep: int) -> list[tuple[tuple[int, Any], Any]]:
+        """Choose for all agents that see something; return the owner of each lane, and its action.
+
+        Args:
+            timestep: How many steps all copies of the environment have made: explorations go by it.
+        """
+        if not self._seen:
+            return []
+        places = list(self._seen)
+        positions, count = np.array(places), len(places)
+        obs = _padded(self._rows(list(self._seen.values())))
+        self._seen = {}
+        numbers, made = np.array(self.numbers)[positions], self._made[positions]
+        state = {name: memory[positions] for name, memory in self._state.items()}
+        inputs: dict[str, Any] = {columns.OBS: obs}
+        if state:
+            inputs[columns.STATE_IN] = {name: _padded(memory) for name, memory in state.items()}
+        if self._module_noise.width:
+            inputs[columns.NOISE] = _padded(self._module_noise.rows(positions, numbers, made))
+        outputs = self._forward(self._nn, self._parameters, inputs)
+        kept = {name: value[:count] for name, value in outputs.items() if name != columns.STATE_OUT}
+        noise = self._noise.rows(positions, numbers, made)
+        if self._process is not None:
+            memory = {name: value[positions] for name, value in self._noise_memory.items()}
+            noise = self._process.advance(memory, noise, timestep)
+            for name, value in memory.items():
+                self._noise_memory[name][positions] = value
+        actions = self.exploration.choose(self._nn, kept, noise, timestep)
+        chosen = {columns.OBS: obs[:count], columns.ACTIONS: np.asarray(actions)}
+        chosen |= {name: kept[name] for name in self.exploration.keeps}
+        if state:
+            chosen[columns.RESETS] = self._resets[positions]
+            for name, value in outputs[columns.STATE_OUT].items():
+                self._state[name][positions] = value[:count]
+        self.steps.begin(places, chosen, state)
+        for position in [each for each in places if each in self._early]:
+            self.steps.reward(position, self._early.pop(position))
+        self._made[positions] += 1
+        self._resets[positions] = False
+        done = nested.unstack(self.policy.action_space, self._module_to_env(actions))
+        return [(self.owners[position], action) for position, action in zip(places, done, strict=True)]
+
+    def fragment(self, version: int) -> Fragment | None:
+        """Return the steps that are over since this was last asked, as a fragment; None if there are none."""
+        last_obs = np.zeros((len(self.numbers), *self._env_to_module.shape), self._env_to_module.dtype)
+        if self._seen:
+            last_obs[list(self._seen)] = self._rows(list(self._seen.values()))
+        return self.steps.take(
+            np.array(self.numbers, np.int64),
+            last_obs,
+            recorded=lambda chosen: self.exploration.recorded(self._nn, chosen),
+            clip_rewards=self.policy.clip_rewards,
+            version=version,
+        )
+
+    def evaluate(self, function: Any) -> Any:
+        """Return `function(nn, parameters)` with the parameters that it acts with."""
+        return function(self._nn, self._parameters)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters that it acts with, by their names."""
+        return self._parameters
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def lane_state(self, position: int) -> dict[str, Any]:
+        """Return all that the lane at this position needs to go on elsewhere."""
+        return {
+            "made": int(self._made[position]),
+            "reset": bool(self._resets[position]),
+            "memory": {name: value[position].copy() for name, value in self._state.items()},
+            "noise": {name: value[position].copy() for name, value in self._noise_memory.items()},
+            "step": self.steps.open_of(position),
+            "early": self._early.get(position, 0.0),
+        }
+
+    def set_lane_state(self, position: int, state: Mapping[str, Any]) -> None:
+        """Go on with what `lane_state` returned."""
+        self._made[position], self._resets[position] = int(state["made"]), bool(state["reset"])
+        for name, value in state.get("memory", {}).items():
+            self._state[name][position] = value
+        for name, value in state.get("noise", {}).items():
+            self._noise_memory[name][position] = value
+        self.steps.set_open(position, state.get("step", {}))
+        self.early(position, float(state["early"]))
+
+    def seen_by(self, position: int) -> Struct | None:
+        """Return what the agent of a lane is to act on next; None if it waits."""
+        return self._seen.get(position)
+
+    def _rows(self, seen: list[Struct]) -> Array:
+        first, *others = seen
+        stacked = nested.mapped(lambda *values: np.stack(values), first, *others)
+        return self._env_to_module(stacked)
+
+
+def _longer(memory: Array) -> Array:
+    return np.concatenate([memory, np.zeros((1, *memory.shape[1:]), memory.dtype)])
+
+
+def _padded(rows: Array) -> Array:
+    """Return rows filled up to a multiple of the block, so that each is computed alike in any company."""
+    missing = -len(rows) % ROW_BLOCK
+    return np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)]) if missing else rows

@@ -1,0 +1,43 @@
+"""Whether the spaces of an agent are those of the policy that is to act for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium import Space, spaces
+
+from kernel_rllib.envs.contract import MultiAgentVectorEnv
+from kernel_rllib.errors import EnvError
+
+
+def require_space(
+    envs: MultiAgentVectorEnv, env_name: str, method: str, agent: Any, policy_id: str, policy: Any
+) -> None:
+    """Raise EnvError unless an agent has spaces, and they are those of its policy.
+
+    Args:
+        envs: What knows the spaces of agents.
+        env_name: What the environment is called.
+        method: The method that returned its first observation.
+        agent: The agent.
+        policy_id: The id of its policy.
+        policy: What has `observation_space` and `action_space`, those of the policy.
+    """
+    found = (
+        ("observation_space", envs.observation_space_of(agent), policy.observation_space),
+        ("action_space", envs.action_space_of(agent), policy.action_space),
+    )
+    for kind, of_agent, of_policy in found:
+        if not are_alike(of_agent, of_policy):
+            raise EnvError(
+                f"{env_name}.{method}() returned an observation for agent {agent!r}, whose {kind} is {of_agent}, but "
+                f"the policy {policy_id!r}, which policy_mapping_fn gives it, has {of_policy}: map it to a policy with "
+                "its spaces, or give it one of its own"
+            )
+
+
+def are_alike(one: Space[Any], other: Space[Any]) -> bool:
+    """Return whether two spaces are equal, or boxes of one shape, whose bounds say nothing of networks."""
+    if isinstance(one, spaces.Box) and isinstance(other, spaces.Box):
+        return one.shape == other.shape
+    return bool(one == other)

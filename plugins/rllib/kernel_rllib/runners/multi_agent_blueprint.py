@@ -1,0 +1,66 @@
+"""How the sampler of a runner is made where environments have several agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernel_rllib.errors import EnvError
+from kernel_rllib.runners.agent_lanes import AgentLanes
+from kernel_rllib.runners.blueprint import EnvSettings, PolicyBlueprint, context_of, make_envs
+from kernel_rllib.runners.group import RunnerPlace
+from kernel_rllib.runners.multi_agent_sampler import Lanes, MultiAgentSampler
+from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
+
+
+@dataclass(frozen=True)
+class MultiAgentBlueprint:
+    """Makes the sampler of a runner. It is sent to where that runs.
+
+    Attributes:
+        envs: How environments are made and stepped.
+        policies: What acts, by the ids of policies. Parameters come in this order.
+        policy_of: Returns the policy of an agent, given the agent, its episode, and the context of its environment.
+        complete_episodes: Whether samples are to be of whole episodes.
+        seed: The seed of the run.
+    """
+
+    envs: EnvSettings
+    policies: Mapping[str, PolicyBlueprint | ScriptedBlueprint]
+    policy_of: Callable[[Any, Any, Any], Any]
+    complete_episodes: bool = False
+    seed: int = 0
+
+    def __call__(self, place: RunnerPlace) -> MultiAgentSampler:
+        """Return a sampler for a place, with environments of its own.
+
+        Raises:
+            EnvError: If environments can't be made, or have one agent each.
+        """
+        envs = make_envs(self.envs, place)
+        if not hasattr(envs, "observation_space_of"):
+            envs.close()
+            raise EnvError(
+                f"{self.envs.maker.name} has one agent, but multi_agent(policies=...) names policies for several: "
+                "leave it out, or derive the environment from MultiAgentEnv"
+            )
+        return MultiAgentSampler(
+            envs,
+            place.lanes,
+            modules={policy_id: self.lanes_of(policy_id, place) for policy_id in self.policies},
+            policy_of=self.policy_of,
+            worker=context_of(self.envs, place),
+            seed=self.seed,
+            all_copies=place.all_lanes,
+            incarnation=place.incarnation,
+            steps_before=place.steps_before,
+            complete_episodes=self.complete_episodes,
+        )
+
+    def lanes_of(self, policy_id: str, place: RunnerPlace) -> Lanes:
+        """Return the lanes of a policy for the runner of a place."""
+        policy = self.policies[policy_id]
+        if isinstance(policy, ScriptedBlueprint):
+            return ScriptedLanes(policy_id, policy, self.seed)
+        return AgentLanes(policy_id, policy, place, self.seed)

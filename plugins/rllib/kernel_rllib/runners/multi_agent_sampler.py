@@ -1,0 +1,331 @@
+"""The loop of environments with several agents: everybody who has seen something acts, module by module.
+
+An agent takes a lane when it first appears in an episode, and gives it back when its episode is over. Its policy is
+asked for once then, and stays for the episode.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernel_rllib.arrays import Array
+from kernel_rllib.connectors.moments import Moments
+from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.envs.contract import MultiAgentStep, MultiAgentVectorEnv
+from kernel_rllib.envs.multi_agent import ALL
+from kernel_rllib.errors import EnvError, UnknownPolicyError
+from kernel_rllib.nearest import did_you_mean
+from kernel_rllib.runners.agent_lanes import AgentLanes
+from kernel_rllib.runners.agent_spaces import require_space
+from kernel_rllib.runners.agent_steps import DONE, TERMINATED, TRUNCATED, VOID
+from kernel_rllib.runners.contract import Collected
+from kernel_rllib.runners.episodes import EpisodeSummary
+from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
+from kernel_rllib.runners.scripted_lanes import ScriptedLanes
+
+Lanes = AgentLanes | ScriptedLanes
+_EPISODES = 1 << 32
+"""So many episodes a copy can have before their numbers repeat."""
+
+
+class MultiAgentSampler:
+    """Steps copies of an environment with several agents; returns a fragment for each module."""
+
+    observer = None
+
+    def __init__(
+        self,
+        envs: MultiAgentVectorEnv,
+        copies: Sequence[int],
+        *,
+        modules: Mapping[str, Lanes],
+        policy_of: Callable[[Any, MultiAgentEpisode, Any], Any],
+        worker: Any,
+        seed: int,
+        all_copies: int | None = None,
+        incarnation: int = 0,
+        steps_before: int = 0,
+        complete_episodes: bool = False,
+    ) -> None:
+        """Take the environments and what acts in them, and reset them.
+
+        Args:
+            envs: As many copies as `copies` has numbers.
+            copies: The number of each among all of the run.
+            modules: What acts, by the ids of modules; parameters come in this order.
+            policy_of: Returns the policy of an agent, given the agent, its episode and `worker`.
+            worker: What is known of the runner.
+            seed: The seed of the run.
+            all_copies: How many copies the run has; None if these are all.
+            incarnation: How many runners died before in the place of these: environments get other seeds then.
+            steps_before: How many steps these copies have made before.
+            complete_episodes: Whether samples are to be of whole episodes.
+        """
+        self.lanes: Array = np.asarray(copies, np.int64)
+        self.modules = dict(modules)
+        self.policy_of = policy_of
+        self.complete_episodes = complete_episodes
+        self.weights_version = -1
+        self._envs, self._worker, self._seed = envs, worker, seed
+        self._all_copies = all_copies or len(self.lanes)
+        self._incarnation = incarnation
+        self._steps = np.full(len(self.lanes), steps_before, np.int64)
+        self._begun = [0] * len(self.lanes)
+        self._episodes: list[MultiAgentEpisode] = []
+        self._ended: list[EpisodeSummary] = []
+        self._agent_steps = 0
+        self._stops: int | None = None
+        self._stopped: set[int] = set()
+        self.begin(incarnation)
+
+    @property
+    def envs(self) -> MultiAgentVectorEnv:
+        """The environments."""
+        return self._envs
+
+    def attach(self, runner: Any) -> None:
+        """Hear of the runner that it is in."""
+
+    def set_weights(self, vector: Array, version: int) -> None:
+        """Act with these parameters [size] from now on, those of all modules one after another; they are copied."""
+        start = 0
+        for lanes in self.modules.values():
+            if isinstance(lanes, AgentLanes):
+                lanes.vector[...] = vector[start : start + lanes.vector.size]
+                start += lanes.vector.size
+        self.weights_version = version
+
+    # -- samples ------------------------------------------------------------------------------------------------------
+
+    def collect(self, steps: int) -> Collected:
+        """Step each copy this many times; to the end of an episode, where samples are to be of whole ones."""
+        before, agents_before = int(self._steps.sum()), self._agent_steps
+        fragments = self.sample_episodes(steps) if self.complete_episodes else self.sample(steps)
+        return Collected(fragments, int(self._steps.sum()) - before, self._agent_steps - agents_before)
+
+    def sample(self, steps: int) -> dict[str, Fragment]:
+        """Step all copies this many times, and return what happened, by module."""
+        for _ in range(steps):
+            self._step()
+        return self._fragments()
+
+    def sample_episodes(self, least: int) -> dict[str, Fragment]:
+        """Begin anew in all copies, and return whole episodes only: of each as many as have `least` steps."""
+        self._begin([(self._incarnation, steps) for steps in self._steps.tolist()])
+        self._ends = self._steps + least
+        self._stops, self._stopped = least, set()
+        while len(self._stopped) < len(self.lanes):
+            self._step()
+        self._stops, self._stopped = None, set()
+        return self._fragments()
+
+    def begin(self, *occasion: int) -> None:
+        """Begin new episodes in all copies; for the same occasion they are the same ones each time."""
+        self._begin([(*occasion,)] * len(self.lanes))
+
+    def take_episodes(self) -> list[EpisodeSummary]:
+        """Return the episodes that ended since this was last asked."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def take_learned(self) -> dict[str, Moments]:
+        """Return nothing: connectors that learn are refused."""
+        return {}
+
+    def set_statistics(self, statistics: Mapping[str, Moments]) -> None:
+        """Do nothing: connectors that learn are refused."""
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return all that these copies need to go on elsewhere, bit for bit, where environments can be copied.
+
+        Raises:
+            EnvError: If an environment can't be copied.
+        """
+        return {"lanes": {str(copy): self._state_of(place) for place, copy in enumerate(self.lanes.tolist())}}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `state` returned, of these copies and perhaps of others."""
+        for lanes in self.modules.values():
+            lanes.forget()
+        for place, copy in enumerate(self.lanes.tolist()):
+            self._set_state_of(place, copy, state["lanes"][str(copy)])
+
+    def close(self) -> None:
+        """Let go of the environments."""
+        self._envs.close()
+
+    def _state_of(self, place: int) -> dict[str, Any]:
+        copy, episode = int(self.lanes[place]), self._episodes[place]
+        agents: list[Any] = []
+        for agent, position in episode.live.items():
+            lanes = self.modules[episode.policies[agent]]
+            agents.append((agent, lanes.numbers[position], lanes.seen_by(position)))
+        modules = {
+            module_id: {str(slot): lanes.lane_state(position) for slot, position in lanes.of_copy(copy).items()}
+            for module_id, lanes in self.modules.items()
+        }
+        return {
+            "env": self._envs.snapshot(place),
+            "agents": pickle.dumps((dict(episode.state()), agents)),
+            "steps": int(self._steps[place]),
+            "begun": self._begun[place],
+            "modules": {module_id: slots for module_id, slots in modules.items() if slots},
+        }
+
+    def _set_state_of(self, place: int, copy: int, state: Mapping[str, Any]) -> None:
+        self._envs.restore(place, state["env"])
+        self._steps[place], self._begun[place] = int(state["steps"]), int(state["begun"])
+        known, agents = pickle.loads(state["agents"])
+        episode = self._episodes[place] = MultiAgentEpisode(**known)
+        places = {}
+        for agent, number, seen in agents:
+            lanes = self.modules[episode.policies[agent]]
+            position = episode.live[agent] = lanes.take_number(number, place, agent)
+            places[agent] = (lanes, position, seen)
+        for module_id, slots in state.get("modules", {}).items():
+            lanes = self.modules[module_id]
+            for slot, kept in slots.items():
+                lanes.set_lane_state(lanes.position_in(copy, int(slot)), kept)
+        for lanes, position, seen in places.values():
+            if seen is not None:
+                lanes.observe(position, seen)
+
+    # -- a step -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, occasions: Sequence[tuple[int, ...]]) -> None:
+        places = zip(self.lanes.tolist(), occasions, strict=True)
+        seeds = [np.random.SeedSequence((self._seed, copy, *occasion)) for copy, occasion in places]
+        for lanes in self.modules.values():
+            lanes.forget()
+        self._stops, self._stopped = None, set()
+        observed = self._envs.reset([int(seed.generate_state(1)[0]) for seed in seeds])
+        self._episodes = [self._new_episode(place) for place in range(len(self.lanes))]
+        for place, seen in enumerate(observed):
+            self._observe(place, seen, "reset")
+
+    def _new_episode(self, place: int) -> MultiAgentEpisode:
+        number = int(self.lanes[place]) * _EPISODES + self._begun[place]
+        self._begun[place] += 1
+        return MultiAgentEpisode(number)
+
+    def _step(self) -> None:
+        going = len(self.lanes) - len(self._stopped)
+        timestep = int(self._steps.mean() * self._all_copies)  # explorations count the steps of all copies
+        actions: list[dict[Any, Any] | None] = [None if at in self._stopped else {} for at in range(len(self.lanes))]
+        for lanes in self.modules.values():
+            for (place, agent), action in lanes.act(timestep):
+                actions[place][agent] = action  # type: ignore[index]
+                self._agent_steps += 1
+        assert going
+        step = self._envs.step(actions)
+        for place in range(len(self.lanes)):
+            if place not in self._stopped:
+                self._take_in(place, step)
+
+    def _take_in(self, place: int, step: MultiAgentStep) -> None:
+        """Write what a step gave to the agents of one copy, and let the next episode begin where this one is over."""
+        episode = self._episodes[place]
+        self._steps[place] += 1
+        if place in step.faults:
+            for agent in list(episode.live):
+                self._end(episode, agent, VOID, None)
+            return self._next_episode(place, step)
+        episode.length += 1
+        for agent, reward in step.rewards[place].items():
+            self._reward(episode, agent, reward)
+        terminateds, truncateds = step.terminateds[place], step.truncateds[place]
+        over = terminateds[ALL] or truncateds[ALL]
+        final = step.final_obs.get(place, {})
+        seen = {} if over else step.obs[place]
+        if not over:  # with the last step, environments may show everybody once more
+            self._require_present(episode, (*seen, *final))
+        for agent in list(episode.live):
+            if terminateds.get(agent):
+                self._end(episode, agent, TERMINATED, final.get(agent))
+            elif truncateds.get(agent):
+                self._end(episode, agent, TRUNCATED, final.get(agent))
+        if over:
+            made, copy = int(self._steps[place]), int(self.lanes[place])
+            self._ended.append(EpisodeSummary(made, copy, episode.total_reward, episode.length, episode.by_agent()))
+            return self._next_episode(place, step)
+        self._observe(place, seen, "step")
+        if not episode.live:
+            raise EnvError(
+                f"{self._name}.step() ended the last agent of the episode after {episode.length} steps, and said "
+                'nothing of "__all__": return terminateds["__all__"] = True where nobody is left'
+            )
+        return None
+
+    def _next_episode(self, place: int, step: MultiAgentStep) -> None:
+        if self._stops is not None and place not in step.faults and self._steps[place] >= self._ends[place]:
+            self._stopped.add(place)
+            return
+        self._episodes[place] = self._new_episode(place)
+        self._observe(place, step.obs[place], "reset")
+
+    def _observe(self, place: int, seen: Mapping[Any, Any], method: str) -> None:
+        """Let the agents act next that have seen something; those that are new get a policy and a lane."""
+        episode = self._episodes[place]
+        for agent, observed in seen.items():
+            position = episode.live.get(agent)
+            if position is None:
+                lanes, position = self._enter(place, episode, agent, method)
+            else:
+                lanes = self.modules[episode.policies[agent]]
+                lanes.end(position, DONE, None)
+            lanes.observe(position, observed)
+
+    def _enter(self, place: int, episode: MultiAgentEpisode, agent: Any, method: str) -> tuple[Lanes, int]:
+        policy = episode.policies.get(agent)
+        if policy is None:
+            policy = self.policy_of(agent, episode, self._worker)
+            if policy not in self.modules:
+                raise UnknownPolicyError(
+                    f"policy_mapping_fn returned {policy!r} for agent {agent!r}, and there is no policy of that id"
+                    f"{did_you_mean(str(policy), self.modules)}; there are {', '.join(self.modules)}: return one of "
+                    "them, or name it in multi_agent(policies=...)"
+                )
+            require_space(self._envs, self._name, method, agent, policy, self.modules[policy].policy)
+            episode.policies[agent] = policy
+        lanes = self.modules[policy]
+        position = episode.live[agent] = lanes.take(int(self.lanes[place]), place, agent)
+        lanes.early(position, episode.early.pop(agent, 0.0))
+        return lanes, position
+
+    def _end(self, episode: MultiAgentEpisode, agent: Any, fate: int, final: Any) -> None:
+        lanes, position = self.modules[episode.policies[agent]], episode.live.pop(agent)
+        lanes.end(position, fate, final)
+        lanes.give_back(position)
+        episode.ended.add(agent)
+
+    def _reward(self, episode: MultiAgentEpisode, agent: Any, reward: float) -> None:
+        """Add a reward to the step that an agent is in; of one who has left, it counts in the episode only."""
+        episode.rewards[agent] = episode.rewards.get(agent, 0.0) + reward
+        position = episode.live.get(agent)
+        if position is not None:
+            self.modules[episode.policies[agent]].reward(position, reward)
+        elif agent not in episode.ended:
+            episode.early[agent] = episode.early.get(agent, 0.0) + reward
+
+    def _require_present(self, episode: MultiAgentEpisode, agents: Sequence[Any]) -> None:
+        for agent in agents:
+            if agent in episode.ended:
+                raise EnvError(
+                    f"{self._name}.step() returned an observation for agent {agent!r}, which ended in an earlier step "
+                    f"of the episode (this is step {episode.length}): leave it out, or let an agent that comes back "
+                    "have another name"
+                )
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self._envs, "name", type(self._envs).__name__))
+
+    def _fragments(self) -> dict[str, Fragment]:
+        made = {module_id: lanes.fragment(self.weights_version) for module_id, lanes in self.modules.items()}
+        return {module_id: fragment for module_id, fragment in made.items() if fragment is not None}

@@ -1,0 +1,139 @@
+"""Lanes of a policy that does not learn: an object of the user's, which is asked for actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernel_rllib.connectors.preprocessors import preprocessor_of
+from kernel_rllib.errors import ConfigError
+from kernel_rllib.nn import philox
+from kernel_rllib.runners.agent_slots import AgentSlots
+from kernel_rllib.spaces import nested
+from kernel_rllib.spaces.nested import Struct
+
+
+@dataclass(frozen=True)
+class ScriptedBlueprint:
+    """Makes a policy of the user's own class in each runner.
+
+    Attributes:
+        make: The class: called with the two spaces and a dict of settings.
+        observation_space: What it observes.
+        action_space: What it chooses from.
+        config: The settings.
+    """
+
+    make: Any
+    observation_space: Any
+    action_space: Any
+    config: Mapping[str, Any]
+
+
+class ScriptedLanes(AgentSlots):
+    """Asks an object for the actions of all its agents; there is nothing to learn from what they do."""
+
+    def __init__(self, module_id: str, policy: ScriptedBlueprint, seed: int) -> None:
+        """Make the object.
+
+        Args:
+            module_id: The id of the policy.
+            policy: What it is made by.
+            seed: The seed of the run: an object that has an attribute `stream` gets a generator of random numbers.
+        """
+        super().__init__()
+        self.module_id, self.policy, self._seed = module_id, policy, seed
+        self._object = policy.make(policy.observation_space, policy.action_space, dict(policy.config))
+        self._preprocessor = preprocessor_of(policy.observation_space, None, {})
+        self._seen: dict[int, Struct] = {}
+        self._states: dict[int, list[Any]] = {}
+        self._made: dict[int, int] = {}
+
+    def take(self, copy: int, place: int, agent: Any, slot: int | None = None) -> int:
+        """Return the position of a lane, whose agent remembers what the object says at first."""
+        position = super().take(copy, place, agent, slot)
+        initial = getattr(self._object, "get_initial_state", None)
+        self._draw_for(position)
+        self._states[position] = list(initial()) if callable(initial) else []
+        return position
+
+    def forget(self) -> None:
+        """Take all lanes back."""
+        super().forget()
+        self._seen.clear()
+        self._states.clear()
+
+    def observe(self, position: int, seen: Struct) -> None:
+        """Let the agent of a lane act next, on what it sees."""
+        self._seen[position] = seen
+
+    def seen_by(self, position: int) -> Struct | None:
+        """Return what the agent of a lane is to act on next; None if it waits."""
+        return self._seen.get(position)
+
+    def act(self, timestep: int) -> list[tuple[tuple[int, Any], Any]]:
+        """Ask for the action of each agent that sees something; return the owner of each lane, and its action.
+
+        Agents are asked for one at a time, so that what is drawn for one does not depend on who else there is.
+        """
+        found = []
+        for position, seen in self._seen.items():
+            self._draw_for(position)
+            state = [[value] for value in self._states[position]]
+            row = self._preprocessor.rows(nested.mapped(lambda value: value[None], seen))
+            returned = self._object.compute_actions(row, state, timestep=timestep)
+            actions, after = (*returned, None, None)[:2] if isinstance(returned, tuple) else (returned, None)
+            if after:
+                self._states[position] = [value[0] for value in after]
+            found.append((self.owners[position], _plain(actions[0])))
+        self._seen = {}
+        return found
+
+    def end(self, position: int, fate: int, final: Any) -> None:
+        """Do nothing: steps are not kept."""
+
+    def reward(self, position: int, reward: float) -> None:
+        """Do nothing: steps are not kept."""
+
+    def early(self, position: int, reward: float) -> None:
+        """Do nothing: steps are not kept."""
+
+    def fragment(self, version: int) -> None:
+        """Return nothing: steps are not kept."""
+        return
+
+    def lane_state(self, position: int) -> dict[str, Any]:
+        """Return what the agent of a lane remembers, and how often the object was asked for it."""
+        return {
+            "made": self._made.get(position, 0),
+            "state": [_plain(value) for value in self._states.get(position, [])],
+        }
+
+    def set_lane_state(self, position: int, state: Mapping[str, Any]) -> None:
+        """Go on with what `lane_state` returned."""
+        self._made[position], self._states[position] = int(state["made"]), list(state["state"])
+
+    def _draw_for(self, position: int) -> None:
+        """Let the object draw the numbers that belong to this step of this lane, if it draws any."""
+        if hasattr(self._object, "stream"):
+            made = self._made[position] = self._made.get(position, 0) + 1
+            self._object.stream = philox.stream(self._seed, self.module_id, self.numbers[position], made)
+
+
+def require_scripted(policy_id: str, made: Any) -> None:
+    """Raise ConfigError unless a class can be asked for actions."""
+    if not callable(made) or not callable(getattr(made, "compute_actions", None)):
+        raise ConfigError(
+            f"the policy {policy_id!r} has the class {getattr(made, '__name__', made)!r}, which has no "
+            "compute_actions(obs_batch, state_batches, ...): define it, returning actions, or leave the class out of "
+            "the PolicySpec for a policy of the algorithm's"
+        )
+
+
+def _plain(value: Any) -> Any:
+    return (
+        value.item() if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim) else value
+    )
