@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kernel_rllib.config.algorithm_config import AlgorithmConfig
+import numpy as np
+
+from kernel_rllib.algorithms.evolution import Evolution, EvolutionConfig, Pairs, pairs_of
+from kernel_rllib.arrays import Array
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
 from kernel_rllib.config.generations import Default, values
 from kernel_rllib.config.sections.training import TrainingArguments
 from kernel_rllib.config.sentinels import NOT_PROVIDED
+from kernel_rllib.learners.learner import Objective
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
 _NO_TENSORFLOW = "runners compute in numpy, in one thread"
 
 
-class ARSConfig(AlgorithmConfig):
+class ARSConfig(EvolutionConfig):
     """The settings of ARS."""
 
     algorithm = "ARS"
@@ -73,3 +78,38 @@ class ARSConfig(AlgorithmConfig):
                 f"rollouts_used={self.rollouts_used} of num_rollouts={self.num_rollouts} can't be used; "
                 "make the one smaller or the other larger"
             )
+
+
+class ARS(Evolution):
+    """A step along the best of some directions, as long as the returns of these differ little."""
+
+    config: ARSConfig
+    config_class = ARSConfig
+
+    def make_objectives(self) -> Mapping[str, Objective]:
+        """Return the way uphill, by steps of `sgd_stepsize`."""
+        return {"ars": replace(self.objective(self.loss(), lr="sgd_stepsize"), optimizer="sgd")}
+
+    def play_generation(self) -> Pairs:
+        """Play both sides of `num_rollouts` directions."""
+        return pairs_of(self.play(0, self.config.num_rollouts))
+
+    def ascent(self, pairs: Pairs) -> Array:
+        """Return 1 / (b sigma_R) sum over the b best of (r(i, +) - r(i, -)) delta(i) (algorithm 2, line 7: V2-t).
+
+        A direction is as good as the better one of its two returns. sigma_R is the standard deviation of the 2 b
+        returns of the best; where it is 0, nothing is known, and no step is made.
+        """
+        best = best_directions(pairs.returns, self.config.rollouts_used)
+        used = pairs.returns[best]
+        deviation = float(used.std())
+        if not deviation:
+            return np.zeros(self.learner.module.table.size, np.float32)
+        weights = (used[:, 0] - used[:, 1]) / (len(best) * deviation)
+        return self.weighted_sum(list(zip(best, weights.tolist(), strict=True))).astype(np.float32)
+
+
+def best_directions(returns: Array, count: int) -> list[int]:
+    """Return the numbers of so many directions with the highest returns [n, 2], the best first."""
+    order: list[int] = np.argsort(-returns.max(axis=1), kind="stable")[:count].tolist()
+    return order

@@ -103,7 +103,7 @@ class EnvToModule:
 
     def __init__(self, preprocessor: Preprocessor, connectors: Sequence[ObservationConnector] = ()) -> None:
         """Preprocess, and pass rows through the connectors, the first one first."""
-        self._preprocessor = preprocessor
+        self.preprocessor = preprocessor
         self.connectors = list(connectors)
         self._named = {f"{place}_{type(made).__name__}": made for place, made in enumerate(self.connectors)}
         shape, dtype = preprocessor.shape, preprocessor.dtype
@@ -115,14 +115,14 @@ class EnvToModule:
 
     def __call__(self, observations: Struct, previous: Previous | None = None) -> Array:
         """Return rows [L, *shape] for what L lanes observe now, after the step `previous`."""
-        rows = self._preprocessor.rows(observations)
+        rows = self.preprocessor.rows(observations)
         for connector in self.connectors:
             rows = connector(rows, previous)
         return rows
 
     def final(self, observation: Struct, position: int, previous: Previous) -> Array:
         """Return the row [*shape] of the observation with which an episode ended in the lane at this position."""
-        row = self._preprocessor.rows(observation)
+        row = self.preprocessor.rows(observation)
         for connector in self.connectors:
             row = connector.final(row, position, previous)
         return row

@@ -43,6 +43,14 @@ class Moments:
         squares = self.squares + other.squares + apart * apart * _wide(self.count * share, apart)
         return Moments(total, mean, squares)
 
+    def pooled(self) -> Moments:
+        """Return the moments of the rows of all lanes together, of moments with an axis for lanes."""
+        total = self.count.sum()
+        weights = _wide(self.count, self.mean)
+        mean = (weights * self.mean).sum(axis=0) / max(total, 1.0)
+        apart = self.mean - mean
+        return Moments(total, mean, (self.squares + weights * apart * apart).sum(axis=0))
+
     def lane(self, position: int) -> Moments:
         """Return the moments of the lane at this position."""
         return Moments(self.count[position], self.mean[position], self.squares[position])
@@ -102,13 +110,20 @@ def with_learned(statistics: Statistics, learned: Iterable[Mapping[str, Moments]
         learned: The moments of lanes by the names of connectors, of one group of lanes after another.
     """
     found = dict(statistics)
+    lanes_of: dict[str, list[Moments]] = {}
     for part in learned:
         for name, lanes in part.items():
-            whole = found.get(name) or no_rows(lanes.mean.shape[1:])
-            for position in range(len(lanes.count)):
-                whole = whole.joined(lanes.lane(position))
-            found[name] = whole
+            lanes_of.setdefault(name, []).append(lanes)
+    for name, parts in lanes_of.items():
+        # All lanes in one array: its sums don't know who counted them.
+        together = Moments(*(np.concatenate(column) for column in zip(*map(_columns, parts), strict=True)))
+        whole = together.pooled()
+        found[name] = found[name].joined(whole) if name in found else whole
     return found
+
+
+def _columns(moments: Moments) -> tuple[Array, Array, Array]:
+    return moments.count, moments.mean, moments.squares
 
 
 def _wide(numbers: Array, like: Array) -> Array:

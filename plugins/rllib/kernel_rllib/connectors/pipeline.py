@@ -18,6 +18,9 @@ from kernel_rllib.errors import ConfigError
 FILTERS = ("MeanStdFilter", "ConcurrentMeanStdFilter")
 """Names of the one filter: there are no threads here that it would have to be safe from."""
 
+FILTER = "0_MeanStdFilter"
+"""What it is called among connectors: it is the first one."""
+
 
 def observation_connectors(config: Any, action_space: Space[Any], learns: bool) -> list[ObservationConnector]:
     """Return the connectors that observations pass, new ones at each call.
