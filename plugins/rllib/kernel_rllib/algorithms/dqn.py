@@ -24,6 +24,7 @@ from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.exploration.exploration import Exploration, NoExploration
 from kernel_rllib.learners.learner import Loss, Metrics
+from kernel_rllib.modules.contracts import QModule
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.modules.q_network import Q_LOGITS, QNetwork, QNetworkOptions
 from kernel_rllib.nn.numpy_ops import NumpyOps
@@ -217,7 +218,7 @@ class DQN(SimpleQ):
     def _outputs(self, obs: Array, use: int, vector: Any = None) -> dict[str, Array]:
         """Return values, and logits of several atoms, for observations [N, ...] by the parameters of `vector`."""
         inputs, module = {columns.OBS: obs, columns.NOISE: self.noise(use)}, self.learner.module
-        assert isinstance(module, QNetwork)
+        assert isinstance(module, QModule)
 
         def forward(nn: Ops, parameters: Parameters) -> dict[str, Any]:
             outputs = module.train(nn, parameters, inputs)

@@ -128,6 +128,9 @@ HEADS = frozenset({"model/head_fcnet_hiddens", "model/head_fcnet_activation"})
 IMAGES = frozenset({"model/conv_filters", "model/conv_activation"})
 """What algorithms act on whose networks have convolutions. Others refuse observations that are images."""
 
+OWN_MODELS = frozenset({"model/custom_model", "model/custom_model_config", "rl_module_spec"})
+"""What algorithms act on that take models of the user's own."""
+
 MEMORY = frozenset(
     {
         "model/use_lstm",
@@ -139,7 +142,7 @@ MEMORY = frozenset(
 )
 """What algorithms act on whose losses take sequences."""
 
-ACTOR_CRITIC = HEADS | IMAGES | MEMORY
+ACTOR_CRITIC = HEADS | IMAGES | MEMORY | OWN_MODELS
 """What algorithms act on that take the module of `on_policy.actor_critic`, and whose losses take sequences."""
 
 

@@ -96,7 +96,6 @@ def refuse_what_is_missing(config: Any) -> None:
             model.use_lstm
         ),
         "model use_attention=True needs sequences, and this replays single steps; leave it out": model.use_attention,
-        "Q-networks have dense layers only; set model custom_model to None": model.custom_model,
         "layers of Q-networks are not normalised; set fcnet_use_layernorm and head_fcnet_use_layernorm to False": (
             model.fcnet_use_layernorm or model.head_fcnet_use_layernorm
         ),

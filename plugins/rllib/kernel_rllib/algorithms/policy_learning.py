@@ -26,6 +26,7 @@ from kernel_rllib.distributions.catalog import for_space
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.exploration.exploration import Exploration, NoExploration, StochasticSampling
 from kernel_rllib.learners.learner import Learner, Loss, Metrics, Objective
+from kernel_rllib.modules.custom import CustomModel, custom_model_of
 from kernel_rllib.modules.module import Module
 from kernel_rllib.nn import philox
 from kernel_rllib.nn.backends import backend
@@ -83,6 +84,10 @@ class PolicyLearning:
             distribution: The distribution of actions.
         """
 
+    def make_custom_module(self, custom: CustomModel) -> Module:
+        """Return a model of the user's own as the module that acts and learns: by default a policy with values."""
+        return custom.policy_module()
+
     @abstractmethod
     def make_objectives(self) -> Mapping[str, Objective]:
         """Return what the learner makes small."""
@@ -126,11 +131,18 @@ class PolicyLearning:
         self.distribution = self.make_distribution(spaces.action)
         observation = env_to_module_of(config, spaces).shape
         refuse_images(config, self.acts_on, observation)
-        module = self.make_module(observation, self.distribution)
+        module = self._own_module(observation) or self.make_module(observation, self.distribution)
         self.learner = Learner(
             module, backend(framework_of(config, module)), self.make_objectives(), self.stream("parameters")
         )
         self.setup_learning()
+
+    def _own_module(self, observation: tuple[int, ...]) -> Module | None:
+        """Return the module that settings name as the user's own, or None."""
+        seed = int(self.stream("model").integers(2**31))
+        outputs, spaces = self.distribution.parameter_size, self.spaces
+        custom = custom_model_of(self.config, spaces.observation, spaces.action, observation, outputs, seed)
+        return None if custom is None else self.make_custom_module(custom)
 
     def for_policy(self, module_id: str, config: AlgorithmConfig, spaces: Spaces) -> PolicyLearning:
         """Return one of the same class for one of several policies, which learns, and does not sample."""

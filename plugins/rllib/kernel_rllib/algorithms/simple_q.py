@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kernel_rllib.algorithms.honoured import HEADS, IMAGES
+from kernel_rllib.algorithms.honoured import HEADS, IMAGES, OWN_MODELS
 from kernel_rllib.algorithms.models import refuse_dense_layers_for_images
 from kernel_rllib.algorithms.off_policy import (
     exploration_by_values,
@@ -23,9 +23,12 @@ from kernel_rllib.config.value_types import Schedule
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.distributions.distribution import Distribution
+from kernel_rllib.errors import ConfigError
 from kernel_rllib.exploration.exploration import Exploration, NoExploration
 from kernel_rllib.learners.learner import Loss, Metrics, Objective
 from kernel_rllib.modules.catalog import activation_name, convolution_options
+from kernel_rllib.modules.contracts import QModule
+from kernel_rllib.modules.custom import CustomModel
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.modules.q_network import QNetwork, QNetworkOptions
 from kernel_rllib.nn.ops import Ops
@@ -108,7 +111,7 @@ class SimpleQ(ReplayingAlgorithm):
 
     config: SimpleQConfig
     config_class = SimpleQConfig
-    acts_on = HEADS | IMAGES
+    acts_on = HEADS | IMAGES | OWN_MODELS
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> QNetwork:
         """Return a network with a value for each action.
@@ -119,6 +122,21 @@ class SimpleQ(ReplayingAlgorithm):
         require_discrete(self.spaces, self.config.title)
         refuse_dense_layers_for_images(self.config, observation)
         return QNetwork(observation, distribution.parameter_size, self.network_options())
+
+    def make_custom_module(self, custom: CustomModel) -> QModule:
+        """Return a model of the user's own, which gives a value for each action.
+
+        Raises:
+            ConfigError: If actions are not those of a Discrete space, or settings ask for heads that it does not have.
+        """
+        require_discrete(self.spaces, self.config.title)
+        for name in ("noisy", "num_atoms"):
+            if name in type(self.config).fields and not self.config.is_default(name):
+                raise ConfigError(
+                    f"{self.config.title}: {name}={getattr(self.config, name)} is of the usual network, and a model of "
+                    "your own gives a value for each action itself; leave it at its default"
+                )
+        return custom.q_module()
 
     def network_options(self) -> QNetworkOptions:
         """Return how the network is built."""

@@ -102,7 +102,9 @@ class Learner:
         objective = self._objectives[name].objective
 
         def loss(nn: Ops, parameters: Parameters) -> tuple[Any, Metrics]:
-            return objective.loss(nn, self.module, parameters, batch)
+            total, metrics = objective.loss(nn, self.module, parameters, batch)
+            total, own = self.module.own_loss(nn, parameters, total, batch)
+            return total, {**metrics, **own} if own else metrics
 
         return self.backend.gradient(loss, self.vector, self.module.table, objective.trainable)
 

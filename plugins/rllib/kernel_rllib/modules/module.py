@@ -72,6 +72,17 @@ class Module(ABC):
         """Return what choosing the best known action needs; by default all that `explore` returns."""
         return self.explore(nn, parameters, inputs)
 
+    def own_loss(self, nn: Ops, parameters: Parameters, total: Any, batch: Inputs) -> tuple[Any, Outputs]:
+        """Return what is to be small in place of an algorithm's loss, and metrics; by default that loss, and none.
+
+        Args:
+            nn: The operations.
+            parameters: The parameters.
+            total: The loss of the algorithm, one number.
+            batch: What it was computed from.
+        """
+        return total, {}
+
     def state(self) -> Mapping[str, tuple[int, ...]]:
         """Return what it remembers from step to step, as shapes of one lane by their names. It begins as zeros."""
         return {}

@@ -1,0 +1,72 @@
+"""The catalog of the first generation: names for models of one's own, and preprocessors by spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gymnasium import Space
+
+from kernel_rllib.modules.custom import CustomModel
+from kernel_rllib.modules.registry import model_named, register_model
+from kernel_rllib.spaces.preprocessors import Preprocessor, get_preprocessor
+
+
+class ModelCatalog:
+    """Registers models of the user's own, and makes models and preprocessors for spaces."""
+
+    @staticmethod
+    def register_custom_model(model_name: str, model_class: Any) -> None:
+        """Give a model a name, which `model={"custom_model": name}` takes. Raises ConfigError if it can't be one."""
+        register_model(model_name, model_class)
+
+    @staticmethod
+    def get_model_v2(
+        obs_space: Space[Any],
+        action_space: Space[Any],
+        num_outputs: int,
+        model_config: Mapping[str, Any],
+        framework: str = "torch",
+        name: str = "default_model",
+        default_model: Any = None,
+        **model_kwargs: Any,
+    ) -> Any:
+        """Return a model of the first generation: the one that `custom_model` names, or dense layers.
+
+        Args:
+            obs_space: The space of observations.
+            action_space: The space of actions.
+            num_outputs: How many numbers the model is to return for each row.
+            model_config: The options `model` of a config.
+            framework: Of models that are made here there is torch alone.
+            name: The name of the model.
+            default_model: What is made where no `custom_model` is named; None for dense layers.
+            model_kwargs: Further arguments of the model.
+
+        Raises:
+            ConfigError: If no model has the name that is given, or it is one of TensorFlow.
+            MissingDependencyError: If torch is not installed.
+        """
+        given = model_config.get("custom_model") or default_model
+        if given is None:
+            from kernel_rllib.modules.model_v2 import FullyConnectedNetwork
+
+            given = FullyConnectedNetwork
+        arguments = {**model_config.get("custom_model_config", {}), **model_kwargs}
+        shape = tuple(obs_space.shape or ())
+        custom = CustomModel(
+            model_named(given), obs_space, action_space, shape, num_outputs, options=model_config, arguments=arguments
+        )
+        return custom.made(name)
+
+    @staticmethod
+    def get_preprocessor_for_space(
+        observation_space: Space[Any], options: Mapping[str, Any] | None = None
+    ) -> Preprocessor:
+        """Return the preprocessor of observations of a space. Raises SpaceError where there is none."""
+        return get_preprocessor(observation_space)(observation_space, options)
+
+    @staticmethod
+    def get_preprocessor(env: Any, options: Mapping[str, Any] | None = None) -> Preprocessor:
+        """Return the preprocessor of what an environment observes; see `get_preprocessor_for_space`."""
+        return ModelCatalog.get_preprocessor_for_space(env.observation_space, options)

@@ -1,0 +1,102 @@
+"""Models of the first generation, in torch: the classes that users derive their own from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn as layers
+
+
+class TorchModelV2:
+    """A model of the first generation: derive from it and from `torch.nn.Module`, and call the constructors of both.
+
+    Attributes:
+        obs_space: The space of observations; one that was flattened has the environment's as `original_space`.
+        action_space: The space of actions.
+        num_outputs: How many numbers `forward` is to return for each row.
+        model_config: The options `model` of the config, as a dict.
+        name: The name of the model.
+    """
+
+    def __init__(
+        self, obs_space: Any, action_space: Any, num_outputs: int | None, model_config: Mapping[str, Any], name: str
+    ) -> None:
+        """Keep what the model is told; see the attributes."""
+        self.obs_space, self.action_space = obs_space, action_space
+        self.num_outputs, self.model_config, self.name = num_outputs, dict(model_config), name
+
+    def forward(self, input_dict: Mapping[str, Any], state: list[Any], seq_lens: Any) -> tuple[Any, list[Any]]:
+        """Return outputs [N, num_outputs] and the state afterwards.
+
+        Args:
+            input_dict: `obs` in the shape of the environment's space, `obs_flat` [N, ...] and `is_training`.
+            state: What is remembered; empty.
+            seq_lens: The lengths of sequences; None.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no forward(input_dict, state, seq_lens): define it")
+
+    def value_function(self) -> Any:
+        """Return the values [N] of the observations of the last forward pass."""
+        raise NotImplementedError(f"{type(self).__name__} has no value_function(): define it")
+
+    def custom_loss(self, policy_loss: Any, loss_inputs: Mapping[str, Any]) -> Any:
+        """Return the loss to make small: by default the policy's as it is.
+
+        Args:
+            policy_loss: The loss of the algorithm, one number.
+            loss_inputs: The columns that it was computed from, as arrays.
+        """
+        return policy_loss
+
+    def metrics(self) -> dict[str, Any]:
+        """Return what is reported of the last pass, numbers by name."""
+        return {}
+
+    def get_initial_state(self) -> Sequence[Any]:
+        """Return what is remembered at first: nothing."""
+        return []
+
+    def variables(self, as_dict: bool = False) -> Any:
+        """Return all parameters, by name if `as_dict`."""
+        found = dict(self.named_parameters())  # type: ignore[attr-defined]
+        return found if as_dict else list(found.values())
+
+    trainable_variables = variables
+
+
+class FullyConnectedNetwork(TorchModelV2, layers.Module):
+    """Dense layers of `fcnet_hiddens`, and others of the same widths for values unless `vf_share_layers`."""
+
+    def __init__(
+        self, obs_space: Any, action_space: Any, num_outputs: int, model_config: Mapping[str, Any], name: str
+    ) -> None:
+        """Build the layers."""
+        TorchModelV2.__init__(self, obs_space, action_space, num_outputs, model_config, name)
+        layers.Module.__init__(self)
+        width = int(torch.Size(obs_space.shape).numel())
+        hidden = list(self.model_config.get("fcnet_hiddens", [256, 256]))
+        self._body, self._value_body = _dense(width, hidden), _dense(width, hidden)
+        if self.model_config.get("vf_share_layers"):
+            self._value_body = self._body
+        last = hidden[-1] if hidden else width
+        self._outputs, self._value = layers.Linear(last, num_outputs), layers.Linear(last, 1)
+        self._flat: Any = None
+
+    def forward(self, input_dict: Mapping[str, Any], state: list[Any], seq_lens: Any) -> tuple[Any, list[Any]]:
+        """Return outputs of flat observations."""
+        self._flat = input_dict["obs_flat"]
+        return self._outputs(self._body(self._flat)), state
+
+    def value_function(self) -> Any:
+        """Return the values of the same observations."""
+        return self._value(self._value_body(self._flat)).squeeze(-1)
+
+
+def _dense(width: int, hidden: Sequence[int]) -> layers.Module:
+    parts: list[layers.Module] = []
+    for size in hidden:
+        parts += [layers.Linear(width, size), layers.Tanh()]
+        width = size
+    return layers.Sequential(*parts)
