@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from kernel_rllib.algorithms.a2c import A2C
 from kernel_rllib.algorithms.a3c import A3C
+from kernel_rllib.algorithms.registry import algorithm_class
 from kernel_rllib.envs.games.guess_the_action import GuessTheAction
+from kernel_rllib.envs.multi_agent import make_multi_agent
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
 
@@ -136,6 +138,13 @@ def test_what_a_runner_makes_of_a_sample_is_sent_in_its_place() -> None:
     algorithm = made()
     runner = EnvRunner(lambda: algorithm.runners.local.sampler, index=5, work=work)  # type: ignore[union-attr]
     assert runner.sample(2).made == (5, 8)
+
+
+@pytest.mark.parametrize("name", ["A3C", "DDPPO"])
+def test_environments_of_several_agents_are_refused(name: str) -> None:
+    several = make_multi_agent("CartPole-v1")
+    with pytest.raises(ConfigError, match="runners learn from what one agent does, and the environment has several"):
+        algorithm_class(name)({"env": several, "num_env_runners": 1, "num_cpus_per_env_runner": 0})
 
 
 def test_asynchrony_needs_runners_of_its_own() -> None:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 from kernel_rllib.algorithms.advantages import estimate_advantages
 from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.honoured import ACTOR_CRITIC
-from kernel_rllib.algorithms.on_policy import actor_critic, critic_problems, experience, mean_over, whole
+from kernel_rllib.algorithms.on_policy import (
+    actor_critic,
+    critic_problems,
+    experience,
+    mean_over,
+    refuse_several_agents,
+    whole,
+)
 from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
@@ -113,6 +120,7 @@ class A3C(Algorithm):
 
     def group_settings(self) -> GroupSettings:
         """Return those of all algorithms, and let runners send gradients."""
+        refuse_several_agents(self.config.title, self.has_several_agents)
         work = GradientWork(self.config, self.learner.module, self.distribution, self.learner.backend.name)
         return replace(super().group_settings(), work=work)
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from kernel_rllib.algorithms.ddppo_worker import Learned, LearningWork, join, set_learner_state
+from kernel_rllib.algorithms.on_policy import refuse_several_agents
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.fields import Field
@@ -132,6 +133,7 @@ class DDPPO(PPO):
 
     def group_settings(self) -> GroupSettings:
         """Return those of all algorithms, for runners that learn, and hear from one another meanwhile."""
+        refuse_several_agents(self.config.title, self.has_several_agents)
         found = super().group_settings()
         options = {**(found.options or {}), "max_concurrency": 4}
         work = LearningWork(self.config, self.spaces, self.seed)

@@ -13,6 +13,7 @@ from kernel_rllib.data.batch import Batch, concatenated
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.data.sequences import Sequences, sequences
 from kernel_rllib.distributions.distribution import Distribution
+from kernel_rllib.errors import ConfigError
 from kernel_rllib.modules.actor_critic import ActorCritic
 from kernel_rllib.modules.catalog import actor_critic_options
 from kernel_rllib.modules.module import Module
@@ -65,6 +66,14 @@ def actor_critic(config: Any, observation: tuple[int, ...], distribution: Distri
     options = actor_critic_options(config.model)
     refuse_dense_layers_for_images(config, observation)
     return ActorCritic(observation, distribution.parameter_size, free_inputs=distribution.free_size, options=options)
+
+
+def refuse_several_agents(title: str, has_several: bool) -> None:
+    """Raise ConfigError for an environment of several agents, where runners themselves learn."""
+    if has_several:
+        raise ConfigError(
+            f"{title}: runners learn from what one agent does, and the environment has several; take PPO or A2C"
+        )
 
 
 def critic_problems(config: Any) -> Iterator[str]:
