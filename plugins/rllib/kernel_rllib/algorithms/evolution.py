@@ -30,6 +30,7 @@ from kernel_rllib.modules.catalog import activation_name
 from kernel_rllib.modules.dense_policy import DensePolicy
 from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.ops import Ops
+from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.episodes import EpisodeSummary
 from kernel_rllib.runners.group import GroupSettings
 from kernel_rllib.runners.population import Population
@@ -110,6 +111,11 @@ class Evolution(Algorithm):
         self.directions = Directions(self.seed, self.learner.module.table.size, self.config.noise_size)
         self.episodes = EpisodeWindow(self.config.report_length)
         self.trials_played = 0
+        if not isinstance(self.blueprint, Blueprint):
+            raise ConfigError(
+                f"{self.config.algorithm} learns one policy of one agent, and the environment has several agents: take "
+                "PPO, or an environment with one"
+            )
         settings = TrialSettings(
             self.blueprint,
             self.distribution,
