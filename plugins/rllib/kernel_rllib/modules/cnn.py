@@ -199,9 +199,11 @@ def numbers_of(images: Any, zero_mean: bool) -> Any:
 
     The numbers are (x - 128) / 128, or x / 255.
     """
-    if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
+    if isinstance(images, np.ndarray):
+        return _NUMBERS[zero_mean].take(images) if images.dtype == np.uint8 else images
+    if str(images.dtype) != "torch.uint8":
         return images
-    return _NUMBERS[zero_mean].take(images)
+    return (images.float() - 128) / 128 if zero_mean else images.float() / 255
 
 
 def _spelt_out(layer: Any) -> tuple[int, Pair, Pair, str | None]:
