@@ -88,7 +88,7 @@ class QNetwork(QModule):
         """
         drawn = inputs.get(columns.NOISE)
         noise = None if drawn is None or not self._noise_width else scaled_noise(drawn)
-        features = self.body(nn, parameters, inputs[columns.OBS])
+        features = self.body(nn, parameters, nn.constant(inputs[columns.OBS]))
         atoms = self.options.atoms
         scores = _through(nn, parameters, self.advantage, features, noise)
         if atoms > 1:
