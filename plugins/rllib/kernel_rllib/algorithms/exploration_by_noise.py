@@ -6,21 +6,36 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kernel_rllib.algorithms.exploration_of_users import exploration_name, own_exploration
 from kernel_rllib.arrays import Array
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import ConfigError
-from kernel_rllib.exploration.action_noise import GaussianNoise, OrnsteinUhlenbeckNoise, RandomActions
+from kernel_rllib.exploration.action_noise import (
+    GaussianNoise,
+    OrnsteinUhlenbeckNoise,
+    PerWorkerGaussianNoise,
+    PerWorkerOrnsteinUhlenbeckNoise,
+    RandomActions,
+)
 from kernel_rllib.exploration.epsilon_greedy import Random
 from kernel_rllib.exploration.exploration import Exploration, StochasticSampling
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.nn.schedules import PiecewiseSchedule, schedule
 
 _SCALE = ("random_timesteps", "initial_scale", "final_scale", "scale_timesteps", "scale_schedule")
+_DRIFT = (*_SCALE, "ou_theta", "ou_sigma", "ou_base_scale")
 _ARGUMENTS = {
     "StochasticSampling": ("random_timesteps",),
     "Random": (),
     "GaussianNoise": (*_SCALE, "stddev"),
-    "OrnsteinUhlenbeckNoise": (*_SCALE, "ou_theta", "ou_sigma", "ou_base_scale"),
+    "PerWorkerGaussianNoise": (*_SCALE, "stddev"),
+    "OrnsteinUhlenbeckNoise": _DRIFT,
+    "PerWorkerOrnsteinUhlenbeckNoise": _DRIFT,
+}
+_GAUSSIAN = {"GaussianNoise": GaussianNoise, "PerWorkerGaussianNoise": PerWorkerGaussianNoise}
+_DRIFTING = {
+    "OrnsteinUhlenbeckNoise": OrnsteinUhlenbeckNoise,
+    "PerWorkerOrnsteinUhlenbeckNoise": PerWorkerOrnsteinUhlenbeckNoise,
 }
 
 
@@ -37,6 +52,9 @@ def exploration_of_policy(
     Raises:
         ConfigError: If there is none of this type for such actions, or it does not take what it is given.
     """
+    own = own_exploration(settings, distribution=distribution, bounds=bounds)
+    if own is not None:
+        return own
     kind = _checked_type(settings)
     if "Noise" in kind and bounds is None:
         raise ConfigError(
@@ -51,8 +69,7 @@ def exploration_of_policy(
 
 
 def _checked_type(settings: Mapping[str, Any]) -> str:
-    given = settings.get("type", "StochasticSampling")
-    kind = given.rpartition(".")[2] if isinstance(given, str) else getattr(given, "__name__", str(given))
+    kind = exploration_name(settings, "StochasticSampling")
     if kind not in _ARGUMENTS:
         raise ConfigError(
             f"exploration_config has the type {kind!r}, which a policy that learns from replay can't explore by: take "
@@ -71,10 +88,10 @@ def _checked_type(settings: Mapping[str, Any]) -> str:
 def _exploration(
     kind: str, settings: Mapping[str, Any], distribution: Distribution, bounds: tuple[Array, Array] | None
 ) -> Exploration:
-    if kind == "GaussianNoise" and bounds is not None:
-        return GaussianNoise(distribution, bounds, stddev=settings.get("stddev", 0.1), scale=_scale(settings))
-    if kind == "OrnsteinUhlenbeckNoise" and bounds is not None:
-        return OrnsteinUhlenbeckNoise(
+    if kind in _GAUSSIAN and bounds is not None:
+        return _GAUSSIAN[kind](distribution, bounds, stddev=settings.get("stddev", 0.1), scale=_scale(settings))
+    if kind in _DRIFTING and bounds is not None:
+        return _DRIFTING[kind](
             distribution,
             bounds,
             theta=settings.get("ou_theta", 0.15),

@@ -8,6 +8,7 @@ from typing import Any
 
 from gymnasium.spaces import Discrete
 
+from kernel_rllib.algorithms.exploration_of_users import exploration_name, own_exploration
 from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.exploration.epsilon_greedy import EpsilonGreedy, PerWorkerEpsilonGreedy, Random, SoftQ
@@ -63,8 +64,10 @@ def exploration_by_values(settings: Mapping[str, Any], actions: int, temperature
     Raises:
         ConfigError: If there is none of this type, or it takes other options.
     """
-    kind = settings.get("type", "EpsilonGreedy")
-    name = kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
+    own = own_exploration(settings, actions=actions)
+    if own is not None:
+        return own
+    name = exploration_name(settings, "EpsilonGreedy")
     if name not in _OPTIONS:
         raise ConfigError(
             f"exploration_config has the type {name!r}, which does not explore discrete actions by their values: take "

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from kernel_rllib.algorithms.exploration_of_users import exploration_of_draws
 from kernel_rllib.algorithms.models import framework_of, refuse_images
 from kernel_rllib.algorithms.parts import env_to_module_of, policy_blueprint_of
 from kernel_rllib.algorithms.reports import Reports
@@ -24,7 +25,7 @@ from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.distributions.catalog import for_space
 from kernel_rllib.distributions.distribution import Distribution
-from kernel_rllib.exploration.exploration import Exploration, NoExploration, StochasticSampling
+from kernel_rllib.exploration.exploration import Exploration, NoExploration
 from kernel_rllib.learners.learner import Learner, Loss, Metrics, Objective
 from kernel_rllib.modules.custom import CustomModel, custom_model_of
 from kernel_rllib.modules.module import Module
@@ -114,8 +115,8 @@ class PolicyLearning:
         return for_space(row_space(action_space), free_log_std=bool(self.config.model.free_log_std))
 
     def make_exploration(self) -> Exploration:
-        """Return how actions are chosen while training."""
-        return StochasticSampling(self.distribution)
+        """Return how actions are chosen while training: drawn from the policy, unless the settings say otherwise."""
+        return exploration_of_draws(self.config.exploration_config, self.distribution)
 
     # -- what it builds on --------------------------------------------------------------------------------------------
 

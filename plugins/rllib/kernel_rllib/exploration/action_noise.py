@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,8 +12,10 @@ from scipy.special import ndtr
 from kernel_rllib.arrays import Array
 from kernel_rllib.data import columns
 from kernel_rllib.distributions.distribution import Distribution, Noise
-from kernel_rllib.exploration.exploration import Exploration, NoiseProcess
+from kernel_rllib.exploration.epsilon_greedy import per_worker_epsilon
+from kernel_rllib.exploration.exploration import Exploration, NoiseProcess, PerRunner
 from kernel_rllib.nn.ops import Ops
+from kernel_rllib.nn.schedules import ConstantSchedule
 
 DRIFT = "drift"
 """What Ornstein-Uhlenbeck noise remembers of a lane: where it is."""
@@ -103,6 +106,40 @@ class OrnsteinUhlenbeckNoise(GaussianNoise):
         return drift
 
 
+class PerWorkerGaussianNoise(GaussianNoise):
+    """Normal noise that is of another size in each runner, so that some explore much and others little."""
+
+    def of_runner(self, index: int, runners: int) -> GaussianNoise:
+        """Return the exploration of one runner: the schedule's beside the learner, noise of one size elsewhere.
+
+        Args:
+            index: The number of the runner: 0 beside the learner, from 1 elsewhere.
+            runners: How many there are elsewhere.
+        """
+        return _with_scale_of_runner(self, index, runners)
+
+
+class PerWorkerOrnsteinUhlenbeckNoise(OrnsteinUhlenbeckNoise):
+    """Noise that drifts, and is of another size in each runner, so that some explore much and others little."""
+
+    def of_runner(self, index: int, runners: int) -> GaussianNoise:
+        """Return the exploration of one runner: the schedule's beside the learner, noise of one size elsewhere.
+
+        Args:
+            index: The number of the runner: 0 beside the learner, from 1 elsewhere.
+            runners: How many there are elsewhere.
+        """
+        return _with_scale_of_runner(self, index, runners)
+
+
+def _with_scale_of_runner(exploration: GaussianNoise, index: int, runners: int) -> GaussianNoise:
+    """Return the same noise, in the runners elsewhere with a scale like the epsilon of Horgan et al. (2018)."""
+    made = copy.copy(exploration)
+    if index:
+        made._scale = ConstantSchedule(per_worker_epsilon(index, runners)).value
+    return made
+
+
 class RandomActions:
     """Takes any action between the bounds, all alike, for the first steps, and leaves what follows to another.
 
@@ -125,6 +162,19 @@ class RandomActions:
         self._process = then if isinstance(then, NoiseProcess) else None
         self.noise = Noise("normal", max(then.noise.width, len(low)))
         self.keeps = then.keeps
+
+    def of_runner(self, index: int, runners: int) -> RandomActions:
+        """Return the exploration of one runner: as random at first, and then what the other one is there.
+
+        Args:
+            index: The number of the runner: 0 beside the learner, from 1 elsewhere.
+            runners: How many there are elsewhere.
+        """
+        made = copy.copy(self)
+        if isinstance(self._then, PerRunner):
+            made._then = self._then.of_runner(index, runners)
+            made._process = made._then if isinstance(made._then, NoiseProcess) else None
+        return made
 
     def memory(self) -> Mapping[str, tuple[int, ...]]:
         """Return what the other exploration remembers."""

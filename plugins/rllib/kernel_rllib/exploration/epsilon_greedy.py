@@ -12,7 +12,7 @@ from kernel_rllib.data import columns
 from kernel_rllib.distributions.distribution import Noise
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.nn.ops import Ops
-from kernel_rllib.nn.schedules import ConstantSchedule, Schedule
+from kernel_rllib.nn.schedules import ConstantSchedule, Schedule, schedule
 
 
 class EpsilonGreedy:
@@ -21,9 +21,9 @@ class EpsilonGreedy:
     noise = Noise("uniform", 2)
     keeps: tuple[str, ...] = ()
 
-    def __init__(self, epsilon: Schedule) -> None:
-        """Explore with this probability, by how many steps all lanes have made."""
-        self._epsilon = epsilon
+    def __init__(self, epsilon: Schedule | float) -> None:
+        """Explore with this probability, or its schedule over how many steps all lanes have made."""
+        self._epsilon = schedule(epsilon, "epsilon")
 
     def choose(self, nn: Ops, outputs: Mapping[str, Any], noise: Array, timestep: int) -> Array:
         """Return the index of an action for each lane [L]."""

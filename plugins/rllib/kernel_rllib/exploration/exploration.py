@@ -69,6 +69,20 @@ class NoiseProcess(Protocol):
         ...
 
 
+@runtime_checkable
+class PerRunner(Protocol):
+    """What an exploration is besides, if runners explore each in another way."""
+
+    def of_runner(self, index: int, runners: int) -> Exploration:
+        """Return the exploration of one runner.
+
+        Args:
+            index: The number of the runner: 0 beside the learner, from 1 elsewhere.
+            runners: How many there are elsewhere.
+        """
+        ...
+
+
 class StochasticSampling:
     """Draws each action from the policy's distribution, and records its log-probability."""
 

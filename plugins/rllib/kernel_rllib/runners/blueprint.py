@@ -21,8 +21,7 @@ from kernel_rllib.envs.ends_as_cuts import EndsAsCuts
 from kernel_rllib.envs.making import make_vector
 from kernel_rllib.envs.registry import EnvMaker
 from kernel_rllib.errors import EnvError
-from kernel_rllib.exploration.epsilon_greedy import PerWorkerEpsilonGreedy
-from kernel_rllib.exploration.exploration import Exploration
+from kernel_rllib.exploration.exploration import Exploration, PerRunner
 from kernel_rllib.modules.module import Module
 from kernel_rllib.runners.group import RunnerPlace
 from kernel_rllib.runners.sampler import Sampler
@@ -102,7 +101,7 @@ class PolicyBlueprint:
 
     def exploration_of(self, place: RunnerPlace) -> Exploration:
         """Return how the runner of a place explores."""
-        if isinstance(self.exploration, PerWorkerEpsilonGreedy):
+        if isinstance(self.exploration, PerRunner):
             return self.exploration.of_runner(place.index, place.runners)
         return self.exploration
 
