@@ -24,6 +24,7 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.
 
 OPTIONAL: dict[str, set[str]] = {
     "kernel": {"cryptography", "grpcio", "hypothesis", "protobuf", "pytest"},
+    "kernel-compat-ray": {"gymnasium"},
     "kernel-parallel": {"joblib", "threadpoolctl"},
     "kernel-serve": {
         "cryptography",

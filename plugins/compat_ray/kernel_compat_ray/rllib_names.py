@@ -10,12 +10,16 @@ _AGENTS = {
     "a3c": ("A3C", "A2C"),
     "a3c.a2c": ("A2C",),
     "a3c.a3c": ("A3C",),
+    "ars": ("ARS",),
+    "ars.ars": ("ARS",),
     "ddpg": ("DDPG", "TD3"),
     "ddpg.ddpg": ("DDPG",),
     "ddpg.td3": ("TD3",),
     "dqn": ("DQN", "SimpleQ"),
     "dqn.dqn": ("DQN",),
     "dqn.simple_q": ("SimpleQ",),
+    "es": ("ES",),
+    "es.es": ("ES",),
     "pg": ("PG",),
     "pg.pg": ("PG",),
     "ppo": ("PPO", "DDPPO"),
@@ -28,9 +32,11 @@ _AGENTS = {
 _ALGORITHMS = {
     "a2c": "A2C",
     "a3c": "A3C",
+    "ars": "ARS",
     "ddpg": "DDPG",
     "ddppo": "DDPPO",
     "dqn": "DQN",
+    "es": "ES",
     "pg": "PG",
     "ppo": "PPO",
     "sac": "SAC",
@@ -94,6 +100,16 @@ _PREPROCESSORS = {
     )
 }  # fmt: skip
 _MODEL_DEFAULTS = {"MODEL_DEFAULTS": f"{_FIRST}.default_configs:MODEL_DEFAULTS"}
+_CATALOG = {"ModelCatalog": f"{_FIRST}.catalog:ModelCatalog"}
+_TORCH_MODEL = {"TorchModelV2": "kernel.rllib.modules.model_v2:TorchModelV2"}
+_TORCH_NETWORK = {"FullyConnectedNetwork": "kernel.rllib.modules.model_v2:FullyConnectedNetwork"}
+_SPECS = {"RLModuleSpec": "kernel.rllib.modules.rl_module_spec:RLModuleSpec"}
+_RL_MODULE = {**_SPECS, "RLModule": "kernel.rllib.checkpoints.modules:SavedModule"}
+_TORCH_RL_MODULE = {"TorchRLModule": "kernel.rllib.modules.rl_module:TorchRLModule"}
+_CONNECTORS = {
+    name: f"kernel.rllib.connectors.named:{name}"
+    for name in ("FlattenObservations", "FrameStackingEnvToModule", "MeanStdFilter", "PrevActionsPrevRewards")
+}
 _MODEL_CONFIG = {"DefaultModelConfig": "kernel.rllib.config:DefaultModelConfig"}
 _FRAMEWORKS = {
     "try_import_tf": f"{_FIRST}.frameworks:try_import_tf",
@@ -132,9 +148,14 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.algorithms.registry": {
         "get_algorithm_class": "kernel.rllib.algorithms.registry:algorithm_class",
     },
+    "ray.rllib.connectors": {},
+    "ray.rllib.connectors.env_to_module": _CONNECTORS,
     "ray.rllib.core": {},
-    "ray.rllib.core.rl_module": {},
+    "ray.rllib.core.rl_module": _RL_MODULE,
     "ray.rllib.core.rl_module.default_model_config": _MODEL_CONFIG,
+    "ray.rllib.core.rl_module.rl_module": _RL_MODULE,
+    "ray.rllib.core.rl_module.torch": _TORCH_RL_MODULE,
+    "ray.rllib.core.rl_module.torch.torch_rl_module": _TORCH_RL_MODULE,
     "ray.rllib.env": {**_MULTI_AGENT, **_VECTOR, **_CONTEXT},
     "ray.rllib.env.apis": {},
     "ray.rllib.env.apis.task_settable_env": _TASKS,
@@ -146,9 +167,12 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.evaluation.rollout_worker": _WORKER,
     "ray.rllib.evaluation.sample_batch_builder": _BUILDER,
     "ray.rllib.evaluation.worker_set": _WORKER_SET,
-    "ray.rllib.models": _MODEL_DEFAULTS,
-    "ray.rllib.models.catalog": _MODEL_DEFAULTS,
+    "ray.rllib.models": {**_MODEL_DEFAULTS, **_CATALOG},
+    "ray.rllib.models.catalog": {**_MODEL_DEFAULTS, **_CATALOG},
     "ray.rllib.models.preprocessors": _PREPROCESSORS,
+    "ray.rllib.models.torch": {},
+    "ray.rllib.models.torch.fcnet": _TORCH_NETWORK,
+    "ray.rllib.models.torch.torch_modelv2": _TORCH_MODEL,
     "ray.rllib.policy": {**_POLICY, **_TORCH, **_BUILDERS},
     "ray.rllib.policy.policy": {**_POLICY, **_SPEC},
     "ray.rllib.policy.sample_batch": _BATCHES,
@@ -226,8 +250,8 @@ RLLIB_REFUSED: dict[str, str] = {
 }
 
 _LATER_ALGORITHMS = {
-    "agents": ("ars", "es", "impala", "marwil", "qmix"),
-    "algorithms": ("apex_dqn", "appo", "ars", "bc", "cql", "es", "impala", "marwil", "qmix"),
+    "agents": ("impala", "marwil", "qmix"),
+    "algorithms": ("apex_dqn", "appo", "bc", "cql", "impala", "marwil", "qmix"),
 }
 
 RLLIB_MODULES_REFUSED: dict[str, str] = {

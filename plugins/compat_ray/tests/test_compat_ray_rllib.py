@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from kernel_compat_ray.run import environment_of
 
+from kernel.testing.roots import temporary_root
+
 pytest.importorskip("kernel_rllib", reason="it brings ray.rllib")
 
 CORRIDOR = """
@@ -42,14 +44,15 @@ def printed(program: str, tmp_path: Path) -> str:
     (tmp_path / "program.py").write_text(program)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KERNEL_", "RAY_"))}
     inherited |= {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=tmp_path,
-        env={**environment_of(inherited, False), "KERNEL_TMPDIR": f"/tmp/{tmp_path.name[-20:]}{os.getpid()}"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    with temporary_root() as root:
+        done = subprocess.run(
+            [sys.executable, "program.py"],
+            cwd=tmp_path,
+            env={**environment_of(inherited, False), "KERNEL_TMPDIR": root},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -8,8 +8,8 @@ import sys
 
 from gymnasium import error, spaces
 
-from gym.core import ActionWrapper, Env, ObservationWrapper, RewardWrapper, Wrapper
-from gym.envs.registration import make, register, registry, spec
+from .core import ActionWrapper, Env, ObservationWrapper, RewardWrapper, Wrapper
+from .envs.registration import make, register, registry, spec
 
 for _name in ("error", "spaces", "utils", "logger"):
     _module = importlib.import_module(f"gymnasium.{_name}")

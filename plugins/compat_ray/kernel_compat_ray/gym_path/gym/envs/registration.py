@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import registry
 
-from gym.core import Env, FromGymnasium, TimeLimit
+from ..core import Env, FromGymnasium, TimeLimit
 
 RENAMED = {"CliffWalking-v0": "CliffWalking-v1", "Pendulum-v0": "Pendulum-v1", "Taxi-v3": "Taxi-v4"}
 """Names that gymnasium has no more, and the names under which the same rules are now."""
