@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from kernel_rllib.algorithms.registry import ALGORITHMS
+from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.cli import examples
 from kernel_rllib.cli.main import rllib
 from kernel_rllib.cli.parameters import complete_algorithm, complete_env, complete_example
+from kernel_rllib.errors import ConfigError, SpaceError
 from kernel_rllib.experiments.checking import Check, judged
 from kernel_rllib.experiments.experiment import Experiment, Passing
 from kernel_rllib.experiments.tuned import tuned_names
@@ -81,6 +82,21 @@ def test_algorithms_are_listed_with_papers_and_actions() -> None:
     assert "1707.06347" in lines["PPO"] and "discrete, continuous" in lines["PPO"] and "ppo.py" in lines["PPO"]
     assert "continuous" in lines["TD3"] and "discrete" not in lines["TD3"]
     assert "discrete" in lines["DQN"] and "continuous" not in lines["DQN"]
+
+
+@pytest.mark.parametrize("name", ["DDPG", "DQN", "PPO", "SAC", "SimpleQ"])
+def test_algorithms_take_the_actions_that_the_list_says(name: str) -> None:
+    config_class = algorithm_class(name).config_class
+    for kind, env in (("discrete", "CartPole-v1"), ("continuous", "Pendulum-v1")):
+        settings: dict[str, Any] = {"env": env, "num_env_runners": 0}
+        if "replay_buffer_config" in config_class.fields:
+            settings["replay_buffer_config"] = {"capacity": 100}
+        config = config_class.from_dict(settings)
+        if kind in algorithm_class(name).action_kinds:
+            config.build().stop()
+        else:
+            with pytest.raises((ConfigError, SpaceError), match="action"):
+                config.build()
 
 
 def test_environments_are_listed() -> None:

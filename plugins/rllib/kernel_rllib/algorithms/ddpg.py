@@ -134,6 +134,7 @@ class DDPG(OffPolicyActorCritic):
 
     config: DDPGConfig
     config_class = DDPGConfig
+    action_kinds = ("continuous",)
     box = "deterministic"
     followed = (POLICY, CRITICS)
 

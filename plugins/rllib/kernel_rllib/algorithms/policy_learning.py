@@ -61,6 +61,8 @@ class PolicyLearning:
     """One policy, and how it learns."""
 
     config: AlgorithmConfig
+    action_kinds: ClassVar[tuple[str, ...]] = ("discrete", "continuous")
+    """Which kinds of actions it learns."""
     acts_on: ClassVar[frozenset[str]] = frozenset()
     """Settings that this algorithm acts on, of those that not all do; options of the model as `"model/use_lstm"`."""
     module_id: str = DEFAULT_POLICY_ID

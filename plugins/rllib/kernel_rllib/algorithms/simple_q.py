@@ -111,6 +111,7 @@ class SimpleQ(ReplayingAlgorithm):
 
     config: SimpleQConfig
     config_class = SimpleQConfig
+    action_kinds = ("discrete",)
     acts_on = HEADS | IMAGES | OWN_MODELS
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> QNetwork:

@@ -20,13 +20,11 @@ from kernel_rllib.envs import games
 from kernel_rllib.envs.making import TWINS
 from kernel_rllib.envs.multi_agent import MultiAgentEnv
 from kernel_rllib.envs.registry import registered_names
-from kernel_rllib.errors import RLlibError
 from kernel_rllib.experiments.training import settings_of
 from kernel_rllib.experiments.tuned import tuned_experiment, tuned_names
 from kernel_runs.progress.text import text_table
 
 _PAPER = re.compile(r"(?:arXiv[: ]+)(\d{4}\.\d{4,5})|(nature\d+)")
-_PROBES = {"discrete": "CartPole-v1", "continuous": "Pendulum-v1"}
 
 
 @click.command()
@@ -38,7 +36,7 @@ def algorithms(paths: bool) -> None:
         run = tuned_experiment(name).run
         tuned[run] = tuned.get(run, 0) + 1
     rows = [
-        (name, ", ".join(_papers(cls)), ", ".join(_actions(cls)), tuned.get(name, 0), _file(cls, paths))
+        (name, ", ".join(_papers(cls)), ", ".join(cls.action_kinds), tuned.get(name, 0), _file(cls, paths))
         for name, cls in ((name, algorithm_class(name)) for name in sorted(ALGORITHMS))
     ]
     click.echo(text_table(("name", "papers", "actions", "examples", "file"), rows))
@@ -47,21 +45,6 @@ def algorithms(paths: bool) -> None:
 def _papers(cls: type) -> list[str]:
     module = inspect.getmodule(cls)
     return [a or b for a, b in _PAPER.findall((module.__doc__ if module else "") or "")]
-
-
-def _actions(cls: Any) -> list[str]:
-    """Return which kinds of actions an algorithm takes: it is built for one of each, and may refuse."""
-    found = []
-    for kind, env in _PROBES.items():
-        settings: dict[str, Any] = {"env": env, "num_env_runners": 0}
-        if "replay_buffer_config" in cls.config_class.fields:
-            settings["replay_buffer_config"] = {"capacity": 100}
-        try:
-            cls.config_class.from_dict(settings).build().stop()
-        except RLlibError:
-            continue
-        found.append(kind)
-    return found
 
 
 def _file(cls: type, whole: bool) -> str:

@@ -31,4 +31,4 @@ def plot(directories: tuple[str, ...], output: str, metric: str, over: str) -> N
     curves = curves_in(directories, metric, over)
     write = write_picture if ending == ".png" else write_page
     path = write(curves, output, metric, over)
-    click.echo(f"{len(curves)} runs in {path}")
+    click.echo(f"{len(curves)} run{'s' * (len(curves) != 1)} in {path}")
