@@ -26,6 +26,7 @@ PLUGINS = (
     "compat-ray",
     "metadata-sqlite",
     "parallel",
+    "rllib",
     "runs",
     "scheduler-fair",
     "scheduler-fifo",
