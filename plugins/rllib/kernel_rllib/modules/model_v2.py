@@ -66,7 +66,7 @@ class TorchModelV2:
     trainable_variables = variables
 
 
-class FullyConnectedNetwork(TorchModelV2, layers.Module):
+class FullyConnectedNetwork(TorchModelV2, layers.Module):  # type: ignore[misc]  # Any where torch is not installed
     """Dense layers of `fcnet_hiddens`, and others of the same widths for values unless `vf_share_layers`."""
 
     def __init__(

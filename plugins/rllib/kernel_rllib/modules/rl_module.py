@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn as layers
 
 
-class TorchRLModule(layers.Module):
+class TorchRLModule(layers.Module):  # type: ignore[misc]  # Any where torch is not installed
     """A module of today's API: define `setup`, `_forward`, and for algorithms with a critic `compute_values`.
 
     Attributes:
