@@ -19,7 +19,9 @@ LIBRARY_OF_ANOTHER = "kernel.parallel"
 """Its names are tested by the programs that use them; here, that the library is known."""
 
 NEED_ANOTHER_LIBRARY = {
-    f"kernel.tune.integration.{library}" for library in ("keras", "lightgbm", "lightning", "xgboost")
+    "kernel.rllib.modules.model_v2",
+    "kernel.rllib.modules.rl_module",
+    *(f"kernel.tune.integration.{library}" for library in ("keras", "lightgbm", "lightning", "xgboost")),
 }
 
 
