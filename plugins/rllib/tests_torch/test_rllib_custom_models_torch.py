@@ -225,7 +225,10 @@ class PartsEnv(gymnasium.Env):  # type: ignore[type-arg]
 
 
 def test_observations_reach_a_model_in_their_parts() -> None:
-    ppo({"model": {"custom_model": Parts}}).environment(PartsEnv).build().train()
+    algorithm = ppo({"model": {"custom_model": Parts}}).environment(PartsEnv).build()
+    before = algorithm.learner.weights.copy()
+    algorithm.train()
+    assert (algorithm.learner.weights[: 7 * 3] != before[: 7 * 3]).all(), "all parts of observations are learned from"
 
 
 def test_the_catalog_makes_models() -> None:
