@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 
 @contextmanager
 def blas_threads(count: int = 1) -> Iterator[None]:
@@ -28,6 +30,7 @@ def blas_threads(count: int = 1) -> Iterator[None]:
     try:
         for library in libraries:
             library.set_num_threads(count)
+        _write_to_working_memory()
         yield
     finally:
         for library, threads in zip(libraries, before, strict=True):
@@ -38,6 +41,7 @@ def set_blas_threads(count: int = 1) -> None:
     """Let the BLAS libraries of this process use `count` threads from now on: for processes that do nothing else."""
     for library in [*_libraries(), *_torch()]:
         library.set_num_threads(count)
+    _write_to_working_memory()
 
 
 def _torch() -> list[Any]:
@@ -49,8 +53,19 @@ def _torch() -> list[Any]:
 @functools.cache
 def _libraries() -> list[Any]:
     """Return the controllers of the BLAS libraries that numpy has loaded."""
-    import numpy as np
     from threadpoolctl import ThreadpoolController
 
     np.dot(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32))  # they must be loaded to be found
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+@functools.cache
+def _write_to_working_memory() -> None:
+    """Multiply two matrices, once in a process, so that OpenBLAS has written to its working memory.
+
+    It copies parts of matrices there, and while it multiplies one, it asks the processor for the memory behind it.
+    Where nothing was ever written to that memory, each such request fails, and slowly so: products that sum over 256
+    numbers and more take two to six times as long, until there has been a larger one. One of this shape is enough: its
+    second matrix is so wide that all of the first is copied. It takes 15 ms, and keeps 1.5 MB.
+    """
+    np.dot(np.ones((64, 640), np.float32), np.ones((640, 1024), np.float32))
