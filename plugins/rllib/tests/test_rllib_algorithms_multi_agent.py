@@ -243,8 +243,7 @@ def test_a_policy_learns_to_beat_one_of_the_users_own() -> None:
     assert result["policy_reward_mean"]["opponent"] < -8
     assert list(result["learners"]) == ["learned"]
     assert algorithm.compute_single_action(1, policy_id="learned", explore=False) == 2
-    with pytest.raises(UnknownPolicyError, match="the policy 'opponent' is of a class of its own, Paper"):
-        algorithm.get_policy("opponent")
+    assert algorithm.compute_actions({"player_0": 1, "player_1": 1}, explore=False) == {"player_0": 2, "player_1": 1}
 
 
 @pytest.mark.usefixtures("session")

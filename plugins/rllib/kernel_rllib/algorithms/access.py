@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,18 +13,21 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
-from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import UnknownPolicyError
 from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.nearest import did_you_mean
+from kernel_rllib.nn import philox
 from kernel_rllib.policy.inference import Inference
 from kernel_rllib.policy.parameters import LearnerParameters
+from kernel_rllib.policy.scripted_inference import ScriptedInference
 from kernel_rllib.policy.view import PolicyView
-from kernel_rllib.policy.workers import WorkerSet, WorkerSettings, WorkerView
+from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
+from kernel_rllib.policy.workers import WorkerSet, WorkerView
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
-from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
+from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
+from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
 
 if TYPE_CHECKING:
     from kernel_rllib.modules.module import Module
@@ -36,11 +39,11 @@ class PolicyAccess:
     config: AlgorithmConfig
     policies: dict[str, PolicyLearning]
     scripted: dict[str, ScriptedBlueprint]
-    distribution: Distribution
     runners: RunnerGroup
     blueprint: Blueprint | MultiAgentBlueprint
     env_steps_sampled: int
     has_several_agents: bool
+    seed: int
 
     # -- acting -------------------------------------------------------------------------------------------------------
 
@@ -76,7 +79,7 @@ class PolicyAccess:
         """
         policy_id = self._known_policy(policy_id)
         explore = bool(self.config.explore) if explore is None else explore
-        names = self.policies[policy_id].learner.module.state()
+        names = self._state_names(policy_id)
         given = {name: np.asarray(value)[None] for name, value in zip(names, state or [], strict=False)}
         previous = None if prev_action is None else ([prev_action], [prev_reward or 0.0])
         actions, outputs = self.inference_of(policy_id).actions(
@@ -135,7 +138,8 @@ class PolicyAccess:
             them by the same keys, and a dict of arrays [N, ...] of what else the policy gave.
         """
         keyed = observations if isinstance(observations, Mapping) else dict(enumerate(observations))
-        if policy_id == DEFAULT_POLICY_ID and len(self.policies) > 1:
+        several = len(self.policies) + len(self.scripted) > 1
+        if policy_id == DEFAULT_POLICY_ID and several and isinstance(observations, Mapping):
             return self._by_policies(keyed, state, full_fetch=full_fetch, explore=explore)
         policy_id = self._known_policy(policy_id)
         explore = bool(self.config.explore) if explore is None else explore
@@ -160,15 +164,16 @@ class PolicyAccess:
         return self.workers.local_worker().get_policy(policy_id)
 
     def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> Module:
-        """Return the module of a policy."""
-        module: Module = self.get_policy(module_id).model.module
+        """Return the module of a policy. Raises UnknownPolicyError if there is none, or it has no module."""
+        module: Module = self._with_module(self._known_policy(module_id)).learner.module
         return module
 
     @property
     def workers(self) -> WorkerSet:
         """The workers: runners with their policies."""
         if not hasattr(self, "_workers"):
-            self._workers = WorkerSet(self._worker_settings(), self.runners, self._policies)
+            settings = self.worker_settings(self.blueprint, self.config, self.runners)
+            self._workers = WorkerSet(settings, self.runners, self._policies)
         return self._workers
 
     @property
@@ -181,22 +186,38 @@ class PolicyAccess:
         """The worker beside the learner."""
         return self.workers.local_worker()
 
-    def _worker_settings(self) -> WorkerSettings:
-        indices = [0, *(index for index, _ in self.runners.actors())]
-        steps = {index: self.config.get_rollout_fragment_length(index) for index in indices}
-        distribution = getattr(self, "distribution", None)  # there is none where there are several policies
-        return WorkerSettings(self.blueprint, distribution, self.config.to_dict(), steps)
+    def worker_settings(
+        self, blueprint: Blueprint | MultiAgentBlueprint, config: AlgorithmConfig, runners: RunnerGroup
+    ) -> WorkerSettings:
+        """Return what is known of the workers of a group: those that train, or those that evaluate."""
+        indices = [0, *(index for index, _ in runners.actors())]
+        return WorkerSettings(
+            blueprint,
+            {name: PolicySettings(each.distribution, each.config.to_dict()) for name, each in self.policies.items()},
+            config.to_dict(),
+            {index: config.get_rollout_fragment_length(index) for index in indices},
+            policies_to_train=config.policies_to_train,
+        )
 
     @property
     def inference(self) -> Inference:
         """What acts outside of runners, by the only policy."""
-        return self.inference_of(self._known_policy(DEFAULT_POLICY_ID))
+        return self._inference_by_module(self._known_policy(DEFAULT_POLICY_ID))
 
-    def inference_of(self, policy_id: str) -> Inference:
+    def inference_of(self, policy_id: str) -> Inference | ScriptedInference:
         """Return what acts outside of runners, by a policy."""
+        if policy_id not in self.scripted:
+            return self._inference_by_module(policy_id)
+        made: dict[str, ScriptedInference] = self.__dict__.setdefault("_scripted_inferences", {})
+        if policy_id not in made:
+            stream = philox.stream(self.seed, policy_id, "inference")
+            made[policy_id] = ScriptedInference(self._scripted_object(policy_id), self.scripted[policy_id], stream)
+        return made[policy_id]
+
+    def _inference_by_module(self, policy_id: str) -> Inference:
         made: dict[str, Inference] = self.__dict__.setdefault("_inferences", {})
         if policy_id not in made:
-            policy = self.policies[policy_id]
+            policy = self._with_module(policy_id)
             made[policy_id] = Inference.of_blueprint(
                 policy.policy_blueprint(policy.config),
                 LearnerParameters(policy.learner, self.broadcast),
@@ -210,7 +231,17 @@ class PolicyAccess:
         for policy_id, policy in self.policies.items():
             if policy_id not in views:
                 views[policy_id] = self._view(policy_id, policy)
-        return views
+        return {**views, **{policy_id: self._scripted_object(policy_id) for policy_id in self.scripted}}
+
+    def _scripted_object(self, policy_id: str) -> Any:
+        """Return a policy of the user's own class: the one that acts, where lanes are here."""
+        if self.runners.local is not None:
+            lanes = cast(MultiAgentSampler, self.runners.local.sampler).modules[policy_id]
+            return cast(ScriptedLanes, lanes).object
+        made: dict[str, Any] = self.__dict__.setdefault("_scripted_objects", {})
+        if policy_id not in made:
+            made[policy_id] = self.scripted[policy_id].made()
+        return made[policy_id]
 
     def _view(self, policy_id: str, policy: PolicyLearning) -> PolicyView:
         def learn(batch: Batch) -> Metrics:
@@ -220,7 +251,7 @@ class PolicyAccess:
 
         return PolicyView(
             LearnerParameters(policy.learner, self.broadcast),
-            self.inference_of(policy_id),
+            self._inference_by_module(policy_id),
             observation_space=policy.spaces.observation,
             action_space=policy.spaces.action,
             distribution=policy.distribution,
@@ -231,24 +262,29 @@ class PolicyAccess:
         )
 
     def _known_policy(self, policy_id: str) -> str:
-        """Return the id of a policy that learns; the default one stands for the only one there is.
+        """Return the id of a policy; the default one stands for the only one that learns.
 
         Raises:
             UnknownPolicyError: If there is none of that id.
         """
         if policy_id == DEFAULT_POLICY_ID and len(self.policies) == 1:
             return next(iter(self.policies))
-        if policy_id in self.scripted:
+        there = [*self.policies, *self.scripted]
+        if policy_id not in there:
             raise UnknownPolicyError(
-                f"the policy {policy_id!r} is of a class of its own, {self.scripted[policy_id].make.__name__}: make "
-                "one and call its compute_actions"
-            )
-        if policy_id not in self.policies:
-            raise UnknownPolicyError(
-                f"there is no policy {policy_id!r}{did_you_mean(policy_id, self.policies)}; there are "
-                f"{', '.join(self.policies)}"
+                f"there is no policy {policy_id!r}{did_you_mean(policy_id, there)}; there are {', '.join(there)}"
             )
         return policy_id
+
+    def _with_module(self, policy_id: str) -> PolicyLearning:
+        """Return a policy that has a module and a learner. Raises UnknownPolicyError if it is of the user's class."""
+        if policy_id in self.scripted:
+            name = getattr(self.scripted[policy_id].make, "__name__", "")
+            raise UnknownPolicyError(
+                f"the policy {policy_id!r} is of a class of its own, {name}, and has no module: ask it itself, "
+                f"algorithm.get_policy({policy_id!r})"
+            )
+        return self.policies[policy_id]
 
     def _by_policies(
         self,
@@ -284,8 +320,14 @@ class PolicyAccess:
     ) -> dict[str, Array] | None:
         if not state:
             return None
-        names = list(self.policies[policy_id].learner.module.state())
+        names = self._state_names(policy_id)
         return {name: np.stack([state[key][place] for key in keyed]) for place, name in enumerate(names)}
+
+    def _state_names(self, policy_id: str) -> list[str]:
+        acting = self.inference_of(policy_id)
+        if isinstance(acting, ScriptedInference):
+            return [str(at) for at in range(len(acting.initial_state()))]
+        return list(self.policies[policy_id].learner.module.state())
 
     # -- what the algorithm has beside ---------------------------------------------------------------------------------
 

@@ -11,17 +11,18 @@ from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import ResultTree
 from kernel_rllib.checkpoints.layout import read_checkpoint
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
-from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.learners.group import LearnerGroup
-from kernel_rllib.policy.workers import WorkerSet, WorkerSettings
+from kernel_rllib.policy.worker_settings import WorkerSettings
+from kernel_rllib.policy.workers import WorkerSet
+from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import RunnerGroup
+from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 
 
 class EvaluationMethods:
     """What an algorithm does to evaluate what it has learned."""
 
     config: AlgorithmConfig
-    distribution: Distribution
     learners: LearnerGroup
     evaluations: Evaluations
     reports: Reports
@@ -71,10 +72,7 @@ class EvaluationMethods:
     def eval_workers(self) -> WorkerSet:
         """The workers that evaluate."""
         evaluator, blueprint = self.evaluations.evaluator, self.evaluations.blueprint
-        config = self.evaluations.config
-        indices = [0, *(index for index, _ in evaluator.runners.actors())]
-        steps = {index: config.get_rollout_fragment_length(index) for index in indices}
-        settings = WorkerSettings(blueprint, self.distribution, config.to_dict(), steps)
+        settings = self.worker_settings(blueprint, self.evaluations.config, evaluator.runners)
         return WorkerSet(settings, evaluator.runners, self._policies)
 
     evaluation_workers = eval_workers
@@ -93,6 +91,12 @@ class EvaluationMethods:
         return found
 
     def _policies(self) -> Any:
+        raise NotImplementedError
+
+    def worker_settings(
+        self, blueprint: Blueprint | MultiAgentBlueprint, config: AlgorithmConfig, runners: RunnerGroup
+    ) -> WorkerSettings:
+        """Return what is known of the workers of a group."""
         raise NotImplementedError
 
     def tell_of_new_runners(self, group: RunnerGroup, *, is_evaluation: bool) -> None:

@@ -34,6 +34,7 @@ class Keeping(Trainable):
 
     _settings: AlgorithmConfig
     policies: Mapping[str, Any]
+    scripted: Mapping[str, Any]
 
     def learners_by_id(self) -> Mapping[str, Learner]:
         """Return the learner of each module, by its id."""
@@ -197,6 +198,11 @@ class Keeping(Trainable):
     def learner_of(self, policy_id: str) -> Learner:
         """Return the learner of a policy. Raises UnknownPolicyError, a KeyError, where there is none of this id."""
         learners = self.learners_by_id()
+        if policy_id in self.scripted:
+            raise UnknownPolicyError(
+                f"the policy {policy_id!r} is of a class of its own, and no parameters of it are known: ask "
+                f"get_policy({policy_id!r}) for what it has"
+            )
         if policy_id not in learners:
             raise UnknownPolicyError(
                 f"there is no policy {policy_id!r}{did_you_mean(str(policy_id), learners)}; there are "

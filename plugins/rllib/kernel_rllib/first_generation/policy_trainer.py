@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -22,7 +23,8 @@ from kernel_rllib.first_generation.torch_policy import TorchPolicy
 from kernel_rllib.first_generation.trainer import GENERATION, Trainer
 from kernel_rllib.learners.learner import Metrics, Objective
 from kernel_rllib.modules.module import Module
-from kernel_rllib.policy.workers import WorkerSettings, batch_of
+from kernel_rllib.policy.worker_settings import WorkerSettings
+from kernel_rllib.policy.workers import batch_of
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.sampler import Sampler
 
@@ -124,14 +126,13 @@ class PolicyTrainer(Trainer):
     def _policies(self) -> Mapping[str, Any]:
         return {DEFAULT_POLICY_ID: self.policy}
 
-    def _worker_settings(self) -> WorkerSettings:
-        found = super()._worker_settings()
+    def worker_settings(self, *args: Any) -> WorkerSettings:
+        """Return what is known of the workers of a group; see `PolicyAccess.worker_settings`."""
+        found = super().worker_settings(*args)
         module = self.learner.module
         if not isinstance(module, UserPolicyModule):
             return found
-        return WorkerSettings(
-            found.blueprint, None, found.config, found.steps, partial(user_batch, module.first), policy_of_sampler
-        )
+        return replace(found, to_batch=partial(user_batch, module.first), policy_of=policy_of_sampler)
 
     def _to_batch(self, fragment: Fragment) -> Batch:
         module = self.learner.module

@@ -24,7 +24,8 @@ from kernel_rllib.first_generation.policy_trainer import (
     user_batch,
 )
 from kernel_rllib.first_generation.torch_policy import TorchPolicy
-from kernel_rllib.policy.workers import WorkerSettings, WorkerView, batch_of
+from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
+from kernel_rllib.policy.workers import WorkerView, batch_of
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.group import RunnerPlace
 
@@ -122,7 +123,9 @@ class RolloutWorker(WorkerView):
         lanes = tuple(range(int(config.num_envs_per_env_runner)))
         place = RunnerPlace(index, lanes, count, len(lanes))
         to_batch = partial(user_batch, module.first) if isinstance(module, UserPolicyModule) else batch_of
-        settings = WorkerSettings(blueprint, None, config.to_dict("0.8.5"), {index: steps}, to_batch)
+        said = config.to_dict("0.8.5")
+        known = {DEFAULT_POLICY_ID: PolicySettings(None, said)}
+        settings = WorkerSettings(blueprint, known, said, {index: steps}, to_batch)
         return lambda: EnvRunner(lambda: blueprint(place), index=index), settings
 
 

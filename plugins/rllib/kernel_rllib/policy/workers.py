@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,41 +18,14 @@ from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch, MultiAgentBatch
 from kernel_rllib.data.fragment import Fragment
-from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.errors import RLlibError, UnknownPolicyError
 from kernel_rllib.nearest import did_you_mean
-from kernel_rllib.nn import philox
-from kernel_rllib.policy.inference import Inference
-from kernel_rllib.policy.parameters import RunnerParameters
-from kernel_rllib.policy.view import PolicyView
-from kernel_rllib.runners.blueprint import Blueprint
+from kernel_rllib.policy.runner_policies import policies_of_runner
+from kernel_rllib.policy.worker_settings import WorkerSettings
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.group import RunnerGroup
-from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
-from kernel_rllib.runners.sampler import Sampler
 from kernel_rllib.spaces.preprocessors import Preprocessor, get_preprocessor
-
-
-@dataclass(frozen=True)
-class WorkerSettings:
-    """What is known of all workers of an algorithm.
-
-    Attributes:
-        blueprint: What their environments and modules are made by.
-        distribution: The distribution of actions, where there is one.
-        config: The settings, as a dict.
-        steps: How many steps each lane of a worker makes for one sample, by the number of the worker.
-        to_batch: Makes a batch of what was sampled; None for `batch_of`.
-        policy_of: Returns the policy of a runner's sampler; None for a view of its module.
-    """
-
-    blueprint: Blueprint | MultiAgentBlueprint
-    distribution: Distribution | None
-    config: Mapping[str, Any]
-    steps: Mapping[int, int]
-    to_batch: Callable[[Fragment], Batch] | None = None
-    policy_of: Callable[[Sampler], Any] | None = None
 
 
 class WorkerView:
@@ -85,12 +57,28 @@ class WorkerView:
         """Return what `func(policy, policy_id)` returns for each policy."""
         return [func(policy, policy_id, **kwargs) for policy_id, policy in self.policy_map.items()]
 
-    foreach_trainable_policy = foreach_policy
-    foreach_policy_to_train = foreach_policy
+    def for_policy(self, func: Callable[..., Any], policy_id: str = DEFAULT_POLICY_ID, **kwargs: Any) -> Any:
+        """Return what `func(policy)` returns for one policy. Raises UnknownPolicyError if there is none of that id."""
+        return func(self.get_policy(policy_id), **kwargs)
+
+    def foreach_policy_to_train(self, func: Callable[..., Any], **kwargs: Any) -> list[Any]:
+        """Return what `func(policy, policy_id)` returns for each policy that learns."""
+        return [func(self.policy_map[name], name, **kwargs) for name in self.get_policies_to_train()]
+
+    foreach_trainable_policy = foreach_policy_to_train
+
+    def get_policies_to_train(self, batch: Any = None) -> list[str]:
+        """Return the ids of the policies that learn: from this batch, where a function of the user's decides by it."""
+        return [name for name in self.policy_map if self.is_policy_to_train(name, batch)]
+
+    def is_policy_to_train(self, policy_id: str, batch: Any = None) -> bool:
+        """Return whether a policy learns; see `get_policies_to_train`."""
+        return self._settings.is_to_train(policy_id, batch)
 
     def get_weights(self, policies: Sequence[str] | None = None) -> dict[str, dict[str, Array]]:
-        """Return the weights of policies by their ids; of all where none are named."""
-        return {name: self.get_policy(name).get_weights() for name in policies or self.policy_map}
+        """Return the weights of policies by their ids; of all that have any where none are named."""
+        with_weights = [name for name, policy in self.policy_map.items() if hasattr(policy, "get_weights")]
+        return {name: self.get_policy(name).get_weights() for name in policies or with_weights}
 
     def set_weights(self, weights: Mapping[str, Mapping[str, Any]], *ignored: Any) -> None:
         """Go on with what `get_weights` returned."""
@@ -117,8 +105,16 @@ class WorkerView:
         return batch, batch.count
 
     def learn_on_batch(self, samples: Mapping[str, Any]) -> dict[str, Any]:
-        """Let the policy learn from a batch; see `PolicyView.learn_on_batch`."""
-        return {DEFAULT_POLICY_ID: self.get_policy().learn_on_batch(samples)}
+        """Let policies learn from a batch; see `PolicyView.learn_on_batch`.
+
+        Args:
+            samples: A batch of the only policy, or a `MultiAgentBatch` of several: those learn that are to be trained.
+        """
+        if not isinstance(samples, MultiAgentBatch):
+            return {DEFAULT_POLICY_ID: self.get_policy().learn_on_batch(samples)}
+        batches = samples.policy_batches
+        chosen = [name for name in batches if self.is_policy_to_train(name, samples)]
+        return {name: self.get_policy(name).learn_on_batch(batches[name]) for name in chosen}
 
     def foreach_env(self, func: Callable[[Any], Any]) -> list[Any]:
         """Return what the function returns for each environment; an empty list where there are none."""
@@ -138,7 +134,7 @@ class WorkerView:
     @property
     def preprocessors(self) -> dict[str, Preprocessor]:
         """What makes rows of observations, by the ids of policies."""
-        spaces = {name: policy.observation_space for name, policy in self.policy_map.items()}
+        spaces = self._settings.observation_spaces()
         return {name: get_preprocessor(space)(space) for name, space in spaces.items()}
 
     @property
@@ -202,7 +198,12 @@ class WorkerSet:
         found = self.foreach_worker(_ForEachPolicy(func))
         return [each for one in found for each in one]
 
-    foreach_trainable_policy = foreach_policy
+    def foreach_policy_to_train(self, func: Callable[..., Any]) -> list[Any]:
+        """Return what `func(policy, policy_id)` returns for each policy of each worker that learns, in one list."""
+        found = self.foreach_worker(_ForEachPolicy(func, only_to_train=True))
+        return [each for one in found for each in one]
+
+    foreach_trainable_policy = foreach_policy_to_train
 
     def foreach_env(self, func: Callable[[Any], Any]) -> list[list[Any]]:
         """Return what the function returns for each environment, a list for each worker."""
@@ -219,8 +220,7 @@ class WorkerSet:
     def sync_weights(self, *ignored: Any, **further: Any) -> None:
         """Give all runners the parameters that were learned so far, now."""
         local = self.local_worker()
-        for policy in local.policy_map.values():
-            policy.set_weights(policy.get_weights())
+        local.set_weights(local.get_weights())
         self._group.hand_over_weights()
 
     def stop(self) -> None:
@@ -275,28 +275,8 @@ class RemoteMethod:
 
 
 def worker_of(runner: EnvRunner, settings: WorkerSettings) -> WorkerView:
-    """Return a runner as a worker, whose policy acts with the parameters that the runner has."""
-    blueprint = settings.blueprint
-    if isinstance(blueprint, MultiAgentBlueprint):
-        raise RLlibError(
-            "workers in actors show one policy, and there are several agents: ask the local worker, or set "
-            "num_env_runners to 0"
-        )
-    sampler = cast(Sampler, runner.sampler)
-    if settings.policy_of is not None:
-        return WorkerView(settings, {DEFAULT_POLICY_ID: settings.policy_of(sampler)}, runner, runner.index)
-    held = RunnerParameters(sampler)
-    stream = philox.stream(blueprint.seed, "worker", runner.index)
-    policy = PolicyView(
-        held,
-        Inference.of_blueprint(blueprint, held, stream),
-        observation_space=blueprint.observation_space,
-        action_space=blueprint.action_space,
-        distribution=settings.distribution,
-        stream=stream,
-        config=settings.config,
-    )
-    return WorkerView(settings, {DEFAULT_POLICY_ID: policy}, runner, runner.index)
+    """Return a runner as a worker, whose policies act with the parameters that the runner has."""
+    return WorkerView(settings, policies_of_runner(runner, settings), runner, runner.index)
 
 
 def batch_of(fragment: Fragment) -> Batch:
@@ -355,10 +335,12 @@ class _WithoutIndex:
 class _ForEachPolicy:
     """Calls a function for each policy of a worker."""
 
-    def __init__(self, func: Callable[..., Any]) -> None:
-        self._func = func
+    def __init__(self, func: Callable[..., Any], only_to_train: bool = False) -> None:
+        self._func, self._only_to_train = func, only_to_train
 
     def __call__(self, worker: WorkerView) -> list[Any]:
+        if self._only_to_train:
+            return worker.foreach_policy_to_train(self._func)
         return worker.foreach_policy(self._func)
 
 

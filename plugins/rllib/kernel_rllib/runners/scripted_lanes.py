@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.preprocessors import preprocessor_of
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.nn import philox
@@ -32,6 +33,10 @@ class ScriptedBlueprint:
     action_space: Any
     config: Mapping[str, Any]
 
+    def made(self) -> Any:
+        """Return a policy of the class."""
+        return self.make(self.observation_space, self.action_space, dict(self.config))
+
 
 class ScriptedLanes(AgentSlots):
     """Asks an object for the actions of all its agents; there is nothing to learn from what they do."""
@@ -46,7 +51,8 @@ class ScriptedLanes(AgentSlots):
         """
         super().__init__()
         self.module_id, self.policy, self._seed = module_id, policy, seed
-        self._object = policy.make(policy.observation_space, policy.action_space, dict(policy.config))
+        self.object = policy.made()
+        """The policy."""
         self._preprocessor = preprocessor_of(policy.observation_space, None, {})
         self._seen: dict[int, Struct] = {}
         self._states: dict[int, list[Any]] = {}
@@ -55,7 +61,7 @@ class ScriptedLanes(AgentSlots):
     def take(self, copy: int, place: int, agent: Any, slot: int | None = None) -> int:
         """Return the position of a lane, whose agent remembers what the object says at first."""
         position = super().take(copy, place, agent, slot)
-        initial = getattr(self._object, "get_initial_state", None)
+        initial = getattr(self.object, "get_initial_state", None)
         self._draw_for(position)
         self._states[position] = list(initial()) if callable(initial) else []
         return position
@@ -82,13 +88,9 @@ class ScriptedLanes(AgentSlots):
         found = []
         for position, seen in self._seen.items():
             self._draw_for(position)
-            state = [[value] for value in self._states[position]]
             row = self._preprocessor.rows(nested.mapped(lambda value: value[None], seen))
-            returned = self._object.compute_actions(row, state, timestep=timestep)
-            actions, after = (*returned, None, None)[:2] if isinstance(returned, tuple) else (returned, None)
-            if after:
-                self._states[position] = [value[0] for value in after]
-            found.append((self.owners[position], _plain(actions[0])))
+            action, self._states[position] = action_of(self.object, row, self._states[position], timestep)
+            found.append((self.owners[position], action))
         self._seen = {}
         return found
 
@@ -118,9 +120,24 @@ class ScriptedLanes(AgentSlots):
 
     def _draw_for(self, position: int) -> None:
         """Let the object draw the numbers that belong to this step of this lane, if it draws any."""
-        if hasattr(self._object, "stream"):
+        if hasattr(self.object, "stream"):
             made = self._made[position] = self._made.get(position, 0) + 1
-            self._object.stream = philox.stream(self._seed, self.module_id, self.numbers[position], made)
+            self.object.stream = philox.stream(self._seed, self.module_id, self.numbers[position], made)
+
+
+def action_of(policy: Any, row: Array, state: Sequence[Any], timestep: int, **told: Any) -> tuple[Any, list[Any]]:
+    """Return the action of a policy of the user's own, and what it remembers after it.
+
+    Args:
+        policy: The object.
+        row: A preprocessed observation, [1, ...].
+        state: What it remembers.
+        timestep: How many steps the run has made.
+        told: What it is told beside.
+    """
+    returned = policy.compute_actions(row, [[value] for value in state], timestep=timestep, **told)
+    actions, after = (*returned, None, None)[:2] if isinstance(returned, tuple) else (returned, None)
+    return _plain(actions[0]), [value[0] for value in after] if after else list(state)
 
 
 def require_scripted(policy_id: str, made: Any) -> None:

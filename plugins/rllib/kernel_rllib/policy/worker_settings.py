@@ -1,0 +1,68 @@
+"""What is known of all workers of an algorithm, wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium import Space
+
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
+from kernel_rllib.data.batch import Batch
+from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.distributions.distribution import Distribution
+from kernel_rllib.runners.blueprint import Blueprint
+from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
+from kernel_rllib.runners.sampler import Sampler
+
+
+@dataclass(frozen=True)
+class PolicySettings:
+    """What is known of one policy.
+
+    Attributes:
+        distribution: The distribution of its actions, where it has one.
+        config: Its settings, as a dict.
+    """
+
+    distribution: Distribution | None
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """What is known of all workers of an algorithm.
+
+    Attributes:
+        blueprint: What their environments and modules are made by.
+        policies: What is known of the policies that learn, by their ids.
+        config: The settings, as a dict.
+        steps: How many steps each lane of a worker makes for one sample, by the number of the worker.
+        to_batch: Makes a batch of what was sampled; None for `workers.batch_of`.
+        policy_of: Returns the policy of a runner's sampler; None for a view of its module.
+        policies_to_train: Ids of the policies that learn, or a function of an id and a batch; None for all.
+    """
+
+    blueprint: Blueprint | MultiAgentBlueprint
+    policies: Mapping[str, PolicySettings]
+    config: Mapping[str, Any]
+    steps: Mapping[int, int]
+    to_batch: Callable[[Fragment], Batch] | None = None
+    policy_of: Callable[[Sampler], Any] | None = None
+    policies_to_train: Any = None
+
+    def is_to_train(self, policy_id: str, batch: Any = None) -> bool:
+        """Return whether a policy learns, from this batch; one of a class of the user's own never does."""
+        if policy_id not in self.policies:
+            return False
+        chosen = self.policies_to_train
+        if chosen is None:
+            return True
+        return bool(chosen(policy_id, batch)) if callable(chosen) else policy_id in chosen
+
+    def observation_spaces(self) -> dict[str, Space[Any]]:
+        """Return what each policy observes, by its id."""
+        if isinstance(self.blueprint, MultiAgentBlueprint):
+            return {name: policy.observation_space for name, policy in self.blueprint.policies.items()}
+        return {DEFAULT_POLICY_ID: self.blueprint.observation_space}
