@@ -29,6 +29,20 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
     ("A2C", {}),
     ("A2C", {"microbatch_size": 24}),
     ("A2C", {"model": {"fcnet_hiddens": [16], "use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 8}}),
+    (
+        "A2C",
+        {
+            "model": {
+                "fcnet_hiddens": [16],
+                "use_attention": True,
+                "attention_dim": 8,
+                "attention_num_heads": 2,
+                "attention_memory_inference": 4,
+                "attention_memory_training": 6,
+                "max_seq_len": 8,
+            }
+        },
+    ),
     ("A3C", {"sample_async": False, "rollout_fragment_length": 8}),
     ("DDPPO", {"num_env_runners": 2, "minibatch_size": 32, "num_epochs": 2}),
 ]

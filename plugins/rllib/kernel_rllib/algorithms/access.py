@@ -13,7 +13,7 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
-from kernel_rllib.errors import UnknownPolicyError
+from kernel_rllib.errors import SpaceError, UnknownPolicyError
 from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.nn import philox
@@ -79,7 +79,7 @@ class PolicyAccess:
         """
         policy_id = self._known_policy(policy_id)
         explore = bool(self.config.explore) if explore is None else explore
-        names = self._state_names(policy_id)
+        names = self._state_names(policy_id, state)
         given = {name: np.asarray(value)[None] for name, value in zip(names, state or [], strict=False)}
         previous = None if prev_action is None else ([prev_action], [prev_reward or 0.0])
         actions, outputs = self.inference_of(policy_id).actions(
@@ -320,14 +320,24 @@ class PolicyAccess:
     ) -> dict[str, Array] | None:
         if not state:
             return None
-        names = self._state_names(policy_id)
-        return {name: np.stack([state[key][place] for key in keyed]) for place, name in enumerate(names)}
+        given = [state[key] for key in keyed]
+        for each in given:
+            names = self._state_names(policy_id, each)
+        return {name: np.stack([each[place] for each in given]) for place, name in enumerate(names)}
 
-    def _state_names(self, policy_id: str) -> list[str]:
+    def _state_names(self, policy_id: str, state: Sequence[Any] | None) -> list[str]:
+        """Return the names of what a policy remembers. Raises SpaceError where a state has not as many parts."""
         acting = self.inference_of(policy_id)
         if isinstance(acting, ScriptedInference):
-            return [str(at) for at in range(len(acting.initial_state()))]
-        return list(self.policies[policy_id].learner.module.state())
+            names = [str(at) for at in range(len(acting.initial_state()))]
+        else:
+            names = list(self.policies[policy_id].learner.module.state())
+        if state and len(state) != len(names):
+            raise SpaceError(
+                f"state has {len(state)} arrays, but the policy remembers {len(names)}: give what "
+                "get_policy().get_initial_state() returns at first, and what came with the last action later"
+            )
+        return names
 
     # -- what the algorithm has beside ---------------------------------------------------------------------------------
 

@@ -131,23 +131,30 @@ IMAGES = frozenset({"model/conv_filters", "model/conv_activation"})
 OWN_MODELS = frozenset({"model/custom_model", "model/custom_model_config", "rl_module_spec"})
 """What algorithms act on that take models of the user's own."""
 
+OF_LSTM = ("lstm_use_prev_action", "lstm_use_prev_reward")
+"""Options of the model that count only with an LSTM."""
+
+OF_ATTENTION = (
+    "attention_num_transformer_units",
+    "attention_dim",
+    "attention_num_heads",
+    "attention_head_dim",
+    "attention_memory_inference",
+    "attention_memory_training",
+    "attention_position_wise_mlp_dim",
+    "attention_init_gru_gate_bias",
+    "attention_use_n_prev_actions",
+    "attention_use_n_prev_rewards",
+)
+"""Options of the model that count only with attention."""
+
 MEMORY = frozenset(
-    {
-        "model/use_lstm",
-        "model/lstm_cell_size",
-        "model/max_seq_len",
-        "model/lstm_use_prev_action",
-        "model/lstm_use_prev_reward",
-    }
+    f"model/{name}" for name in ("max_seq_len", "use_lstm", "lstm_cell_size", *OF_LSTM, "use_attention", *OF_ATTENTION)
 )
 """What algorithms act on whose losses take sequences."""
 
 ACTOR_CRITIC = HEADS | IMAGES | MEMORY | OWN_MODELS
 """What algorithms act on that take the module of `on_policy.actor_critic`, and whose losses take sequences."""
-
-
-OF_LSTM = ("lstm_use_prev_action", "lstm_use_prev_reward")
-"""Options of the model that count only with an LSTM."""
 
 
 def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] = frozenset()) -> None:
@@ -171,8 +178,9 @@ def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] =
         and not field.inert
         and not model.is_default(name)
     ]
-    if not model.use_lstm:
-        wrong += [f"model[{name!r}] without use_lstm" for name in OF_LSTM if getattr(model, name)]
+    for needed, names in (("use_lstm", OF_LSTM), ("use_attention", OF_ATTENTION)):
+        if not getattr(model, needed) and f"model/{needed}" in acts_on:
+            wrong += [f"model[{name!r}] without {needed}" for name in names if not model.is_default(name)]
     if wrong:
         raise ConfigError(
             f"{config.title}: no algorithm acts on {', '.join(sorted(wrong))} yet, so the result would be another than "

@@ -62,7 +62,16 @@ def mean_over(nn: Ops, batch: Batch) -> Callable[[Any], Any]:
 
 
 def actor_critic(config: Any, observation: tuple[int, ...], distribution: Distribution) -> ActorCritic:
-    """Return the policy and the value function that the options `model` of a config describe."""
+    """Return the policy and the value function that the options `model` of a config describe.
+
+    Raises:
+        ConfigError: If they contradict each other, or don't fit what is observed.
+    """
+    if config.model.use_lstm and config.model.use_attention:
+        raise ConfigError(
+            f"{config.title}: model use_lstm=True and use_attention=True both give the policy a memory; set one of "
+            "them to False"
+        )
     options = actor_critic_options(config.model)
     refuse_dense_layers_for_images(config, observation)
     return ActorCritic(observation, distribution.parameter_size, free_inputs=distribution.free_size, options=options)

@@ -39,11 +39,19 @@ def observation_connectors(config: Any, action_space: Space[Any], learns: bool) 
         made = _called(config.env_to_module_connector, surroundings)
         named = made if isinstance(made, (list, tuple)) else [made]
         found += filter(None, [_taken(connector, surroundings) for connector in named])
-    model = config.model
-    if model.use_lstm and (model.lstm_use_prev_action or model.lstm_use_prev_reward):
-        counts = {"actions": int(model.lstm_use_prev_action), "rewards": int(model.lstm_use_prev_reward)}
-        found.append(PreviousSteps(surroundings.action_space, **counts))
+    actions, rewards = _previous_steps(config.model)
+    if actions or rewards:
+        found.append(PreviousSteps(surroundings.action_space, actions=actions, rewards=rewards))
     return found
+
+
+def _previous_steps(model: Any) -> tuple[int, int]:
+    """Return how many of the last actions and rewards a policy that remembers sees."""
+    if model.use_lstm:
+        return int(model.lstm_use_prev_action), int(model.lstm_use_prev_reward)
+    if model.use_attention:
+        return int(model.attention_use_n_prev_actions), int(model.attention_use_n_prev_rewards)
+    return 0, 0
 
 
 def _filters(observation_filter: Any, surroundings: Surroundings) -> list[ObservationConnector]:

@@ -40,6 +40,8 @@ class PreviousSteps(ObservationConnector):
         self._actions, self._rewards = actions, rewards
         self.width = actions * self._flattener.size + rewards
         """How many numbers it appends."""
+        self.most = max(actions, rewards)
+        """How many steps back it looks."""
         self._kept = np.zeros((0, self.width), np.float32)
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -47,7 +49,8 @@ class PreviousSteps(ObservationConnector):
         if len(shape) != 1:
             raise ConfigError(
                 f"previous actions and rewards can't be appended to observations of shape {shape}: this needs flat "
-                "ones. Leave lstm_use_prev_action and lstm_use_prev_reward out, or flatten what is observed."
+                "ones. Leave lstm_use_prev_action and lstm_use_prev_reward (attention_use_n_prev_actions and "
+                "attention_use_n_prev_rewards) out, or flatten what is observed."
             )
         return (shape[0] + self.width,)
 

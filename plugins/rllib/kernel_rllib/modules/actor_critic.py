@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_rllib.data import columns
+from kernel_rllib.modules.attention import AttentionOptions, Transformer
 from kernel_rllib.modules.cnn import ConvolutionOptions, ImageEncoder, image_encoder
 from kernel_rllib.modules.contracts import PolicyModule
-from kernel_rllib.modules.layers import Body, Dense, mixed_stack
+from kernel_rllib.modules.layers import Body, Dense, Memory, mixed_stack
 from kernel_rllib.modules.module import Inputs, Outputs, Parameter, Parameters
 from kernel_rllib.modules.recurrent import LSTM
 from kernel_rllib.nn import initializers
@@ -31,6 +32,7 @@ class ActorCriticOptions:
         convolutions: How the convolutions are built, where observations are images.
         share_layers: Whether policy and value use the same hidden layers.
         lstm_cells: The width of a long short-term memory after the hidden layers, or None. It is shared by both.
+        attention: How a transformer in its place is built, or None.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -40,6 +42,7 @@ class ActorCriticOptions:
     convolutions: ConvolutionOptions = field(default_factory=ConvolutionOptions)
     share_layers: bool = False
     lstm_cells: int | None = None
+    attention: AttentionOptions | None = None
 
 
 class ActorCritic(PolicyModule):
@@ -63,11 +66,11 @@ class ActorCritic(PolicyModule):
         """
         self.options = options = options or ActorCriticOptions()
         shape = (observations,) if isinstance(observations, int) else tuple(observations)
-        shared = options.share_layers or options.lstm_cells is not None
+        shared = options.share_layers or options.lstm_cells is not None or options.attention is not None
         name = "shared" if shared else "policy"
         self.body = _body(name, shape, options)
-        self.memory = LSTM("memory", self.body.outputs, options.lstm_cells) if options.lstm_cells else None
-        features = self.memory.cells if self.memory else self.body.outputs
+        self.memory = _memory(self.body.outputs, options)
+        features = self.memory.outputs if self.memory else self.body.outputs
         self.value_body: Body | None = None if shared else _body("value", shape, options)
         given = distribution_inputs - free_inputs
         self.policy_head = Dense("policy/head", features, given, None, initializers.orthogonal(POLICY_HEAD_GAIN))
@@ -132,6 +135,12 @@ class ActorCritic(PolicyModule):
             features = self.value_body(nn, parameters, nn.constant(inputs[columns.OBS]))
         value = self.value_head(nn, parameters, features)
         return nn.reshape(value, (value.shape[0],))
+
+
+def _memory(inputs: int, options: ActorCriticOptions) -> Memory | None:
+    if options.attention is not None:
+        return Transformer("memory", inputs, options.attention)
+    return LSTM("memory", inputs, options.lstm_cells) if options.lstm_cells else None
 
 
 def _body(name: str, shape: tuple[int, ...], options: ActorCriticOptions) -> Body:

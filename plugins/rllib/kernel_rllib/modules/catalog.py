@@ -6,6 +6,7 @@ from typing import Any
 
 from kernel_rllib.modules.actor_critic import ActorCriticOptions
 from kernel_rllib.modules.actor_q_critics import HiddenLayers
+from kernel_rllib.modules.attention import AttentionOptions
 from kernel_rllib.modules.cnn import ConvolutionOptions
 
 
@@ -27,6 +28,21 @@ def actor_critic_options(model: Any) -> ActorCriticOptions:
         convolutions=convolution_options(model),
         share_layers=bool(model.vf_share_layers),
         lstm_cells=model.lstm_cell_size if model.use_lstm else None,
+        attention=attention_options(model) if model.use_attention else None,
+    )
+
+
+def attention_options(model: Any) -> AttentionOptions:
+    """Return how a transformer is built by the options `model` of a config."""
+    return AttentionOptions(
+        units=model.attention_num_transformer_units,
+        width=model.attention_dim,
+        heads=model.attention_num_heads,
+        head_width=model.attention_head_dim,
+        memory=model.attention_memory_inference,
+        memory_learning=model.attention_memory_training,
+        dense=model.attention_position_wise_mlp_dim,
+        gate_bias=float(model.attention_init_gru_gate_bias),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
 
-from kernel_rllib.modules.module import Initializer, Parameter, Parameters
+from kernel_rllib.modules.module import Initializer, Inputs, Parameter, Parameters
 from kernel_rllib.nn import initializers
 from kernel_rllib.nn.ops import Ops
 
@@ -26,6 +26,27 @@ class Body(Protocol):
 
     def __call__(self, nn: Ops, parameters: Parameters, x: Any) -> Any:
         """Return features [..., outputs] for observations [..., *shape]."""
+        ...
+
+
+class Memory(Protocol):
+    """What makes features of features and of what it remembers of the steps before."""
+
+    @property
+    def outputs(self) -> int:
+        """Return the width of what it gives."""
+        ...
+
+    def parameters(self) -> list[Parameter]:
+        """Return its parameters."""
+        ...
+
+    def state(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of its state for one lane, by their names."""
+        ...
+
+    def __call__(self, nn: Ops, parameters: Parameters, x: Any, inputs: Inputs) -> tuple[Any, dict[str, Any]]:
+        """Return what it gives for one step or several, and its state afterwards; see `LSTM`."""
         ...
 
 

@@ -25,6 +25,11 @@ class LSTM:
     inputs: int
     cells: int
 
+    @property
+    def outputs(self) -> int:
+        """Return the width of what it gives."""
+        return self.cells
+
     def parameters(self) -> list[Parameter]:
         """Return the weights of its four gates, side by side."""
         return [

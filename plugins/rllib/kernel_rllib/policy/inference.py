@@ -158,6 +158,7 @@ class Inference:
     def _previous(self, count: int, given: tuple[Sequence[Any], Sequence[float]] | None) -> Previous:
         """Return the step before of rows that are no first ones of episodes."""
         if given is not None:
+            self._require_one_step()
             encoded = self._action_encoder.batch(list(given[0]), "compute_actions")
             actions = rows_of(self._action_space, self._normalised(encoded))
             return Previous(actions, np.asarray(given[1], np.float32), np.zeros(count, bool))
@@ -168,6 +169,16 @@ class Inference:
             )
         nothing = np.zeros((count, row_width(self._action_space)), np.float32)
         return Previous(nothing, np.zeros(count, np.float32), np.zeros(count, bool))
+
+    def _require_one_step(self) -> None:
+        """Raise SpaceError if the policy looks at more steps than the one before, which alone can be given."""
+        for connector in self._env_to_module.connectors:
+            if isinstance(connector, PreviousSteps) and connector.most > 1:
+                raise SpaceError(
+                    f"prev_action and prev_reward are of one step, and this policy looks at the last {connector.most}; "
+                    "use evaluate(), which keeps them, or set attention_use_n_prev_actions and "
+                    "attention_use_n_prev_rewards to 1 at most"
+                )
 
     def _noise(self, kind: str, count: int, width: int) -> Array:
         if kind == "normal":
