@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -231,7 +231,16 @@ class PolicyAccess:
         for policy_id, policy in self.policies.items():
             if policy_id not in views:
                 views[policy_id] = self._view(policy_id, policy)
+        views = {policy_id: views[policy_id] for policy_id in self.policies}
         return {**views, **{policy_id: self._scripted_object(policy_id) for policy_id in self.scripted}}
+
+    def forget_views(self, there: Collection[str]) -> None:
+        """Make workers anew when they are asked for, and drop views of policies that are not there any more."""
+        self.__dict__.pop("_workers", None)
+        for name in ("_inferences", "_scripted_inferences", "_views", "_scripted_objects"):
+            made = self.__dict__.get(name, {})
+            for policy_id in made.keys() - set(there):
+                del made[policy_id]
 
     def _scripted_object(self, policy_id: str) -> Any:
         """Return a policy of the user's own class: the one that acts, where lanes are here."""

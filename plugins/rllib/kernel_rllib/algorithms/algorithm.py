@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from kernel_rllib.algorithms.access import PolicyAccess
+from kernel_rllib.algorithms.changing_policies import ChangingPolicies
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.evaluation_methods import EvaluationMethods
 from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
@@ -21,8 +22,6 @@ from kernel_rllib.algorithms.multi_agent import (
     learning_policies,
     multi_agent_blueprint_of,
     policies_of,
-    scripted_policies_of,
-    spaces_of_policy,
 )
 from kernel_rllib.algorithms.parts import blueprint_of, group_settings_of
 from kernel_rllib.algorithms.policy_learning import PolicyLearning, Progress
@@ -41,7 +40,7 @@ from kernel_rllib.algorithms.system_usage import SystemUsage
 from kernel_rllib.checkpoints.layout import write_checkpoint
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.building import set_builder
-from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.fragment import Fragment, joined
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import ConfigError
@@ -57,7 +56,7 @@ from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 AnyBlueprint: TypeAlias = Blueprint | MultiAgentBlueprint
 
 
-class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
+class Algorithm(PolicyAccess, ChangingPolicies, EvaluationMethods, Keeping):
     """Trains policies in an environment, iteration by iteration."""
 
     config: AlgorithmConfig
@@ -121,7 +120,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
                 spaces_of(env_maker(self.config.env), self.config.env_config, *given),
             )
         else:
-            self._begin_policies(specs)
+            self.begin_policies(specs)
         self.learners = LearnerGroup({module_id: policy.learner for module_id, policy in self.policies.items()})
         self.blueprint = self.make_blueprint(self.config, self.seed)
         self.runners = RunnerGroup(self.blueprint, self.group_settings())
@@ -139,34 +138,11 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
             made[policy_id] = policy.policy_blueprint(config.get_config_for_module(policy_id), evaluates=evaluates)
         return multi_agent_blueprint_of(config, made, seed)
 
-    def _begin_policies(self, specs: Mapping[str, PolicySpec]) -> None:
-        """Make what learns, where there are several agents.
-
-        Raises:
-            ConfigError: If no policy can learn, or there are several and the algorithm learns one only.
-        """
-        self.scripted = scripted_policies_of(self.config, specs)
-        learned = {policy_id: spec for policy_id, spec in specs.items() if policy_id not in self.scripted}
-        if not learned:
-            raise ConfigError(
-                f"{self.config.title}: all policies have a class of their own, and none is left to learn: give one of "
-                f"{', '.join(specs)} a PolicySpec without a class"
-            )
+    @property
+    def learns_several(self) -> bool:
+        """Whether it can have several policies that learn: it writes `learn`, and not all of `training_step`."""
         made = type(self)
-        learns_any = made.learn is not PolicyLearning.learn and made.training_step is Algorithm.training_step
-        if len(learned) > 1 and not learns_any:
-            raise ConfigError(
-                f"{self.config.title} learns one policy, and {', '.join(learned)} are named: take PPO, DQN or SAC, or "
-                "map all agents to one policy"
-            )
-        for policy_id, spec in learned.items():
-            own = self.config.get_config_for_module(policy_id)
-            refuse_what_has_no_effect(own, self.acts_on)
-            if len(learned) == 1:
-                self.policies[policy_id] = self
-                self.begin_learning(policy_id, own, spaces_of_policy(spec))
-            else:
-                self.policies[policy_id] = self.for_policy(policy_id, own, spaces_of_policy(spec))
+        return made.learn is not PolicyLearning.learn and made.training_step is Algorithm.training_step
 
     def group_settings(self) -> GroupSettings:
         """Return how many runners there are, and how they live."""
@@ -202,7 +178,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
             chosen = learning_policies(self.config, fragments, list(self.policies), self.progress.env_steps_new)
             metrics = {policy_id: self.policies[policy_id].learn(fragments[policy_id]) for policy_id in chosen}
         self.broadcast()
-        return metrics if len(self.policies) > 1 else metrics.get(self.module_id, {})
+        return metrics.get(self.module_id, {}) if self.is_its_only_policy else metrics
 
     def sample_for_training(self) -> dict[str, list[Fragment]]:
         """Return the fragments of one training step by module: of as many rounds of all lanes as it takes."""
@@ -279,7 +255,9 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on with what `get_state` returned."""
+        """Go on with what `get_state` returned, with the policies that there were."""
+        if "config" in state:
+            self.meet_policies(AlgorithmConfig.from_state(state["config"]))
         own = state["algorithm"]
         self.seed = int(own["seed"])
         self.env_steps_sampled = int(own["env_steps_sampled"])
@@ -299,6 +277,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
             "algorithm": self.config.algorithm or type(self).__name__,
             "training_iteration": self.iteration,
             "env_steps_sampled": self.env_steps_sampled,
+            "policies": [*self.policies, *self.scripted],
         }
         write_checkpoint(checkpoint_dir, description, self.get_state(), self.describe)
 
@@ -371,7 +350,7 @@ class Algorithm(PolicyLearning, PolicyAccess, EvaluationMethods, Keeping):
             episode_results(self.episodes),
             self.reports.results(),
             {} if self.system_usage is None else {"perf": self.system_usage.measure()},
-            learner_results(metrics if len(self.policies) > 1 else {self.module_id: metrics}),
+            learner_results({self.module_id: metrics} if self.is_its_only_policy else metrics),
             {
                 "env_runners": {
                     "num_env_steps_sampled": sampled,

@@ -18,7 +18,7 @@ from kernel_rllib.evaluation.evaluator import Evaluator, Played
 from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.group import RunnerGroup
-from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
+from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint, change_policies
 
 _log = logging.getLogger("kernel.rllib")
 
@@ -134,6 +134,14 @@ class Evaluations:
         """Keep what an evaluation found as the last one, and return it."""
         self.last = results
         return results
+
+    def change_policies(self, config: AlgorithmConfig) -> None:
+        """Evaluate with the policies and the mapping of these settings of training from now on."""
+        self._config = config
+        for made in ("_own_config", "_blueprint"):
+            self.__dict__.pop(made, None)
+        if self._evaluator is not None:
+            self._evaluator.runners.change(self.blueprint, change_policies)
 
     def close(self) -> None:
         """End the runners."""

@@ -52,6 +52,10 @@ class Keeping(Trainable):
         """Let all runners act with the learner's parameters of now."""
         raise NotImplementedError
 
+    def meet_policies(self, saved: AlgorithmConfig) -> None:
+        """Have the policies of saved settings, where these are others."""
+        raise NotImplementedError
+
     # -- out of checkpoints -------------------------------------------------------------------------------------------
 
     @classmethod
@@ -146,7 +150,10 @@ class Keeping(Trainable):
         self.restore(path)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Go on from a checkpoint; see `checkpoints.layout`."""
+        """Go on from a checkpoint, with the policies that it has; see `checkpoints.layout`."""
+        there = [*self.policies, *self.scripted]
+        if {*read_description(checkpoint).get("policies", there)} != {*there}:
+            self.meet_policies(read_settings(checkpoint, trust=True).config)
         self.set_state(read_checkpoint(checkpoint))
         self.checkpoint_loaded()
 

@@ -12,9 +12,10 @@ from kernel_rllib.config.policy_spec import PolicySpec, bound_mapping
 from kernel_rllib.data.batch import Batch, MultiAgentBatch, concatenated
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.envs.context import EnvContext
-from kernel_rllib.envs.multi_agent import is_multi_agent
+from kernel_rllib.envs.multi_agent import agent_space, is_multi_agent, known_agents
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import ConfigError
+from kernel_rllib.runners.agent_spaces import are_alike
 from kernel_rllib.runners.blueprint import PolicyBlueprint
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, require_scripted
@@ -41,6 +42,28 @@ def policies_of(config: AlgorithmConfig) -> dict[str, PolicySpec] | None:
             close()
     _refuse(config)
     return policies
+
+
+def require_agents_with_spaces(config: AlgorithmConfig, policy_id: str, spec: PolicySpec) -> None:
+    """Raise ConfigError if a policy has spaces that no agent of the environment has, as far as it says which it has."""
+    given = {"observation_space": spec.observation_space, "action_space": spec.action_space}
+    wanted = {kind: space for kind, space in given.items() if space is not None}
+    if not wanted:
+        return
+    env = env_maker(config.env)(EnvContext(config.env_config))
+    try:
+        for kind, space in wanted.items():
+            found = {agent: agent_space(env, kind, agent) for agent in known_agents(env)}
+            if found and not any(are_alike(of_agent, space) for of_agent in found.values()):
+                agent, other = next(iter(found.items()))
+                raise ConfigError(
+                    f"the policy {policy_id!r} was given the {kind} {space}, and no agent has it: that of agent "
+                    f"{agent!r} is {other}. Leave it out, or give that of the agents that it acts for"
+                )
+    finally:
+        close = getattr(env, "close", None)
+        if close is not None:
+            close()
 
 
 def _refuse(config: AlgorithmConfig) -> None:

@@ -72,15 +72,11 @@ class LearnerGroup(Mapping[str, Learner]):
             learner.vector[...] = learner.backend.vector(given)
             learner.version += 1
 
-    def add(self, module_id: str, learner: Learner) -> None:
-        """Take one more learner, whose parameters come last in `vector`."""
-        self._learners[module_id] = learner
-        self._changes += 1
-
-    def remove(self, module_id: str) -> None:
-        """Let go of the learner of a module."""
-        removed = self._learners.pop(module_id)
-        self._changes += 1 + removed.version  # the number never goes down
+    def replace(self, learners: Mapping[str, Learner]) -> None:
+        """Have these learners from now on; their order is that of parameters in `vector`. The version grows."""
+        before = self.version
+        self._learners = dict(learners)
+        self._changes = before + 1 - sum(learner.version for learner in learners.values())
 
     def state(self) -> dict[str, Any]:
         """Return all that learning needs to go on elsewhere, by module."""

@@ -17,7 +17,7 @@ from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.products import ROW_BLOCK
 from kernel_rllib.runners.agent_slots import AgentSlots
-from kernel_rllib.runners.agent_steps import AgentSteps
+from kernel_rllib.runners.agent_steps import VOID, AgentSteps
 from kernel_rllib.runners.blueprint import PolicyBlueprint
 from kernel_rllib.runners.group import RunnerPlace
 from kernel_rllib.runners.lane_noise import LaneNoise
@@ -114,6 +114,14 @@ class AgentLanes(AgentSlots):
         """Write that the agent's step is over; see `AgentSteps.end`."""
         self.steps.end(position, fate, None if final is None else self._rows([final])[0])
 
+    def give_up(self, position: int) -> None:
+        """Let the agent of a lane leave; what it has begun is not learned from."""
+        if position in self.steps.open_lanes:
+            self.steps.end(position, VOID)
+        self._seen.pop(position, None)
+        self._early.pop(position, None)
+        self.give_back(position)
+
     def act(self, timestep: int) -> list[tuple[tuple[int, Any], Any]]:
         """Choose for all agents that see something; return the owner of each lane, and its action.
 
@@ -200,6 +208,11 @@ class AgentLanes(AgentSlots):
             self._noise_memory[name][position] = value
         self.steps.set_open(position, state.get("step", {}))
         self.early(position, float(state["early"]))
+
+    @staticmethod
+    def counts_of(state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return of the state of a lane what stays true of it where its episode does not go on."""
+        return {"made": state["made"], "reset": True, "early": 0.0}
 
     def seen_by(self, position: int) -> Struct | None:
         """Return what the agent of a lane is to act on next; None if it waits."""

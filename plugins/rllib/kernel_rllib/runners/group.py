@@ -291,6 +291,19 @@ class RunnerGroup:
             asked = again
         return [answers[index] for index in sorted(answers)]
 
+    def change(self, make_sampler: MakeSampler, function: Callable[[EnvRunner, Any], None]) -> None:
+        """Let runners be made by another maker from now on, and those that there are become as if made by it.
+
+        Args:
+            make_sampler: The maker.
+            function: Changes a runner, given the maker. It may be called again for a runner that is as it should be.
+        """
+        self._make_sampler = make_sampler
+        self.foreach(function, make_sampler)
+        if self._settings.recovery == "exact":
+            for runner in self._remote.values():
+                runner.snapshot = runner.handle.state.remote()
+
     def state(self) -> dict[str, Any]:
         """Return the state of all lanes, whoever steps them, and what connectors have learned of all of them."""
         states = self.foreach(EnvRunner.state)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kernel_rllib.errors import EnvError
 from kernel_rllib.runners.agent_lanes import AgentLanes
 from kernel_rllib.runners.blueprint import EnvSettings, PolicyBlueprint, context_of, make_envs
+from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.group import RunnerPlace
 from kernel_rllib.runners.multi_agent_sampler import Lanes, MultiAgentSampler
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
@@ -45,7 +46,7 @@ class MultiAgentBlueprint:
                 f"{self.envs.maker.name} has one agent, but multi_agent(policies=...) names policies for several: "
                 "leave it out, or derive the environment from MultiAgentEnv"
             )
-        return MultiAgentSampler(
+        made = MultiAgentSampler(
             envs,
             place.lanes,
             modules={policy_id: self.lanes_of(policy_id, place) for policy_id in self.policies},
@@ -57,6 +58,18 @@ class MultiAgentBlueprint:
             steps_before=place.steps_before,
             complete_episodes=self.complete_episodes,
         )
+        made.place = place
+        return made
+
+    def change(self, sampler: MultiAgentSampler) -> None:
+        """Let a sampler that an earlier blueprint made have the policies and the mapping of this one."""
+        assert sampler.place is not None
+        there = sampler.modules
+        modules = {
+            policy_id: there[policy_id] if policy_id in there else self.lanes_of(policy_id, sampler.place)
+            for policy_id in self.policies
+        }
+        sampler.change_policies(modules, self.policy_of)
 
     def lanes_of(self, policy_id: str, place: RunnerPlace) -> Lanes:
         """Return the lanes of a policy for the runner of a place."""
@@ -64,3 +77,8 @@ class MultiAgentBlueprint:
         if isinstance(policy, ScriptedBlueprint):
             return ScriptedLanes(policy_id, policy, self.seed)
         return AgentLanes(policy_id, policy, place, self.seed)
+
+
+def change_policies(runner: EnvRunner, blueprint: MultiAgentBlueprint) -> None:
+    """Let a runner have the policies and the mapping of a blueprint."""
+    blueprint.change(cast(MultiAgentSampler, runner.sampler))

@@ -24,6 +24,7 @@ from kernel_rllib.runners.agent_spaces import require_space
 from kernel_rllib.runners.agent_steps import DONE, TERMINATED, TRUNCATED, VOID
 from kernel_rllib.runners.contract import Collected
 from kernel_rllib.runners.episodes import EpisodeSummary
+from kernel_rllib.runners.group import RunnerPlace
 from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
 from kernel_rllib.runners.scripted_lanes import ScriptedLanes
 
@@ -70,6 +71,8 @@ class MultiAgentSampler:
         self.policy_of = policy_of
         self.complete_episodes = complete_episodes
         self.weights_version = -1
+        self.place: RunnerPlace | None = None
+        """The place of its runner, where a blueprint has made it."""
         self._envs, self._worker, self._seed = envs, worker, seed
         self._all_copies = all_copies or len(self.lanes)
         self._incarnation = incarnation
@@ -98,6 +101,35 @@ class MultiAgentSampler:
                 lanes.vector[...] = vector[start : start + lanes.vector.size]
                 start += lanes.vector.size
         self.weights_version = version
+
+    def change_policies(
+        self, modules: Mapping[str, Lanes], policy_of: Callable[[Any, MultiAgentEpisode, Any], Any]
+    ) -> None:
+        """Let these act from now on. Episodes go on with the policies that they have.
+
+        An episode with a policy that is not among them is given up, and the next one begins: what was begun in it is
+        not learned from.
+
+        Args:
+            modules: What acts, by the ids of modules; parameters come in this order.
+            policy_of: Returns the policy of an agent, as in `__init__`.
+
+        Raises:
+            UnknownPolicyError: If it returns another id for a new episode. All is as it was then, in new episodes.
+        """
+        before = self.modules, self.policy_of
+        gone = self.modules.keys() - modules.keys()
+        places = [place for place, episode in enumerate(self._episodes) if gone & {*episode.policies.values()}]
+        for place in places:
+            self._give_up(place)
+        self.modules, self.policy_of = dict(modules), policy_of
+        try:
+            for place in places:
+                self._begin_anew(place)
+        except Exception:
+            self.modules, self.policy_of = before
+            self._begin([(self._incarnation, steps) for steps in self._steps.tolist()])
+            raise
 
     # -- samples ------------------------------------------------------------------------------------------------------
 
@@ -150,11 +182,15 @@ class MultiAgentSampler:
         return {"lanes": {str(copy): self._state_of(place) for place, copy in enumerate(self.lanes.tolist())}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on with what `state` returned, of these copies and perhaps of others."""
+        """Go on with what `state` returned, of these copies and perhaps of others.
+
+        Copies without a state, or whose state has no environment, or policies that are not there, begin new episodes.
+        """
         for lanes in self.modules.values():
             lanes.forget()
+        most = max((int(found["steps"]) for found in state["lanes"].values()), default=0)
         for place, copy in enumerate(self.lanes.tolist()):
-            self._set_state_of(place, copy, state["lanes"][str(copy)])
+            self._set_state_of(place, copy, {"steps": most, "begun": 0, **state["lanes"].get(str(copy), {})})
 
     def close(self) -> None:
         """Let go of the environments."""
@@ -179,35 +215,58 @@ class MultiAgentSampler:
         }
 
     def _set_state_of(self, place: int, copy: int, state: Mapping[str, Any]) -> None:
-        self._envs.restore(place, state["env"])
         self._steps[place], self._begun[place] = int(state["steps"]), int(state["begun"])
-        known, agents = pickle.loads(state["agents"])
-        episode = self._episodes[place] = MultiAgentEpisode(**known)
+        known, agents = pickle.loads(state["agents"]) if "env" in state else ({}, [])
+        goes_on = "env" in state and self.modules.keys() >= {*known["policies"].values()}
+        if "env" in state:
+            self._envs.restore(place, state["env"])
         places = {}
-        for agent, number, seen in agents:
-            lanes = self.modules[episode.policies[agent]]
-            position = episode.live[agent] = lanes.take_number(number, place, agent)
-            places[agent] = (lanes, position, seen)
+        if goes_on:
+            episode = self._episodes[place] = MultiAgentEpisode(**known)
+            for agent, number, seen in agents:
+                lanes = self.modules[episode.policies[agent]]
+                position = episode.live[agent] = lanes.take_number(number, place, agent)
+                places[agent] = (lanes, position, seen)
         for module_id, slots in state.get("modules", {}).items():
+            if module_id not in self.modules:
+                continue
             lanes = self.modules[module_id]
             for slot, kept in slots.items():
-                lanes.set_lane_state(lanes.position_in(copy, int(slot)), kept)
+                lanes.set_lane_state(lanes.position_in(copy, int(slot)), kept if goes_on else lanes.counts_of(kept))
         for lanes, position, seen in places.values():
             if seen is not None:
                 lanes.observe(position, seen)
+        if not goes_on:
+            self._begin_anew(place)
 
     # -- a step -------------------------------------------------------------------------------------------------------
 
     def _begin(self, occasions: Sequence[tuple[int, ...]]) -> None:
-        places = zip(self.lanes.tolist(), occasions, strict=True)
-        seeds = [np.random.SeedSequence((self._seed, copy, *occasion)) for copy, occasion in places]
         for lanes in self.modules.values():
             lanes.forget()
         self._stops, self._stopped = None, set()
-        observed = self._envs.reset([int(seed.generate_state(1)[0]) for seed in seeds])
+        observed = self._envs.reset([self._seed_of(place, occasion) for place, occasion in enumerate(occasions)])
         self._episodes = [self._new_episode(place) for place in range(len(self.lanes))]
         for place, seen in enumerate(observed):
             self._observe(place, seen, "reset")
+
+    def _begin_anew(self, place: int) -> None:
+        """Begin a new episode in one copy, whose agents have no lanes."""
+        seed = self._seed_of(place, (self._incarnation, int(self._steps[place])))
+        seen = self._envs.reset_env(place, seed)
+        self._episodes[place] = self._new_episode(place)
+        self._observe(place, seen, "reset")
+
+    def _give_up(self, place: int) -> None:
+        """Let all agents of a copy leave, as if they had not begun the steps that are not over."""
+        episode = self._episodes[place]
+        for agent, position in episode.live.items():
+            self.modules[episode.policies[agent]].give_up(position)
+        episode.live.clear()
+
+    def _seed_of(self, place: int, occasion: Sequence[int]) -> int:
+        seed = np.random.SeedSequence((self._seed, int(self.lanes[place]), *occasion))
+        return int(seed.generate_state(1)[0])
 
     def _new_episode(self, place: int) -> MultiAgentEpisode:
         number = int(self.lanes[place]) * _EPISODES + self._begun[place]

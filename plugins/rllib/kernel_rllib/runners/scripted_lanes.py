@@ -76,6 +76,16 @@ class ScriptedLanes(AgentSlots):
         """Let the agent of a lane act next, on what it sees."""
         self._seen[position] = seen
 
+    def give_up(self, position: int) -> None:
+        """Let the agent of a lane leave."""
+        self._seen.pop(position, None)
+        self.give_back(position)
+
+    @staticmethod
+    def counts_of(state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return of the state of a lane what stays true of it where its episode does not go on."""
+        return {"made": state["made"], "state": []}
+
     def seen_by(self, position: int) -> Struct | None:
         """Return what the agent of a lane is to act on next; None if it waits."""
         return self._seen.get(position)
