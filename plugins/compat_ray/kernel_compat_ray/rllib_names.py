@@ -102,6 +102,11 @@ _PREPROCESSORS = {
 _MODEL_DEFAULTS = {"MODEL_DEFAULTS": f"{_FIRST}.default_configs:MODEL_DEFAULTS"}
 _CATALOG = {"ModelCatalog": f"{_FIRST}.catalog:ModelCatalog"}
 _TORCH_MODEL = {"TorchModelV2": "kernel.rllib.modules.model_v2:TorchModelV2"}
+_MODEL = {"ModelV2": "kernel.rllib.modules.model_v2:TorchModelV2"}
+_ADD_TIME = {"add_time_dimension": "kernel.rllib.modules.model_v2:add_time_dimension"}
+_TORCH_RECURRENT = {"RecurrentNetwork": "kernel.rllib.modules.model_v2:RecurrentNetwork", **_ADD_TIME}
+_COLUMNS = {"Columns": "kernel.rllib.data.columns:Columns"}
+_VALUES_API = {"ValueFunctionAPI": "kernel.rllib.modules.rl_module:ValueFunctionAPI"}
 _TORCH_NETWORK = {"FullyConnectedNetwork": "kernel.rllib.modules.model_v2:FullyConnectedNetwork"}
 _SPECS = {"RLModuleSpec": "kernel.rllib.modules.rl_module_spec:RLModuleSpec"}
 _RL_MODULE = {**_SPECS, "RLModule": "kernel.rllib.checkpoints.modules:SavedModule"}
@@ -150,8 +155,11 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.rllib.connectors": {},
     "ray.rllib.connectors.env_to_module": _CONNECTORS,
-    "ray.rllib.core": {},
+    "ray.rllib.core": _COLUMNS,
+    "ray.rllib.core.columns": _COLUMNS,
     "ray.rllib.core.rl_module": _RL_MODULE,
+    "ray.rllib.core.rl_module.apis": _VALUES_API,
+    "ray.rllib.core.rl_module.apis.value_function_api": _VALUES_API,
     "ray.rllib.core.rl_module.default_model_config": _MODEL_CONFIG,
     "ray.rllib.core.rl_module.rl_module": _RL_MODULE,
     "ray.rllib.core.rl_module.torch": _TORCH_RL_MODULE,
@@ -169,12 +177,15 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.evaluation.worker_set": _WORKER_SET,
     "ray.rllib.models": {**_MODEL_DEFAULTS, **_CATALOG},
     "ray.rllib.models.catalog": {**_MODEL_DEFAULTS, **_CATALOG},
+    "ray.rllib.models.modelv2": _MODEL,
     "ray.rllib.models.preprocessors": _PREPROCESSORS,
     "ray.rllib.models.torch": {},
     "ray.rllib.models.torch.fcnet": _TORCH_NETWORK,
+    "ray.rllib.models.torch.recurrent_net": _TORCH_RECURRENT,
     "ray.rllib.models.torch.torch_modelv2": _TORCH_MODEL,
     "ray.rllib.policy": {**_POLICY, **_TORCH, **_BUILDERS},
     "ray.rllib.policy.policy": {**_POLICY, **_SPEC},
+    "ray.rllib.policy.rnn_sequencing": _ADD_TIME,
     "ray.rllib.policy.sample_batch": _BATCHES,
     "ray.rllib.policy.tf_policy_template": {"build_tf_policy": _BUILDERS["build_tf_policy"]},
     "ray.rllib.policy.torch_policy": _TORCH,

@@ -13,8 +13,10 @@ from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.data import columns
 from kernel_rllib.errors import ConfigError, MissingDependencyError
 from kernel_rllib.modules.contracts import PolicyModule, QModule
+from kernel_rllib.modules.episode_pieces import episode_pieces
 from kernel_rllib.modules.layers import Dense
 from kernel_rllib.modules.module import Inputs, Outputs, Parameter, Parameters
+from kernel_rllib.modules.recurrent import LSTM
 from kernel_rllib.modules.registry import register_model
 from kernel_rllib.modules.rl_module_spec import RLModuleSpec
 from kernel_rllib.nn import initializers
@@ -58,6 +60,29 @@ class LinearValues(QModule):
         return {columns.Q_VALUES: self.values_of(nn, parameters, inputs[columns.OBS])}
 
 
+class Remembers(PolicyModule):
+    """A policy and a value after an LSTM."""
+
+    def __init__(self, observation_shape: tuple[int, ...], num_outputs: int) -> None:
+        self.memory = LSTM("memory", observation_shape[0], 8)
+        self.heads = Dense("heads", 8, num_outputs + 1, None, initializers.orthogonal(1.0))
+
+    def parameters(self) -> Sequence[Parameter]:
+        return [*self.memory.parameters(), *self.heads.parameters()]
+
+    def state(self) -> dict[str, tuple[int, ...]]:
+        return self.memory.state()
+
+    def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
+        features, after = self.memory(nn, parameters, nn.constant(inputs[columns.OBS]), inputs)
+        found = self.heads(nn, parameters, features)
+        return {
+            columns.ACTION_DIST_INPUTS: found[:, :-1],
+            columns.VF_PREDS: nn.reshape(found[:, -1:], (found.shape[0],)),
+            columns.STATE_OUT: after,
+        }
+
+
 register_model("linear", Linear)
 
 
@@ -93,9 +118,19 @@ def test_values_of_ones_own_learn_in_numpy() -> None:
     assert not np.array_equal(algorithm.learner.weights, before)
 
 
+def test_pieces_of_sequences_are_of_one_episode_each() -> None:
+    resets = np.array([[True, False, False], [False, True, False], [False, True, False], [False, False, False]])
+    pieces = episode_pieces(resets)
+    assert pieces.rows.tolist() == [[0, 3, 6, 9], [1, 1, 1, 1], [4, 4, 4, 4], [7, 10, 10, 10], [2, 5, 8, 11]]
+    assert (pieces.lengths.tolist(), pieces.lanes.tolist()) == ([4, 1, 1, 2, 4], [0, 1, 1, 1, 2])
+    assert pieces.begins.tolist() == [True, False, True, True, False]
+    np.testing.assert_array_equal(pieces.rows.reshape(-1)[pieces.places], np.arange(12))
+
+
 @pytest.mark.usefixtures("session")
-def test_two_runners_give_the_bits_of_none() -> None:
-    alone, two = ppo(Linear).build(), ppo(Linear, num_env_runners=2).build()
+@pytest.mark.parametrize("model", [Linear, Remembers])
+def test_two_runners_give_the_bits_of_none(model: Any) -> None:
+    alone, two = ppo(model).build(), ppo(model, num_env_runners=2).build()
     for _ in range(2):
         alone.train()
         two.train()

@@ -149,8 +149,8 @@ class SavedModule:
         inputs: dict[str, Any] = {name: _plain(value) for name, value in batch.items()}
         rows = len(inputs[columns.OBS])
         if self.module.state() and not inputs.get(columns.STATE_IN):
-            shapes = self.module.state().items()
-            inputs[columns.STATE_IN] = {name: np.zeros((rows, *shape), np.float32) for name, shape in shapes}
+            begins = self.module.initial_state().items()
+            inputs[columns.STATE_IN] = {name: np.repeat(first[None], rows, axis=0) for name, first in begins}
         try:
             outputs = forward(NumpyOps(), self._parameters, inputs)
         except ValueError as error:

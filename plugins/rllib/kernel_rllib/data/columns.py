@@ -33,6 +33,8 @@ RESETS: Final = "resets"
 LOSS_MASK: Final = "loss_mask"
 """1 where a row counts in losses, 0 where it only fills up a sequence."""
 SEQ_LENS: Final = "seq_lens"
+EMBEDDINGS: Final = "embeddings"
+"""What a network makes of observations before its heads, where it tells."""
 
 NOISE: Final = "noise"
 """Standard normal numbers that noisy layers weigh: [N, width], or [1, width] for all rows alike."""
@@ -44,3 +46,39 @@ T: Final = "t"
 
 WEIGHTS: Final = "weights"
 BATCH_INDEXES: Final = "batch_indexes"
+
+
+class Columns:
+    """The same names, as today's API has them: `Columns.OBS`."""
+
+    OBS = OBS
+    NEXT_OBS = NEXT_OBS
+    ACTIONS = ACTIONS
+    REWARDS = REWARDS
+    TERMINATEDS = TERMINATEDS
+    TRUNCATEDS = TRUNCATEDS
+    DONES = DONES
+    INFOS = INFOS
+    PREVIOUS_ACTIONS = PREVIOUS_ACTIONS
+    PREVIOUS_REWARDS = PREVIOUS_REWARDS
+    ACTION_DIST_INPUTS = ACTION_DIST_INPUTS
+    ACTION_LOGP = ACTION_LOGP
+    ACTION_PROB = ACTION_PROB
+    VF_PREDS = VF_PREDS
+    NEXT_VF_PREDS = NEXT_VF_PREDS
+    Q_VALUES = Q_VALUES
+    ADVANTAGES = ADVANTAGES
+    VALUE_TARGETS = VALUE_TARGETS
+    STATE_IN = STATE_IN
+    STATE_OUT = STATE_OUT
+    RESETS = RESETS
+    LOSS_MASK = LOSS_MASK
+    SEQ_LENS = SEQ_LENS
+    EMBEDDINGS = EMBEDDINGS
+    NOISE = NOISE
+    EPS_ID = EPS_ID
+    UNROLL_ID = UNROLL_ID
+    AGENT_INDEX = AGENT_INDEX
+    T = T
+    WEIGHTS = WEIGHTS
+    BATCH_INDEXES = BATCH_INDEXES

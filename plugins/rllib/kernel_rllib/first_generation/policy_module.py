@@ -52,13 +52,13 @@ class UserPolicyModule(Module):
         """Return what the policy does where nothing is to be explored."""
         return self._ask(inputs, explore=False)
 
-    def remembered(self, column: Array, index: int) -> Array:
-        """Return what the policy remembered, for what runners keep: the difference to how episodes begin."""
-        return column + self.first[index]
+    def initial_state(self) -> Mapping[str, Array]:
+        """Return what the policy remembers when an episode begins."""
+        return {str(index): each for index, each in enumerate(self.first)}
 
     def _ask(self, inputs: Inputs, explore: bool) -> Outputs:
         obs = inputs[columns.OBS]
-        before = [self.remembered(value, int(key)) for key, value in inputs.get(columns.STATE_IN, {}).items()]
+        before = list(inputs.get(columns.STATE_IN, {}).values())
         actions, states, extra = self.policy.compute_actions(obs, before, explore=explore)
         if len(states) != len(self.first):
             raise ModuleError(
@@ -70,7 +70,7 @@ class UserPolicyModule(Module):
         for index, value in enumerate(after):
             outputs[f"{columns.STATE_OUT}_{index}"] = value
         if after:
-            outputs[columns.STATE_OUT] = {str(i): value - self.first[i] for i, value in enumerate(after)}
+            outputs[columns.STATE_OUT] = {str(index): value for index, value in enumerate(after)}
         return outputs | {name: _column(values) for name, values in extra.items()}
 
     def _rows(self, actions: Any, count: int) -> Array:

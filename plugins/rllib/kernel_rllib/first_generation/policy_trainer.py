@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -73,7 +72,7 @@ class PolicyTrainer(Trainer):
         pieces = [
             self.policy.postprocess_trajectory(self._with_further_columns(piece), {}, None)
             for fragment in fragments
-            for piece in self._to_batch(fragment).split_by_episode()
+            for piece in batch_of(fragment).split_by_episode()
         ]
         batch = concatenated(pieces)
         assert isinstance(batch, Batch)
@@ -132,11 +131,7 @@ class PolicyTrainer(Trainer):
         module = self.learner.module
         if not isinstance(module, UserPolicyModule):
             return found
-        return replace(found, to_batch=partial(user_batch, module.first), policy_of=policy_of_sampler)
-
-    def _to_batch(self, fragment: Fragment) -> Batch:
-        module = self.learner.module
-        return user_batch(module.first, fragment) if isinstance(module, UserPolicyModule) else batch_of(fragment)
+        return replace(found, policy_of=policy_of_sampler)
 
     def _with_further_columns(self, piece: Batch) -> Batch:
         if isinstance(self.policy, TorchPolicy):
@@ -183,19 +178,6 @@ def require_policy_class(chosen: Any, owner: str) -> Any:
             "build_torch_policy returned"
         )
     return chosen
-
-
-def user_batch(first: tuple[Any, ...], fragment: Fragment) -> Batch:
-    """Return a fragment as a batch, with what a policy of one's own remembered as that policy knows it.
-
-    Args:
-        first: What it remembers when an episode begins.
-        fragment: What was sampled.
-    """
-    batch = batch_of(fragment)
-    for index, value in enumerate(first):
-        batch[f"state_in_{index}"] = batch[f"state_in_{index}"] + value
-    return batch
 
 
 def policy_of_sampler(sampler: Sampler) -> Any:

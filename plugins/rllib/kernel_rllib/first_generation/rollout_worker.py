@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,14 @@ from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.batch import Batch, concatenated
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import ConfigError
-from kernel_rllib.first_generation.policy_module import UserPolicyModule
 from kernel_rllib.first_generation.policy_trainer import (
     exploration_of,
     policy_and_module,
     require_policy_class,
-    user_batch,
 )
 from kernel_rllib.first_generation.torch_policy import TorchPolicy
 from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
-from kernel_rllib.policy.workers import WorkerView, batch_of
+from kernel_rllib.policy.workers import WorkerView
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.group import RunnerPlace
 
@@ -122,10 +119,9 @@ class RolloutWorker(WorkerView):
         blueprint = blueprint_of(config, policy_blueprint_of(config, spaces, module, exploration), self._seed)
         lanes = tuple(range(int(config.num_envs_per_env_runner)))
         place = RunnerPlace(index, lanes, count, len(lanes))
-        to_batch = partial(user_batch, module.first) if isinstance(module, UserPolicyModule) else batch_of
         said = config.to_dict("0.8.5")
         known = {DEFAULT_POLICY_ID: PolicySettings(None, said)}
-        settings = WorkerSettings(blueprint, known, said, {index: steps}, to_batch)
+        settings = WorkerSettings(blueprint, known, said, {index: steps})
         return lambda: EnvRunner(lambda: blueprint(place), index=index), settings
 
 

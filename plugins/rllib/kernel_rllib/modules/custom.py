@@ -61,8 +61,14 @@ class CustomModel:
         if isinstance(made, Module):
             _require(made, QModule)
             return cast(QModule, made)
+        from kernel_rllib.modules.torch_calls import initial_state_of
         from kernel_rllib.modules.torch_module import TorchQModule
 
+        if initial_state_of(made):
+            raise ConfigError(
+                f"{_name(made)} has an initial state, and this algorithm replays single steps, from which no memory is "
+                "learned; take PPO, A2C or PG for it, or stack frames"
+            )
         return TorchQModule(made, self.outputs, self._unflatten())
 
     def made(self, name: str = "default_model") -> Any:
@@ -104,11 +110,6 @@ class CustomModel:
             raise ConfigError(
                 f"{_name(given)} made {made!r}, which is no model: a torch.nn.Module (of which a TorchModelV2 is to "
                 "be one too), a TorchRLModule or a kernel_rllib.Module was expected"
-            )
-        if isinstance(made, TorchModelV2) and len(made.get_initial_state()):
-            raise ConfigError(
-                f"{_name(given)} has an initial state, and models of one's own can't remember yet; take model "
-                "use_lstm=True, or stack frames"
             )
         return made
 
@@ -167,11 +168,12 @@ def custom_model_of(
         action_space = spec.action_space or action_space
     if given is None:
         return None
-    if model.use_lstm:
-        raise ConfigError(
-            f"{config.title}: use_lstm=True has no effect on a model of your own, which can't remember yet; leave one "
-            "of them out"
-        )
+    for name in ("use_lstm", "use_attention"):
+        if getattr(model, name):
+            raise ConfigError(
+                f"{config.title}: {name}=True has no effect on a model of your own; leave it out, and let the model "
+                "remember by itself (get_initial_state), or leave the model out"
+            )
     to_dict = getattr(arguments, "to_dict", None)
     return CustomModel(
         model_named(given), observation_space, action_space, observation, outputs,

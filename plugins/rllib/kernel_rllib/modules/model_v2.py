@@ -32,8 +32,9 @@ class TorchModelV2:
 
         Args:
             input_dict: `obs` in the shape of the environment's space, `obs_flat` [N, ...] and `is_training`.
-            state: What is remembered; empty.
-            seq_lens: The lengths of sequences; None.
+            state: What is remembered, tensors [B, ...] like those of `get_initial_state`; empty if it has none.
+            seq_lens: How long each of B sequences is, of which the rows are, one after another; the longest one has
+                N / B steps, and others are filled up. None if nothing is remembered.
         """
         raise NotImplementedError(f"{type(self).__name__} has no forward(input_dict, state, seq_lens): define it")
 
@@ -55,7 +56,7 @@ class TorchModelV2:
         return {}
 
     def get_initial_state(self) -> Sequence[Any]:
-        """Return what is remembered at first: nothing."""
+        """Return what is remembered when an episode begins, arrays or tensors of one sequence; by default nothing."""
         return []
 
     def variables(self, as_dict: bool = False) -> Any:
@@ -64,6 +65,40 @@ class TorchModelV2:
         return found if as_dict else list(found.values())
 
     trainable_variables = variables
+
+
+class RecurrentNetwork(TorchModelV2):
+    """A model that remembers, called with sequences: define `get_initial_state`, `forward_rnn` and `value_function`.
+
+    Derive from it and from `torch.nn.Module`, and call the constructors of both.
+    """
+
+    def forward(self, input_dict: Mapping[str, Any], state: list[Any], seq_lens: Any) -> tuple[Any, list[Any]]:
+        """Return outputs [N, num_outputs] of rows, and the state afterwards, by `forward_rnn`."""
+        inputs = add_time_dimension(input_dict["obs_flat"].float(), seq_lens)
+        outputs, after = self.forward_rnn(inputs, state, seq_lens)
+        return outputs.reshape(-1, outputs.shape[-1]), after
+
+    def forward_rnn(self, inputs: Any, state: list[Any], seq_lens: Any) -> tuple[Any, list[Any]]:
+        """Return outputs [B, T, num_outputs] and the state after the sequences, [B, ...] each.
+
+        Args:
+            inputs: Flat observations [B, T, width].
+            state: What is remembered before the sequences, [B, ...] each.
+            seq_lens: How long each sequence is [B]; shorter ones than T are filled up at their ends.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no forward_rnn(inputs, state, seq_lens): define it")
+
+
+def add_time_dimension(padded_inputs: Any, seq_lens: Any, **further: Any) -> Any:
+    """Return rows [B * T, ...] of B sequences, one after another, as [B, T, ...].
+
+    Args:
+        padded_inputs: The rows; shorter sequences are filled up.
+        seq_lens: How long each sequence is [B].
+        further: Accepted, as older programs name a framework.
+    """
+    return padded_inputs.reshape(len(seq_lens), -1, *padded_inputs.shape[1:])
 
 
 class FullyConnectedNetwork(TorchModelV2, layers.Module):  # type: ignore[misc]  # Any where torch is not installed

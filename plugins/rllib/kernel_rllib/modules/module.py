@@ -84,8 +84,12 @@ class Module(ABC):
         return total, {}
 
     def state(self) -> Mapping[str, tuple[int, ...]]:
-        """Return what it remembers from step to step, as shapes of one lane by their names. It begins as zeros."""
+        """Return what it remembers from step to step, as shapes of one lane by their names."""
         return {}
+
+    def initial_state(self) -> Mapping[str, Array]:
+        """Return what it remembers when an episode begins, of one lane, by the names of `state`; by default zeros."""
+        return {name: np.zeros(shape, np.float32) for name, shape in self.state().items()}
 
     @property
     def learns_in(self) -> str | None:

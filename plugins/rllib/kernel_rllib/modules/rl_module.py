@@ -8,8 +8,20 @@ from typing import Any
 from torch import nn as layers
 
 
+class ValueFunctionAPI:
+    """What modules derive from beside `TorchRLModule` to say that they have values of observations."""
+
+    def compute_values(self, batch: Mapping[str, Any], embeddings: Any = None) -> Any:
+        """Return the values [N] of the observations of a batch."""
+        raise NotImplementedError(f"{type(self).__name__} has no compute_values(batch, embeddings): define it")
+
+
 class TorchRLModule(layers.Module):  # type: ignore[misc]  # Any where torch is not installed
     """A module of today's API: define `setup`, `_forward`, and for algorithms with a critic `compute_values`.
+
+    One that remembers defines `get_initial_state` too. It is called with sequences of one episode each, then: `obs`
+    [B, T, ...], and `state_in`, what it remembered before, [B, ...] each. Outputs and values are [B, T, ...], and
+    `state_out` is like `state_in`. Shorter sequences are filled up at their ends; what it returns there is not used.
 
     Attributes:
         observation_space: The space of observations.
@@ -26,6 +38,10 @@ class TorchRLModule(layers.Module):  # type: ignore[misc]  # Any where torch is 
 
     def setup(self) -> None:
         """Build the layers."""
+
+    def get_initial_state(self) -> Any:
+        """Return what it remembers when an episode begins, arrays by names, or dicts of them; by default nothing."""
+        return {}
 
     def _forward(self, batch: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """Return `action_dist_inputs` [N, P] for a batch with `obs`; of Q-learning, `qf_preds` [N, A]."""
@@ -44,5 +60,10 @@ class TorchRLModule(layers.Module):  # type: ignore[misc]  # Any where torch is 
         return self._forward(batch, **more)
 
     def compute_values(self, batch: Mapping[str, Any], embeddings: Any = None) -> Any:
-        """Return the values [N] of the observations of a batch; by default none."""
+        """Return the values [N] of the observations of a batch; by default none.
+
+        Args:
+            batch: What `_forward` was given.
+            embeddings: What it returned as `embeddings`, if it did.
+        """
         return None

@@ -1,30 +1,28 @@
-"""Modules of users in torch: policies with values, and values of actions, out of networks of any generation.
-
-A network is one of three kinds: a `TorchModelV2`, which has a `value_function`; a `TorchRLModule`, which returns
-columns by name; or a plain `torch.nn.Module`, which returns outputs, or outputs and values.
-"""
+"""Modules of users in torch: policies with values, and values of actions, out of networks of any generation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn as layers
 
+from kernel_rllib.arrays import Array
 from kernel_rllib.data import columns
 from kernel_rllib.errors import ModuleError
 from kernel_rllib.modules.contracts import PolicyModule, QModule
+from kernel_rllib.modules.episode_pieces import episode_pieces
 from kernel_rllib.modules.model_v2 import TorchModelV2
 from kernel_rllib.modules.module import Inputs, Outputs, Parameter, Parameters
-from kernel_rllib.modules.rl_module import TorchRLModule
+from kernel_rllib.modules.torch_calls import Answer, Call, Unflatten, answer_of, initial_state_of, no_values
 from kernel_rllib.modules.torch_network import Forward, TorchNetwork
 from kernel_rllib.nn.ops import Ops
 
 NAME = "model"
-QF_PREDS = "qf_preds"
-Unflatten = Callable[[Any], Any]
-"""Makes what the environment observes, in its shape, of rows [N, ...]."""
+BEFORE, AFTER = f"{columns.STATE_IN}.", f"{columns.STATE_OUT}."
+"""What the names of what is remembered begin with, among inputs and outputs."""
 
 
 class TorchPolicyModule(PolicyModule):
@@ -40,6 +38,7 @@ class TorchPolicyModule(PolicyModule):
         """
         self.network = TorchNetwork(NAME, network)
         self._outputs, self._unflatten = outputs, unflatten
+        self._initial_state = initial_state_of(network)
 
     @property
     def learns_in(self) -> str:
@@ -50,39 +49,90 @@ class TorchPolicyModule(PolicyModule):
         """Return the parameters of the network."""
         return self.network.parameters()
 
+    def state(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the shapes of what the network remembers."""
+        return {name: value.shape for name, value in self._initial_state.items()}
+
+    def initial_state(self) -> Mapping[str, Array]:
+        """Return what the network remembers when an episode begins."""
+        return self._initial_state
+
     def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
-        """Return `action_dist_inputs` [N, P] and `vf_preds` [N]."""
-        return self._run(nn, parameters, inputs, self._forward("_forward_train", with_values=True))
+        """Return `action_dist_inputs` [N, P] and `vf_preds` [N]; of one step, `state_out` if it remembers."""
+        return self._run(nn, parameters, inputs, "_forward_train", with_values=True)
 
     def explore(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
-        """Return `action_dist_inputs` [N, P]."""
-        return self._run(nn, parameters, inputs, self._forward("_forward_exploration", with_values=False))
+        """Return `action_dist_inputs` [N, P], and `state_out` if it remembers."""
+        return self._run(nn, parameters, inputs, "_forward_exploration", with_values=False)
 
     def infer(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
-        """Return `action_dist_inputs` [N, P]."""
-        return self._run(nn, parameters, inputs, self._forward("_forward_inference", with_values=False))
+        """Return `action_dist_inputs` [N, P], and `state_out` if it remembers."""
+        return self._run(nn, parameters, inputs, "_forward_inference", with_values=False)
 
     def own_loss(self, nn: Ops, parameters: Parameters, total: Any, batch: Inputs) -> tuple[Any, Outputs]:
         """Return the loss as `custom_loss` of the network changes it, and its metrics."""
         return _changed_loss(self.network.network, total, batch)
 
-    def _run(self, nn: Ops, parameters: Parameters, inputs: Inputs, forward: Forward) -> Outputs:
-        return self.network.run(nn, parameters, inputs[columns.OBS], forward)
+    def _run(self, nn: Ops, parameters: Parameters, inputs: Inputs, method: str, *, with_values: bool) -> Outputs:
+        resets = inputs.get(columns.RESETS)
+        if self._initial_state and resets is not None and resets.ndim == 2:
+            return self._run_sequences(nn, parameters, inputs, method, with_values=with_values)
+        rows = {columns.OBS: inputs[columns.OBS]}
+        if self._initial_state:
+            rows |= {f"{BEFORE}{name}": value for name, value in inputs[columns.STATE_IN].items()}
+        found = self.network.run(nn, parameters, rows, self._forward(method, with_values=with_values))
+        outputs = {name: value for name, value in found.items() if not name.startswith(AFTER)}
+        if self._initial_state:
+            outputs[columns.STATE_OUT] = {name: found[f"{AFTER}{name}"] for name in self._initial_state}
+        return outputs
 
-    def _forward(self, method: str, *, with_values: bool) -> Forward:
-        def forward(network: layers.Module, rows: torch.Tensor) -> dict[str, torch.Tensor]:
-            outputs, values = _outputs_of(network, self._unflatten, rows, method, with_values=with_values)
-            _check(network, "outputs", outputs, (len(rows), self._outputs))
-            found = {columns.ACTION_DIST_INPUTS: outputs}
-            if with_values:
-                if values is None:
-                    raise ModuleError(_no_values(network))
-                values = values.squeeze(-1) if values.ndim == 2 and values.shape[-1] == 1 else values
-                _check(network, "values", values, (len(rows),))
-                found[columns.VF_PREDS] = values
-            return found
+    def _run_sequences(
+        self, nn: Ops, parameters: Parameters, inputs: Inputs, method: str, *, with_values: bool
+    ) -> Outputs:
+        """Return outputs as rows [T * N, ...] for observations [T, N, ...].
+
+        The network is called with pieces of one episode each, and begins each with what it remembers there.
+        """
+        pieces = episode_pieces(np.asarray(nn.to_numpy(inputs[columns.RESETS]), bool))
+        obs = np.asarray(nn.to_numpy(inputs[columns.OBS]))
+        rows: dict[str, Any] = {columns.OBS: obs.reshape(-1, *obs.shape[2:])[pieces.rows.reshape(-1)]}
+        for name, first in self._initial_state.items():
+            before = np.asarray(nn.to_numpy(inputs[columns.STATE_IN][name]))[pieces.lanes]
+            before[pieces.begins] = first
+            rows[f"{BEFORE}{name}"] = before
+        forward = self._forward(method, with_values=with_values, lengths=pieces.lengths)
+        found = self.network.run(nn, parameters, rows, forward, apart=False)
+        return {name: value[pieces.places] for name, value in found.items() if not name.startswith(AFTER)}
+
+    def _forward(self, method: str, *, with_values: bool, lengths: Array | None = None) -> Forward:
+        def forward(network: layers.Module, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+            rows = inputs[columns.OBS]
+            before = {name: inputs[f"{BEFORE}{name}"] for name in self._initial_state}
+            each = np.ones(len(rows), np.int64) if lengths is None else lengths
+            steps = torch.from_numpy(each).to(rows.device) if before else None
+            call = Call(rows, self._unflatten(rows), before, steps)
+            answer = answer_of(network, call, method, with_values=with_values)
+            return self._checked(network, answer, len(rows), len(each), with_values=with_values)
 
         return forward
+
+    def _checked(
+        self, network: layers.Module, answer: Answer, rows: int, sequences: int, *, with_values: bool
+    ) -> dict[str, torch.Tensor]:
+        """Return what a network answered by the names of columns. Raises ModuleError if shapes are others."""
+        _check(network, "outputs", answer.outputs, (rows, self._outputs))
+        found = {columns.ACTION_DIST_INPUTS: answer.outputs}
+        if with_values:
+            values = answer.values
+            if values is None:
+                raise ModuleError(no_values(network))
+            values = values.squeeze(-1) if values.ndim == 2 and values.shape[-1] == 1 else values
+            _check(network, "values", values, (rows,))
+            found[columns.VF_PREDS] = values
+        for name, value in answer.state.items():
+            _check(network, f"the state {name!r}", value, (sequences, *self._initial_state[name].shape))
+            found[f"{AFTER}{name}"] = value
+        return found
 
 
 class TorchQModule(QModule):
@@ -105,12 +155,13 @@ class TorchQModule(QModule):
     def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
         """Return `q_values` [N, A]."""
 
-        def forward(network: layers.Module, rows: torch.Tensor) -> dict[str, torch.Tensor]:
-            values, _ = _outputs_of(network, self._unflatten, rows, "_forward_train", with_values=False)
+        def forward(network: layers.Module, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+            rows = inputs[columns.OBS]
+            values = answer_of(network, Call(rows, self._unflatten(rows)), "_forward_train", with_values=False).outputs
             _check(network, "outputs", values, (len(rows), self._actions))
             return {columns.Q_VALUES: values}
 
-        return self.network.run(nn, parameters, inputs[columns.OBS], forward)
+        return self.network.run(nn, parameters, {columns.OBS: inputs[columns.OBS]}, forward)
 
     def own_loss(self, nn: Ops, parameters: Parameters, total: Any, batch: Inputs) -> tuple[Any, Outputs]:
         """Return the loss as `custom_loss` of the network changes it, and its metrics."""
@@ -120,48 +171,17 @@ class TorchQModule(QModule):
 def _changed_loss(network: Any, total: Any, batch: Inputs) -> tuple[Any, Outputs]:
     if not isinstance(network, TorchModelV2):
         return total, {}
-    changed = network.custom_loss(total, batch)
+    changed = network.custom_loss(total, _as_rows(batch))
     changed = changed[0] if isinstance(changed, (list, tuple)) else changed
     return changed, {f"model/{name}": value for name, value in network.metrics().items()}
 
 
-def _outputs_of(
-    network: Any, unflatten: Unflatten, rows: torch.Tensor, method: str, *, with_values: bool
-) -> tuple[Any, Any]:
-    """Return outputs and values of a network for rows of observations; values may be None."""
-    obs = unflatten(rows)
-    if hasattr(network, "value_function"):
-        inputs = {"obs": obs, "obs_flat": rows.flatten(1), "is_training": network.training}
-        outputs, _ = network(inputs, [], None)
-        return outputs, _value_function(network) if with_values else None
-    if isinstance(network, TorchRLModule):
-        batch = {columns.OBS: obs}
-        found = getattr(network, method)(batch)
-        outputs = next((found[name] for name in (columns.ACTION_DIST_INPUTS, QF_PREDS) if name in found), None)
-        if outputs is None:
-            raise ModuleError(
-                f"{type(network).__name__}.{method}() returned {', '.join(found) or 'nothing'}, and "
-                f"{columns.ACTION_DIST_INPUTS!r} or, of Q-learning, {QF_PREDS!r} was expected; return one of them"
-            )
-        return outputs, network.compute_values(batch) if with_values else None
-    found = network(obs)
-    return found if isinstance(found, tuple) else (found, None)
-
-
-def _value_function(network: TorchModelV2) -> Any:
-    try:
-        return network.value_function()
-    except NotImplementedError:
-        raise ModuleError(_no_values(network)) from None
-
-
-def _no_values(network: Any) -> str:
-    how = "define value_function(self), which returns the values [N] of the last forward pass"
-    if isinstance(network, TorchRLModule):
-        how = "define compute_values(self, batch), which returns the values [N] of its observations"
-    elif not isinstance(network, TorchModelV2):
-        how = "return a pair from forward: the outputs [N, P], and the values [N]"
-    return f"{type(network).__name__} gives no values of observations, which this algorithm needs; {how}"
+def _as_rows(batch: Inputs) -> Inputs:
+    """Return a batch whose observations are rows like all other columns, where they are sequences."""
+    if columns.RESETS not in batch:
+        return batch
+    obs = batch[columns.OBS]
+    return {**batch, columns.OBS: obs.reshape(-1, *obs.shape[2:])}
 
 
 def _check(network: Any, what: str, found: Any, shape: tuple[int, ...]) -> None:

@@ -20,8 +20,9 @@ from kernel_rllib.nn.ops import Ops
 from kernel_rllib.nn.products import ROW_BLOCK
 from kernel_rllib.nn.torch_ops import TorchOps
 
-Forward = Callable[[layers.Module, torch.Tensor], dict[str, torch.Tensor]]
-"""What is computed of a network and of rows of observations: outputs by name."""
+Tensors = dict[str, torch.Tensor]
+Forward = Callable[[layers.Module, Tensors], Tensors]
+"""What is computed of a network and of rows of inputs: outputs by name."""
 
 
 class TorchNetwork:
@@ -45,20 +46,31 @@ class TorchNetwork:
             Parameter(name, tuple(value.shape), _as_it_is(value)) for name, value in (*self._learned, *self._buffers)
         ]
 
-    def run(self, nn: Ops, parameters: Parameters, obs: Any, forward: Forward) -> dict[str, Any]:
-        """Return what `forward` computes of rows of observations, as values of the backend.
+    def run(
+        self, nn: Ops, parameters: Parameters, inputs: Mapping[str, Any], forward: Forward, *, apart: bool = True
+    ) -> dict[str, Any]:
+        """Return what `forward` computes of rows of inputs, as values of the backend.
 
         A runner's rows pass in blocks of always equally many, so that a row gives the same bits in any company.
+
+        Args:
+            nn: The operations.
+            parameters: The parameters.
+            inputs: Rows [N, ...], by names.
+            forward: What is computed of them.
+            apart: Whether rows have nothing to do with one another, so that they may pass in blocks.
         """
         self.bind(nn, parameters)
         if isinstance(nn, TorchOps):
             self.network.train(torch.is_grad_enabled())
-            rows = nn.constant(obs)
-            return forward(self.network, rows if rows.is_floating_point() else rows.to(nn.dtype))
+            rows = {name: nn.constant(value) for name, value in inputs.items()}
+            return forward(self.network, {name: _floats(value, nn.dtype) for name, value in rows.items()})
         self.network.eval()
-        rows = torch.from_numpy(np.asarray(obs, np.float32))
+        rows = {name: torch.from_numpy(np.asarray(value, np.float32)) for name, value in inputs.items()}
+        block = ROW_BLOCK if apart else max(map(len, rows.values()))
+        parts = [torch.split(value, block) for value in rows.values()]
         with torch.no_grad():
-            found = [forward(self.network, block) for block in torch.split(rows, ROW_BLOCK)]
+            found = [forward(self.network, dict(zip(rows, part, strict=True))) for part in zip(*parts, strict=True)]
         return {name: torch.cat([outputs[name] for outputs in found]).numpy() for name in found[0]}
 
     def bind(self, nn: Ops, parameters: Parameters) -> None:
@@ -101,6 +113,10 @@ class TorchNetwork:
                         found = self._buffers if is_buffer else self._learned
                         found.append((names[id(value)], value))
                     self._owners.setdefault(names[id(value)], []).append((table, key, is_buffer))
+
+
+def _floats(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return value if value.is_floating_point() else value.to(dtype)
 
 
 def _as_it_is(value: torch.Tensor) -> Any:

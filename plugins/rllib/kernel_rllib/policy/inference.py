@@ -152,8 +152,8 @@ class Inference:
 
     def initial_state(self, count: int = 1) -> dict[str, Array]:
         """Return what a recurrent module remembers at first, arrays [count, ...]."""
-        state = self._held.module.state()
-        return {name: np.zeros((count, *shape), np.float32) for name, shape in state.items()}
+        begins = self._held.module.initial_state().items()
+        return {name: np.repeat(first[None], count, axis=0) for name, first in begins}
 
     def _previous(self, count: int, given: tuple[Sequence[Any], Sequence[float]] | None) -> Previous:
         """Return the step before of rows that are no first ones of episodes."""

@@ -82,7 +82,7 @@ class PolicyModel:
 
     def get_initial_state(self) -> list[Any]:
         """Return what the model remembers at first, arrays without an axis of rows; empty where it has no memory."""
-        return [np.zeros(shape, np.float32) for shape in self.module.state().values()]
+        return [first.copy() for first in self.module.initial_state().values()]
 
     def get_q_value_distributions(self, model_out: Any) -> list[Any]:
         """Return the advantages of actions [N, A], and the logits of their atoms [N, A, atoms], of features [N, F].
@@ -131,9 +131,9 @@ class PolicyModel:
 
     def _state(self, names: Sequence[str], batch: Mapping[str, Any], count: int) -> dict[str, Any]:
         found = {}
-        for index, (name, shape) in enumerate(self.module.state().items()):
+        for index, (name, first) in enumerate(self.module.initial_state().items()):
             given = batch.get(f"{columns.STATE_IN}_{index}")
-            found[name] = self._convert(np.zeros((count, *shape), np.float32) if given is None else given)
+            found[name] = self._convert(np.repeat(first[None], count, axis=0) if given is None else given)
         return found
 
     def _q_network(self, asked: str) -> QNetwork:

@@ -9,8 +9,6 @@ from typing import Any
 from gymnasium import Space
 
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
-from kernel_rllib.data.batch import Batch
-from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
@@ -39,7 +37,6 @@ class WorkerSettings:
         policies: What is known of the policies that learn, by their ids.
         config: The settings, as a dict.
         steps: How many steps each lane of a worker makes for one sample, by the number of the worker.
-        to_batch: Makes a batch of what was sampled; None for `workers.batch_of`.
         policy_of: Returns the policy of a runner's sampler; None for a view of its module.
         policies_to_train: Ids of the policies that learn, or a function of an id and a batch; None for all.
     """
@@ -48,7 +45,6 @@ class WorkerSettings:
     policies: Mapping[str, PolicySettings]
     config: Mapping[str, Any]
     steps: Mapping[int, int]
-    to_batch: Callable[[Fragment], Batch] | None = None
     policy_of: Callable[[Sampler], Any] | None = None
     policies_to_train: Any = None
 

@@ -93,10 +93,9 @@ class WorkerView:
         """
         runner = self._with_envs("sample")
         sample = runner.sample(self._settings.steps[self.worker_index])
-        to_batch = self._settings.to_batch or batch_of
         if list(sample.fragments) == [DEFAULT_POLICY_ID]:
-            return to_batch(sample.fragments[DEFAULT_POLICY_ID])
-        batches = {policy_id: to_batch(fragment) for policy_id, fragment in sample.fragments.items()}
+            return batch_of(sample.fragments[DEFAULT_POLICY_ID])
+        batches = {policy_id: batch_of(fragment) for policy_id, fragment in sample.fragments.items()}
         return MultiAgentBatch(batches, sample.env_steps)
 
     def sample_with_count(self) -> tuple[Batch | MultiAgentBatch, int]:

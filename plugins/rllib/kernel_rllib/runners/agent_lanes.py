@@ -66,7 +66,8 @@ class AgentLanes(AgentSlots):
         remembered = self._process.memory() if self._process is not None else {}
         self._made = np.zeros(0, np.int64)
         self._resets = np.zeros(0, bool)
-        self._state = {name: np.zeros((0, *shape), np.float32) for name, shape in self.module.state().items()}
+        self._initial_state = self.module.initial_state()
+        self._state = {name: np.zeros((0, *first.shape), np.float32) for name, first in self._initial_state.items()}
         self._noise_memory = {name: np.zeros((0, *shape), np.float32) for name, shape in remembered.items()}
         self._seen: dict[int, Struct] = {}
         self._early: dict[int, float] = {}
@@ -74,10 +75,12 @@ class AgentLanes(AgentSlots):
     # -- lanes --------------------------------------------------------------------------------------------------------
 
     def take(self, copy: int, place: int, agent: Any, slot: int | None = None) -> int:
-        """Return the position of a lane whose agent begins an episode, and remembers nothing."""
+        """Return the position of a lane whose agent begins an episode, and remembers nothing of any other."""
         position = super().take(copy, place, agent, slot)
         self._resets[position] = True
-        for memory in (*self._state.values(), *self._noise_memory.values()):
+        for name, memory in self._state.items():
+            memory[position] = self._initial_state[name]
+        for memory in self._noise_memory.values():
             memory[position] = 0
         return position
 

@@ -90,7 +90,8 @@ class Sampler:
         count = len(self.lanes)
         rows = -(-count // module.row_block) * module.row_block
         self._obs = np.zeros((rows, *env_to_module.shape), env_to_module.dtype)
-        self._state = {name: np.zeros((rows, *shape), np.float32) for name, shape in module.state().items()}
+        self._initial_state = module.initial_state()
+        self._state = {name: np.repeat(first[None], rows, axis=0) for name, first in self._initial_state.items()}
         self._process = exploration if isinstance(exploration, NoiseProcess) else None
         remembered = self._process.memory() if self._process is not None else {}
         self._noise_memory = {name: np.zeros((count, *shape), np.float32) for name, shape in remembered.items()}
@@ -119,8 +120,14 @@ class Sampler:
         self._resets[:] = True
         for position in range(len(self.lanes)):
             self.episodes.drop(position)
-        for memory in (*self._state.values(), *self._noise_memory.values()):
-            memory[:] = 0
+        self._forget(slice(None))
+
+    def _forget(self, positions: Any) -> None:
+        """Let lanes remember what they do when an episode begins."""
+        for name, memory in self._state.items():
+            memory[positions] = self._initial_state[name]
+        for memory in self._noise_memory.values():
+            memory[positions] = 0
 
     def attach(self, runner: Any) -> None:
         """Show callbacks the runner that they are in."""
@@ -311,8 +318,7 @@ class Sampler:
                     self.episodes.drop(position)
             self.episodes.end(position for position in ended if position not in step.faults)
             self._resets[ended] = True
-            for memory in (*self._state.values(), *self._noise_memory.values()):
-                memory[ended] = 0
+            self._forget(ended)
         self._obs[:count] = self._env_to_module(step.obs, previous)
 
     def _fragment(self, record: _Record) -> Fragment:
