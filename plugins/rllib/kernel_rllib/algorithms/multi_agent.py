@@ -68,11 +68,6 @@ def require_agents_with_spaces(config: AlgorithmConfig, policy_id: str, spec: Po
 
 def _refuse(config: AlgorithmConfig) -> None:
     """Raise ConfigError for what has no effect with several agents."""
-    if runner_callbacks_of(config) is not None:
-        raise ConfigError(
-            f"{config.title}: callbacks of runners (on_episode_start and the like) hear nothing of environments with "
-            "several agents yet; use on_train_result, or custom metrics of the result"
-        )
     if config.no_done_at_end:
         raise ConfigError(
             f"{config.title}: no_done_at_end=True is for environments of one agent; let the environment return "
@@ -125,6 +120,7 @@ def multi_agent_blueprint_of(
         policy_of=bound_mapping(config.policy_mapping_fn),
         complete_episodes=config.batch_mode == "complete_episodes",
         seed=seed,
+        callbacks=runner_callbacks_of(config),
     )
 
 

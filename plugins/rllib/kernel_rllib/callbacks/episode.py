@@ -66,19 +66,19 @@ class EpisodeView:
 
     def get_observations(self, indices: Any = None, **_: Any) -> Any:
         """Return what was observed: all as an array, one by its place, or some by a slice or a list of places."""
-        return _chosen(self.observations, indices)
+        return chosen(self.observations, indices)
 
     def get_actions(self, indices: Any = None, **_: Any) -> Any:
         """Return what was done; see `get_observations`."""
-        return _chosen(self.actions, indices)
+        return chosen(self.actions, indices)
 
     def get_rewards(self, indices: Any = None, **_: Any) -> Any:
         """Return what was got; see `get_observations`."""
-        return _chosen(self.rewards, indices)
+        return chosen(self.rewards, indices)
 
     def get_infos(self, indices: Any = None, **_: Any) -> Any:
         """Return what was told, as a list; see `get_observations`."""
-        return _chosen(self.infos, indices, list)
+        return chosen(self.infos, indices, list)
 
     def get_return(self) -> float:
         """Return the sum of its rewards."""
@@ -131,7 +131,8 @@ class EpisodeView:
         return self.rewards[-2] if len(self.rewards) > 1 else 0.0
 
 
-def _chosen(values: Sequence[Any], indices: Any, joined: Callable[[Any], Any] | None = None) -> Any:
+def chosen(values: Sequence[Any], indices: Any, joined: Callable[[Any], Any] | None = None) -> Any:
+    """Return values: all as an array, one by its place, or some by a slice or a list; `joined` makes them of a list."""
     if isinstance(indices, (int, np.integer)):
         return values[int(indices)]
     if indices is None:

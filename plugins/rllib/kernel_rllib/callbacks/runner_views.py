@@ -14,7 +14,7 @@ class EnvsView:
     def __init__(self, vector: Any) -> None:
         """Show these lanes."""
         self._vector = vector
-        self.num_envs: int = vector.num_lanes
+        self.num_envs: int = vector.num_lanes if hasattr(vector, "num_lanes") else vector.num_envs
 
     @property
     def envs(self) -> list[Any]:

@@ -71,6 +71,9 @@ class AgentLanes(AgentSlots):
         self._noise_memory = {name: np.zeros((0, *shape), np.float32) for name, shape in remembered.items()}
         self._seen: dict[int, Struct] = {}
         self._early: dict[int, float] = {}
+        self.records_owners = False
+        """Whether steps have the numbers of their episodes and agents, as callbacks need them."""
+        self._owners = np.zeros((0, 2), np.int64)
 
     # -- lanes --------------------------------------------------------------------------------------------------------
 
@@ -88,6 +91,7 @@ class AgentLanes(AgentSlots):
         """Make room for what is kept of a lane."""
         self._made = _longer(self._made)
         self._resets = _longer(self._resets)
+        self._owners = _longer(self._owners)
         self._state = {name: _longer(memory) for name, memory in self._state.items()}
         self._noise_memory = {name: _longer(memory) for name, memory in self._noise_memory.items()}
 
@@ -97,6 +101,10 @@ class AgentLanes(AgentSlots):
         self.steps.drop_all()
         self._seen.clear()
         self._early.clear()
+
+    def own(self, position: int, episode_id: int, agent_index: int) -> None:
+        """Let the steps of a lane be those of an episode and of an agent, by their numbers."""
+        self._owners[position] = episode_id, agent_index
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -155,6 +163,8 @@ class AgentLanes(AgentSlots):
         actions = self.exploration.choose(self._nn, kept, noise, timestep)
         chosen = {columns.OBS: obs[:count], columns.ACTIONS: np.asarray(actions)}
         chosen |= {name: kept[name] for name in self.exploration.keeps}
+        if self.records_owners:
+            chosen[columns.EPS_ID], chosen[columns.AGENT_INDEX] = self._owners[positions].T
         if state:
             chosen[columns.RESETS] = self._resets[positions]
             for name, value in outputs[columns.STATE_OUT].items():
@@ -209,8 +219,16 @@ class AgentLanes(AgentSlots):
             self._state[name][position] = value
         for name, value in state.get("noise", {}).items():
             self._noise_memory[name][position] = value
-        self.steps.set_open(position, state.get("step", {}))
+        self.steps.set_open(position, self._with_owner(position, state.get("step", {})))
         self.early(position, float(state["early"]))
+
+    def _with_owner(self, position: int, step: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the state of an open step with the columns that steps have here, whoever kept it."""
+        if not step:
+            return step
+        numbers = dict(zip((columns.EPS_ID, columns.AGENT_INDEX), self._owners[position], strict=True))
+        kept = {name: value for name, value in step["columns"].items() if name not in numbers}
+        return {**step, "columns": {**kept, **(numbers if self.records_owners else {})}}
 
     @staticmethod
     def counts_of(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class AgentSteps:
         clip_rewards: Callable[[Array], Array] | None,
         version: int,
     ) -> Fragment | None:
-        """Return all steps that are over as a fragment, and keep the others; None if there are none.
+        """Return all steps that are over as a fragment, and keep the others; None if there are none to learn from.
 
         Args:
             numbers: The numbers of all lanes, by position [L].
@@ -108,6 +108,9 @@ class AgentSteps:
         if not len(over):
             return None
         every = self._columns_of(None)
+        if (fates[over] == VOID).all():
+            self._keep_open(every)
+            return None
         here = {name: column[over] for name, column in every.items()}
         rewards = np.array(self._rewards, np.float64)[over].astype(np.float32)
         here[columns.REWARDS] = rewards if clip_rewards is None else clip_rewards(rewards)

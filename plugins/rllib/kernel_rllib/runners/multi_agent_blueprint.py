@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from kernel_rllib.callbacks.agent_observer import AgentCallbacks
+from kernel_rllib.callbacks.calling import CallbackSettings
 from kernel_rllib.errors import EnvError
 from kernel_rllib.runners.agent_lanes import AgentLanes
 from kernel_rllib.runners.blueprint import EnvSettings, PolicyBlueprint, context_of, make_envs
@@ -25,6 +27,7 @@ class MultiAgentBlueprint:
         policy_of: Returns the policy of an agent, given the agent, its episode, and the context of its environment.
         complete_episodes: Whether samples are to be of whole episodes.
         seed: The seed of the run.
+        callbacks: What of the user's runners call; None for nothing.
     """
 
     envs: EnvSettings
@@ -32,6 +35,7 @@ class MultiAgentBlueprint:
     policy_of: Callable[[Any, Any, Any], Any]
     complete_episodes: bool = False
     seed: int = 0
+    callbacks: CallbackSettings | None = None
 
     def __call__(self, place: RunnerPlace) -> MultiAgentSampler:
         """Return a sampler for a place, with environments of its own.
@@ -57,9 +61,16 @@ class MultiAgentBlueprint:
             incarnation=place.incarnation,
             steps_before=place.steps_before,
             complete_episodes=self.complete_episodes,
+            observer=self.make_observer(place),
         )
         made.place = place
         return made
+
+    def make_observer(self, place: RunnerPlace) -> AgentCallbacks | None:
+        """Return what calls the callbacks of the runner of a place; None where there are none."""
+        if self.callbacks is None:
+            return None
+        return AgentCallbacks(self.callbacks, place.lanes, context_of(self.envs, place))
 
     def change(self, sampler: MultiAgentSampler) -> None:
         """Let a sampler that an earlier blueprint made have the policies and the mapping of this one."""

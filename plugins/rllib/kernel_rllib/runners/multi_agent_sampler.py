@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from kernel_rllib.arrays import Array
+from kernel_rllib.callbacks.agent_observer import AgentCallbacks
+from kernel_rllib.callbacks.runner_views import RunnerPolicy
 from kernel_rllib.connectors.moments import Moments
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.envs.contract import MultiAgentStep, MultiAgentVectorEnv
@@ -36,8 +38,6 @@ _EPISODES = 1 << 32
 class MultiAgentSampler:
     """Steps copies of an environment with several agents; returns a fragment for each module."""
 
-    observer = None
-
     def __init__(
         self,
         envs: MultiAgentVectorEnv,
@@ -51,6 +51,7 @@ class MultiAgentSampler:
         incarnation: int = 0,
         steps_before: int = 0,
         complete_episodes: bool = False,
+        observer: AgentCallbacks | None = None,
     ) -> None:
         """Take the environments and what acts in them, and reset them.
 
@@ -65,10 +66,13 @@ class MultiAgentSampler:
             incarnation: How many runners died before in the place of these: environments get other seeds then.
             steps_before: How many steps these copies have made before.
             complete_episodes: Whether samples are to be of whole episodes.
+            observer: What calls the user's callbacks; None where there are none.
         """
         self.lanes: Array = np.asarray(copies, np.int64)
         self.modules = dict(modules)
         self.policy_of = policy_of
+        self.observer = observer
+        self._show_policies()
         self.complete_episodes = complete_episodes
         self.weights_version = -1
         self.place: RunnerPlace | None = None
@@ -91,7 +95,9 @@ class MultiAgentSampler:
         return self._envs
 
     def attach(self, runner: Any) -> None:
-        """Hear of the runner that it is in."""
+        """Show callbacks the runner that they are in."""
+        if self.observer is not None:
+            self.observer.attach(runner, self._envs, self._policies())
 
     def set_weights(self, vector: Array, version: int) -> None:
         """Act with these parameters [size] from now on, those of all modules one after another; they are copied."""
@@ -123,11 +129,13 @@ class MultiAgentSampler:
         for place in places:
             self._give_up(place)
         self.modules, self.policy_of = dict(modules), policy_of
+        self._show_policies()
         try:
             for place in places:
                 self._begin_anew(place)
         except Exception:
             self.modules, self.policy_of = before
+            self._show_policies()
             self._begin([(self._incarnation, steps) for steps in self._steps.tolist()])
             raise
 
@@ -137,7 +145,11 @@ class MultiAgentSampler:
         """Step each copy this many times; to the end of an episode, where samples are to be of whole ones."""
         before, agents_before = int(self._steps.sum()), self._agent_steps
         fragments = self.sample_episodes(steps) if self.complete_episodes else self.sample(steps)
-        return Collected(fragments, int(self._steps.sum()) - before, self._agent_steps - agents_before)
+        report = None
+        if self.observer is not None:
+            self.observer.sampled(fragments)
+            report = self.observer.take()
+        return Collected(fragments, int(self._steps.sum()) - before, self._agent_steps - agents_before, report)
 
     def sample(self, steps: int) -> dict[str, Fragment]:
         """Step all copies this many times, and return what happened, by module."""
@@ -206,7 +218,9 @@ class MultiAgentSampler:
             module_id: {str(slot): lanes.lane_state(position) for slot, position in lanes.of_copy(copy).items()}
             for module_id, lanes in self.modules.items()
         }
+        kept = {} if self.observer is None else {"callbacks": self.observer.state(place)}
         return {
+            **kept,
             "env": self._envs.snapshot(place),
             "agents": pickle.dumps((dict(episode.state()), agents)),
             "steps": int(self._steps[place]),
@@ -226,6 +240,7 @@ class MultiAgentSampler:
             for agent, number, seen in agents:
                 lanes = self.modules[episode.policies[agent]]
                 position = episode.live[agent] = lanes.take_number(number, place, agent)
+                lanes.own(position, episode.episode_id, list(episode.policies).index(agent))
                 places[agent] = (lanes, position, seen)
         for module_id, slots in state.get("modules", {}).items():
             if module_id not in self.modules:
@@ -238,6 +253,9 @@ class MultiAgentSampler:
                 lanes.observe(position, seen)
         if not goes_on:
             self._begin_anew(place)
+        elif self.observer is not None:
+            observed = {agent: seen for agent, (_, _, seen) in places.items() if seen is not None}
+            self.observer.set_state(place, state.get("callbacks"), self._episodes[place], observed)
 
     # -- a step -------------------------------------------------------------------------------------------------------
 
@@ -248,14 +266,20 @@ class MultiAgentSampler:
         observed = self._envs.reset([self._seed_of(place, occasion) for place, occasion in enumerate(occasions)])
         self._episodes = [self._new_episode(place) for place in range(len(self.lanes))]
         for place, seen in enumerate(observed):
-            self._observe(place, seen, "reset")
+            self._start(place, seen, self._envs.reset_infos.get(place, {}))
 
     def _begin_anew(self, place: int) -> None:
         """Begin a new episode in one copy, whose agents have no lanes."""
         seed = self._seed_of(place, (self._incarnation, int(self._steps[place])))
         seen = self._envs.reset_env(place, seed)
         self._episodes[place] = self._new_episode(place)
+        self._start(place, seen, self._envs.reset_infos.get(place, {}))
+
+    def _start(self, place: int, seen: Mapping[Any, Any], infos: Mapping[Any, Any]) -> None:
+        """Let a new episode begin with what its first agents observe."""
         self._observe(place, seen, "reset")
+        if self.observer is not None:
+            self.observer.begin(place, self._episodes[place], seen, infos)
 
     def _give_up(self, place: int) -> None:
         """Let all agents of a copy leave, as if they had not begun the steps that are not over."""
@@ -275,6 +299,8 @@ class MultiAgentSampler:
 
     def _step(self) -> None:
         going = len(self.lanes) - len(self._stopped)
+        if self.observer is not None:
+            self.observer.start_episodes()
         timestep = int(self._steps.mean() * self._all_copies)  # explorations count the steps of all copies
         actions: list[dict[Any, Any] | None] = [None if at in self._stopped else {} for at in range(len(self.lanes))]
         for lanes in self.modules.values():
@@ -285,9 +311,11 @@ class MultiAgentSampler:
         step = self._envs.step(actions)
         for place in range(len(self.lanes)):
             if place not in self._stopped:
-                self._take_in(place, step)
+                self._take_in(place, step, actions[place] or {})
+        if self.observer is not None:
+            self.observer.start_episodes()
 
-    def _take_in(self, place: int, step: MultiAgentStep) -> None:
+    def _take_in(self, place: int, step: MultiAgentStep, actions: Mapping[Any, Any]) -> None:
         """Write what a step gave to the agents of one copy, and let the next episode begin where this one is over."""
         episode = self._episodes[place]
         self._steps[place] += 1
@@ -309,11 +337,16 @@ class MultiAgentSampler:
                 self._end(episode, agent, TERMINATED, final.get(agent))
             elif truncateds.get(agent):
                 self._end(episode, agent, TRUNCATED, final.get(agent))
+        if not over:
+            self._observe(place, seen, "step")
+        if self.observer is not None:
+            self.observer.step(place, actions, {**seen, **final}, step.rewards[place], step.infos.get(place, {}))
+            ends = {"terminated": terminateds[ALL], "truncated": truncateds[ALL]}
+            self.observer.stepped(place, int(self._steps[place]), **ends)
         if over:
             made, copy = int(self._steps[place]), int(self.lanes[place])
             self._ended.append(EpisodeSummary(made, copy, episode.total_reward, episode.length, episode.by_agent()))
             return self._next_episode(place, step)
-        self._observe(place, seen, "step")
         if not episode.live:
             raise EnvError(
                 f"{self._name}.step() ended the last agent of the episode after {episode.length} steps, and said "
@@ -326,7 +359,7 @@ class MultiAgentSampler:
             self._stopped.add(place)
             return
         self._episodes[place] = self._new_episode(place)
-        self._observe(place, step.obs[place], "reset")
+        self._start(place, step.obs[place], step.reset_infos.get(place, {}))
 
     def _observe(self, place: int, seen: Mapping[Any, Any], method: str) -> None:
         """Let the agents act next that have seen something; those that are new get a policy and a lane."""
@@ -354,6 +387,7 @@ class MultiAgentSampler:
             episode.policies[agent] = policy
         lanes = self.modules[policy]
         position = episode.live[agent] = lanes.take(int(self.lanes[place]), place, agent)
+        lanes.own(position, episode.episode_id, list(episode.policies).index(agent))
         lanes.early(position, episode.early.pop(agent, 0.0))
         return lanes, position
 
@@ -380,6 +414,24 @@ class MultiAgentSampler:
                     f"of the episode (this is step {episode.length}): leave it out, or let an agent that comes back "
                     "have another name"
                 )
+
+    def _policies(self) -> dict[str, Any]:
+        """Return what callbacks know as the policies of this runner."""
+        return {
+            module_id: lanes.object
+            if isinstance(lanes, ScriptedLanes)
+            else RunnerPolicy(lanes.module, lanes.vector, lanes.policy.observation_space, lanes.policy.action_space)
+            for module_id, lanes in self.modules.items()
+        }
+
+    def _show_policies(self) -> None:
+        """Let callbacks know the policies, and their steps the numbers that callbacks need."""
+        if self.observer is None:
+            return
+        self.observer.show_policies(self._policies())
+        for lanes in self.modules.values():
+            if isinstance(lanes, AgentLanes):
+                lanes.records_owners = True
 
     @property
     def _name(self) -> str:

@@ -76,6 +76,9 @@ class ScriptedLanes(AgentSlots):
         """Let the agent of a lane act next, on what it sees."""
         self._seen[position] = seen
 
+    def own(self, position: int, episode_id: int, agent_index: int) -> None:
+        """Do nothing: steps are not kept."""
+
     def give_up(self, position: int) -> None:
         """Let the agent of a lane leave."""
         self._seen.pop(position, None)
