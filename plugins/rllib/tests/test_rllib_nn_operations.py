@@ -15,7 +15,7 @@ from kernel_rllib.nn.numpy_tape import TapeOps
 from kernel_rllib.nn.ops import ACTIVATIONS, OPERATIONS, Ops
 from kernel_rllib.nn.parameters import ParameterTable
 from kernel_rllib.nn.products import ROW_BLOCK
-from kernel_rllib.nn.tensor import Parameter, Tape, Tensor, accumulate_at
+from kernel_rllib.nn.tensor import ParameterTensor, Tape, Tensor, accumulate_at
 from kernel_rllib.testing.gradients import check_gradient
 from kernel_rllib.testing.operations import EXAMPLES, Example, loss_of, results_of
 
@@ -82,7 +82,7 @@ def test_gradients_keep_float32(example: Example) -> None:
 def test_what_only_torch_can_do_says_so(example: Example) -> None:
     tape = Tape(np.float32)
     inputs: list[Any] = [value.astype(np.float32) for value in drawn(example)]
-    inputs[1] = Parameter(inputs[1], tape, np.zeros_like(inputs[1]))
+    inputs[1] = ParameterTensor(inputs[1], tape, np.zeros_like(inputs[1]))
     with pytest.raises(ModuleError, match=r"framework='torch'.*pip install 'kernel-rllib\[torch\]'"):
         example.function(TapeOps(tape), *inputs)
 

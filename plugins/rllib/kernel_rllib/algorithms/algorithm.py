@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
-from kernel_rllib.algorithms.access import PolicyAccess
+from kernel_rllib.algorithms.acting import PolicyActing
 from kernel_rllib.algorithms.changing_policies import ChangingPolicies
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.evaluation_methods import EvaluationMethods
@@ -20,10 +20,9 @@ from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
 from kernel_rllib.algorithms.keeping import Keeping
 from kernel_rllib.algorithms.multi_agent import (
     learning_policies,
-    multi_agent_blueprint_of,
     policies_of,
 )
-from kernel_rllib.algorithms.parts import blueprint_of, group_settings_of
+from kernel_rllib.algorithms.parts import group_settings_of
 from kernel_rllib.algorithms.policy_learning import PolicyLearning, Progress
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.algorithms.reports import Reports
@@ -37,7 +36,8 @@ from kernel_rllib.algorithms.results import (
 )
 from kernel_rllib.algorithms.spaces import spaces_of
 from kernel_rllib.algorithms.system_usage import SystemUsage
-from kernel_rllib.checkpoints.layout import write_checkpoint
+from kernel_rllib.checkpoints.layout import read_checkpoint, read_description, write_checkpoint
+from kernel_rllib.checkpoints.settings_file import read_settings
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.building import set_builder
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
@@ -47,16 +47,12 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.learners.group import LearnerGroup
 from kernel_rllib.learners.learner import Learner, Metrics
 from kernel_rllib.nn.blas import blas_threads
-from kernel_rllib.runners.blueprint import Blueprint, PolicyBlueprint
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.group import GroupSettings, RunnerGroup
-from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 
-AnyBlueprint: TypeAlias = Blueprint | MultiAgentBlueprint
 
-
-class Algorithm(PolicyAccess, ChangingPolicies, EvaluationMethods, Keeping):
+class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
     """Trains policies in an environment, iteration by iteration."""
 
     config: AlgorithmConfig
@@ -128,15 +124,6 @@ class Algorithm(PolicyAccess, ChangingPolicies, EvaluationMethods, Keeping):
         self.system_usage = SystemUsage() if self.config.log_sys_usage else None
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
         self.broadcast()
-
-    def make_blueprint(self, config: AlgorithmConfig, seed: int, *, evaluates: bool = False) -> AnyBlueprint:
-        """Return what makes the samplers of runners, by settings of training or of evaluation."""
-        if not self.has_several_agents:
-            return blueprint_of(config, self.policy_blueprint(config, evaluates=evaluates), seed)
-        made: dict[str, PolicyBlueprint | ScriptedBlueprint] = dict(self.scripted)
-        for policy_id, policy in self.policies.items():
-            made[policy_id] = policy.policy_blueprint(config.get_config_for_module(policy_id), evaluates=evaluates)
-        return multi_agent_blueprint_of(config, made, seed)
 
     @property
     def learns_several(self) -> bool:
@@ -221,13 +208,9 @@ class Algorithm(PolicyAccess, ChangingPolicies, EvaluationMethods, Keeping):
         """Count the steps and episodes of samples, and take over what is reported of them."""
         self.episodes.add(sorted(episode for sample in samples for episode in sample.episodes))
         self.reports.take_in(sample.report for sample in samples)
-        self.tell_of_new_runners(self.runners, is_evaluation=False)
+        self.reports.tell_of_new_runners(self, self.runners, is_evaluation=False)
         self.env_steps_sampled += sum(sample.env_steps for sample in samples)
         self.progress.agent_steps_sampled += sum(sample.agent_steps for sample in samples)
-
-    def broadcast(self) -> None:
-        """Let all runners act with the learners' parameters of now."""
-        self.runners.set_weights(self.learners.vector, self.learners.version)
 
     def cleanup(self) -> None:
         """End the runners."""
@@ -281,6 +264,14 @@ class Algorithm(PolicyAccess, ChangingPolicies, EvaluationMethods, Keeping):
         }
         write_checkpoint(checkpoint_dir, description, self.get_state(), self.describe)
 
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Go on from a checkpoint, with the policies that it has; see `checkpoints.layout`."""
+        there = [*self.policies, *self.scripted]
+        if {*read_description(checkpoint).get("policies", there)} != {*there}:
+            self.meet_policies(read_settings(checkpoint, trust=True).config)
+        self.set_state(read_checkpoint(checkpoint))
+        self.checkpoint_loaded()
+
     def checkpoint_loaded(self) -> None:
         """Let callbacks hear that a checkpoint has been loaded."""
         self.reports.call("on_checkpoint_loaded", self)
@@ -289,10 +280,6 @@ class Algorithm(PolicyAccess, ChangingPolicies, EvaluationMethods, Keeping):
         """Let callbacks see, and change, the result of an iteration; then log it."""
         self.reports.call("on_train_result", self, result=result)
         super().log_result(result)
-
-    def learners_by_id(self) -> Mapping[str, Learner]:
-        """Return the learner of each module, by its id."""
-        return self.learners
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -321,15 +308,6 @@ class Algorithm(PolicyAccess, ChangingPolicies, EvaluationMethods, Keeping):
         for policy_id, policy in self.policies.items():
             policy.set_own_state(own.get("policies", {}).get(policy_id, {}))
         return None
-
-    def tell_of_new_runners(self, group: RunnerGroup, *, is_evaluation: bool) -> None:
-        indices = group.take_replaced()
-        if indices:
-            given = {"env_runner_group": self.workers, "env_runner_indices": indices, "is_evaluation": is_evaluation}
-            self.reports.call("on_env_runners_recreated", self, **given)
-            self.reports.call(
-                "on_workers_recreated", self, worker_set=self.workers, worker_ids=indices, is_evaluation=is_evaluation
-            )
 
     def _is_enough(self, began: float, sampled_before: int, trained_before: int) -> bool:
         config = self.config

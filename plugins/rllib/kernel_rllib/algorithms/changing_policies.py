@@ -48,10 +48,6 @@ class CopiedPolicy:
 class ChangingPolicies(SeveralPolicies):
     """What an algorithm is told of policies while it trains."""
 
-    def get_policy(self, policy_id: str = DEFAULT_POLICY_ID) -> Any:
-        """Return a policy."""
-        raise NotImplementedError
-
     # -- policies -----------------------------------------------------------------------------------------------------
 
     def add_policy(

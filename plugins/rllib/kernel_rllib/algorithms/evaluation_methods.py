@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kernel_rllib.algorithms.access import PolicyAccess
 from kernel_rllib.algorithms.evaluating import Evaluations, RunningEvaluation
 from kernel_rllib.algorithms.keeping import checkpoint_directory
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import ResultTree
 from kernel_rllib.checkpoints.layout import read_checkpoint
-from kernel_rllib.config.algorithm_config import AlgorithmConfig
-from kernel_rllib.learners.group import LearnerGroup
-from kernel_rllib.policy.worker_settings import WorkerSettings
 from kernel_rllib.policy.workers import WorkerSet
-from kernel_rllib.runners.blueprint import Blueprint
-from kernel_rllib.runners.group import RunnerGroup
-from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 
 
-class EvaluationMethods:
+class EvaluationMethods(PolicyAccess):
     """What an algorithm does to evaluate what it has learned."""
 
-    config: AlgorithmConfig
-    learners: LearnerGroup
     evaluations: Evaluations
     reports: Reports
-    runners: RunnerGroup
 
     def evaluate(self, checkpoint: Any = None, **_: Any) -> ResultTree:
         """Play by the settings for evaluation, and return what that brings, also under the key `evaluation`.
@@ -87,18 +79,5 @@ class EvaluationMethods:
 
     def _ended(self, found: ResultTree) -> ResultTree:
         self.reports.call("on_evaluate_end", self, evaluation_metrics=found)
-        self.tell_of_new_runners(self.evaluations.evaluator.runners, is_evaluation=True)
+        self.reports.tell_of_new_runners(self, self.evaluations.evaluator.runners, is_evaluation=True)
         return found
-
-    def _policies(self) -> Any:
-        raise NotImplementedError
-
-    def worker_settings(
-        self, blueprint: Blueprint | MultiAgentBlueprint, config: AlgorithmConfig, runners: RunnerGroup
-    ) -> WorkerSettings:
-        """Return what is known of the workers of a group."""
-        raise NotImplementedError
-
-    def tell_of_new_runners(self, group: RunnerGroup, *, is_evaluation: bool) -> None:
-        """Let callbacks hear of runners of a group that took the places of lost ones."""
-        raise NotImplementedError

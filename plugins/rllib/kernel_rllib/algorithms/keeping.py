@@ -1,16 +1,14 @@
-"""Checkpoints as users ask for them: an algorithm out of a directory alone, its weights, its policy by itself."""
+"""Checkpoints as users ask for them: an algorithm out of a directory alone, and one policy of it by itself."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from kernel_rllib.algorithms.saved_path import SavedPath
-from kernel_rllib.arrays import Array
+from kernel_rllib.algorithms.weights import PolicyWeights, parameters_of
 from kernel_rllib.checkpoints.layout import DESCRIPTION, MODULES, read_checkpoint, read_description
 from kernel_rllib.checkpoints.modules import write_module
 from kernel_rllib.checkpoints.settings_file import read_settings, write_settings
@@ -22,39 +20,15 @@ from kernel_rllib.nearest import did_you_mean
 from kernel_runs.storage.directories import written_as
 from kernel_runs.trainable.trainable import Trainable
 
-if TYPE_CHECKING:
-    from kernel_rllib.learners.learner import Learner
-
 PROGRESS = ("_iteration", "_timesteps_total", "_episodes_total", "_time_total", "_experiment_id")
 """How far a trainable is, by the names of its attributes."""
 
 
-class Keeping(Trainable):
-    """What algorithms have to be kept and found again, beside `get_state` and `set_state`."""
+class Keeping(PolicyWeights, Trainable):
+    """Writes an algorithm into directories, and makes one out of them; what there is to keep, `get_state` returns."""
 
     _settings: AlgorithmConfig
     policies: Mapping[str, Any]
-    scripted: Mapping[str, Any]
-
-    def learners_by_id(self) -> Mapping[str, Learner]:
-        """Return the learner of each module, by its id."""
-        raise NotImplementedError
-
-    def get_state(self) -> dict[str, Any]:
-        """Return all that training needs to go on elsewhere."""
-        raise NotImplementedError
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on with what `get_state` returned."""
-        raise NotImplementedError
-
-    def broadcast(self) -> None:
-        """Let all runners act with the learner's parameters of now."""
-        raise NotImplementedError
-
-    def meet_policies(self, saved: AlgorithmConfig) -> None:
-        """Have the policies of saved settings, where these are others."""
-        raise NotImplementedError
 
     # -- out of checkpoints -------------------------------------------------------------------------------------------
 
@@ -149,18 +123,10 @@ class Keeping(Trainable):
         """Go on from a checkpoint of such an algorithm, as `restore` does. It reads pickles."""
         self.restore(path)
 
-    def load_checkpoint(self, checkpoint: Any) -> None:
-        """Go on from a checkpoint, with the policies that it has; see `checkpoints.layout`."""
-        there = [*self.policies, *self.scripted]
-        if {*read_description(checkpoint).get("policies", there)} != {*there}:
-            self.meet_policies(read_settings(checkpoint, trust=True).config)
-        self.set_state(read_checkpoint(checkpoint))
-        self.checkpoint_loaded()
-
     def describe(self, directory: str | Path) -> dict[str, Any]:
         """Write what a checkpoint is of, beside its state; return what its description says of this algorithm."""
         write_settings(directory, type(self), self._settings)
-        for module_id, learner in self.learners_by_id().items():
+        for module_id, learner in self.learners.items():
             write_module(Path(directory) / MODULES / module_id, learner.module)
         return {"progress": {name[1:]: getattr(self, name) for name in PROGRESS}}
 
@@ -170,52 +136,7 @@ class Keeping(Trainable):
                 setattr(self, name, progress[name[1:]])
         self._restored_at = self._iteration
 
-    # -- parameters ---------------------------------------------------------------------------------------------------
-
-    def get_weights(self, policies: Collection[str] | None = None) -> dict[str, dict[str, Array]]:
-        """Return a copy of the parameters of each policy: arrays by their names, by the policy's id.
-
-        Args:
-            policies: The ids of those that are asked for; None for all.
-
-        Raises:
-            KeyError: If there is none of such an id.
-        """
-        learners = self.learners_by_id()
-        wanted = [*learners] if policies is None else [*policies]
-        return {name: {key: value.copy() for key, value in _views(self.learner_of(name)).items()} for name in wanted}
-
-    def set_weights(self, weights: Mapping[str, Any]) -> None:
-        """Let policies have these parameters, and let all runners act with them.
-
-        Args:
-            weights: As `get_weights` returns them; of policies that are missing nothing changes.
-
-        Raises:
-            KeyError: If there is no policy of such an id.
-            ModuleError: If parameters are missing, unknown or misshapen.
-        """
-        vectors = {name: self.learner_of(name).module.table.vector(values) for name, values in weights.items()}
-        for name, vector in vectors.items():
-            learner = self.learner_of(name)
-            learner.vector[...] = learner.backend.vector(vector)
-            learner.version += 1
-        self.broadcast()
-
-    def learner_of(self, policy_id: str) -> Learner:
-        """Return the learner of a policy. Raises UnknownPolicyError, a KeyError, where there is none of this id."""
-        learners = self.learners_by_id()
-        if policy_id in self.scripted:
-            raise UnknownPolicyError(
-                f"the policy {policy_id!r} is of a class of its own, and no parameters of it are known: ask "
-                f"get_policy({policy_id!r}) for what it has"
-            )
-        if policy_id not in learners:
-            raise UnknownPolicyError(
-                f"there is no policy {policy_id!r}{did_you_mean(str(policy_id), learners)}; there are "
-                f"{', '.join(learners)}"
-            )
-        return learners[policy_id]
+    # -- one policy by itself -----------------------------------------------------------------------------------------
 
     def export_policy_checkpoint(
         self, export_dir: str, filename_prefix: Any = -1, policy_id: str = "default_policy"
@@ -260,7 +181,7 @@ class Keeping(Trainable):
         write_numpy_policy(
             export_dir,
             learner.module,
-            _views(learner),
+            parameters_of(learner),
             blueprint.exploration,
             observation=blueprint.make_env_to_module().shape,
             action_space=blueprint.action_space,
@@ -282,10 +203,6 @@ def checkpoint_directory(path: Any) -> Path:
     if not root.is_dir() and root.name.startswith(("checkpoint-", DESCRIPTION)):
         root = root.parent
     return root
-
-
-def _views(learner: Learner) -> Mapping[str, Array]:
-    return learner.module.table.views(np.asarray(learner.weights))
 
 
 def _keep_policies(root: Path, config: AlgorithmConfig, state: dict[str, Any], policy_ids: Collection[str]) -> None:

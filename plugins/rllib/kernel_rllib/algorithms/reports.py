@@ -18,6 +18,7 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.errors import CallbackError
 from kernel_rllib.learners.learner import Learner
+from kernel_rllib.runners.group import RunnerGroup
 
 PREFIX = "callbacks_"
 """What the names of the settings begin with that are functions of one event."""
@@ -120,6 +121,16 @@ class Reports:
     def take_in(self, reports: Iterable[RunnerReport | None]) -> None:
         """Take in what runners report of a round of samples."""
         _take_in(reports, self.episodes, self.metrics)
+
+    def tell_of_new_runners(self, algorithm: Any, group: RunnerGroup, *, is_evaluation: bool) -> None:
+        """Let callbacks hear of runners of a group that took the places of lost ones."""
+        indices = group.take_replaced()
+        if indices:
+            workers = algorithm.workers
+            named = {"env_runner_group": workers, "env_runner_indices": indices}
+            self.call("on_env_runners_recreated", algorithm, **named, is_evaluation=is_evaluation)
+            named = {"worker_set": workers, "worker_ids": indices}
+            self.call("on_workers_recreated", algorithm, **named, is_evaluation=is_evaluation)
 
     def before_learning(self, learner: Learner, spaces: Spaces, batch: Batch) -> dict[str, Any]:
         """Let callbacks see, and change, what is learned from; return what they want to be reported with it."""

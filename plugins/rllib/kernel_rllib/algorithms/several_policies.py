@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from kernel_rllib.algorithms.access import PolicyAccess
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
-from kernel_rllib.algorithms.multi_agent import policies_of, scripted_policies_of, spaces_of_policy
+from kernel_rllib.algorithms.multi_agent import (
+    multi_agent_blueprint_of,
+    policies_of,
+    scripted_policies_of,
+    spaces_of_policy,
+)
+from kernel_rllib.algorithms.parts import blueprint_of
 from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import PolicySpec
 from kernel_rllib.config.settings import Settings
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.learners.group import LearnerGroup
-from kernel_rllib.runners.blueprint import Blueprint
+from kernel_rllib.runners.blueprint import Blueprint, PolicyBlueprint
 from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint, change_policies
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 
 
-class SeveralPolicies(PolicyLearning):
+class SeveralPolicies(PolicyAccess, PolicyLearning):
     """What learns and what acts in an algorithm, by the ids of policies."""
 
     _settings: AlgorithmConfig
@@ -32,26 +40,21 @@ class SeveralPolicies(PolicyLearning):
     runners: RunnerGroup
     scripted: dict[str, ScriptedBlueprint]
 
-    # -- what the algorithm has beside --------------------------------------------------------------------------------
-
     @property
+    @abstractmethod
     def learns_several(self) -> bool:
         """Whether it can have several policies that learn."""
-        raise NotImplementedError
-
-    def broadcast(self) -> None:
-        """Let all runners act with the learners' parameters of now."""
-        raise NotImplementedError
 
     def make_blueprint(
         self, config: AlgorithmConfig, seed: int, *, evaluates: bool = False
     ) -> Blueprint | MultiAgentBlueprint:
-        """Return what makes the samplers of runners."""
-        raise NotImplementedError
-
-    def forget_views(self, there: Collection[str]) -> None:
-        """Drop views of policies that are not there any more."""
-        raise NotImplementedError
+        """Return what makes the samplers of runners, by settings of training or of evaluation."""
+        if not self.has_several_agents:
+            return blueprint_of(config, self.policy_blueprint(config, evaluates=evaluates), seed)
+        made: dict[str, PolicyBlueprint | ScriptedBlueprint] = dict(self.scripted)
+        for policy_id, policy in self.policies.items():
+            made[policy_id] = policy.policy_blueprint(config.get_config_for_module(policy_id), evaluates=evaluates)
+        return multi_agent_blueprint_of(config, made, seed)
 
     # -- policies -----------------------------------------------------------------------------------------------------
 

@@ -34,6 +34,11 @@ class ObservationConnector:
     A connector of one's own overrides `__call__`, and of the other methods those that don't fit it.
     """
 
+    @classmethod
+    def title(cls) -> str:
+        """Return what checkpoints and messages call such a connector: by default the name of the class."""
+        return cls.__name__
+
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of one row that it gives, for one that it takes; by default the same one."""
         return shape
@@ -86,7 +91,7 @@ class ObservationConnector:
         """Go on in the lane at this position with what `lane_state` returned."""
 
 
-class Preprocessor(Protocol):
+class BatchPreprocessor(Protocol):
     """Makes rows of what environments observe."""
 
     shape: tuple[int, ...]
@@ -101,11 +106,11 @@ class Preprocessor(Protocol):
 class EnvToModule:
     """The observations of lanes through a preprocessor of their space, and then through connectors in order."""
 
-    def __init__(self, preprocessor: Preprocessor, connectors: Sequence[ObservationConnector] = ()) -> None:
+    def __init__(self, preprocessor: BatchPreprocessor, connectors: Sequence[ObservationConnector] = ()) -> None:
         """Preprocess, and pass rows through the connectors, the first one first."""
         self.preprocessor = preprocessor
         self.connectors = list(connectors)
-        self._named = {f"{place}_{type(made).__name__}": made for place, made in enumerate(self.connectors)}
+        self._named = {f"{place}_{made.title()}": made for place, made in enumerate(self.connectors)}
         shape, dtype = preprocessor.shape, preprocessor.dtype
         for connector in self.connectors:
             shape, dtype = connector.shape(shape), connector.dtype(dtype)

@@ -11,10 +11,10 @@ from typing import Any
 
 from gymnasium import Space
 
-from kernel_rllib.connectors import mean_std_filter
 from kernel_rllib.connectors.env_to_module import ObservationConnector
 from kernel_rllib.connectors.frame_stack import FrameStack
 from kernel_rllib.connectors.previous_steps import PreviousSteps
+from kernel_rllib.connectors.running_normalizer import RunningNormalizer
 from kernel_rllib.errors import ConfigError
 
 
@@ -43,7 +43,7 @@ class NamedConnector(ABC):
 
 @dataclass(frozen=True)
 class MeanStdFilter(NamedConnector):
-    """Observations with a mean of 0 and a deviation of 1; see `connectors.mean_std_filter`.
+    """Observations with a mean of 0 and a deviation of 1; see `connectors.running_normalizer`.
 
     Attributes:
         de_mean_to_zero: Whether the mean is taken off. Only True is there.
@@ -66,7 +66,7 @@ class MeanStdFilter(NamedConnector):
 
     def made(self, surroundings: Surroundings) -> ObservationConnector:
         """Return the filter."""
-        return mean_std_filter.MeanStdFilter(
+        return RunningNormalizer(
             learns=surroundings.learns and self.update_stats,
             synchronised=surroundings.synchronised,
             clip=self.clip_by_value,

@@ -8,10 +8,10 @@ from typing import Any
 
 from gymnasium import Space
 
-from kernel_rllib.connectors import mean_std_filter
 from kernel_rllib.connectors.env_to_module import ObservationConnector
 from kernel_rllib.connectors.named import NamedConnector, Surroundings
 from kernel_rllib.connectors.previous_steps import PreviousSteps
+from kernel_rllib.connectors.running_normalizer import RunningNormalizer
 from kernel_rllib.connectors.user_functions import RowFilter, RowFunction
 from kernel_rllib.errors import ConfigError
 
@@ -59,9 +59,7 @@ def _filters(observation_filter: Any, surroundings: Surroundings) -> list[Observ
         return [RowFilter(observation_filter)]
     if observation_filter not in FILTERS:
         return []
-    return [
-        mean_std_filter.MeanStdFilter(learns=surroundings.learns, synchronised=surroundings.synchronised),
-    ]
+    return [RunningNormalizer(learns=surroundings.learns, synchronised=surroundings.synchronised)]
 
 
 def _called(make: Callable[..., Any], surroundings: Surroundings) -> Any:

@@ -10,7 +10,7 @@ from gymnasium import Space
 from gymnasium.spaces import Box
 
 from kernel_rllib.arrays import Array
-from kernel_rllib.connectors.env_to_module import Preprocessor
+from kernel_rllib.connectors.env_to_module import BatchPreprocessor
 from kernel_rllib.spaces.flatten import Flattener
 from kernel_rllib.spaces.nested import Struct
 from kernel_rllib.spaces.pixels import pixel_preprocessor
@@ -62,7 +62,7 @@ class PicturePreprocessor:
         return many
 
 
-def preprocessor_of(space: Space[Any], preference: str | None, options: Mapping[str, Any]) -> Preprocessor:
+def preprocessor_of(space: Space[Any], preference: str | None, options: Mapping[str, Any]) -> BatchPreprocessor:
     """Return the preprocessor of an observation space.
 
     Args:

@@ -23,10 +23,10 @@ class LearnerGroup(Mapping[str, Learner]):
         self._changes = 0
 
     def __getitem__(self, module_id: str) -> Learner:
-        """Return the learner of a module. Raises UnknownPolicyError, a KeyError, if there is none."""
+        """Return the learner of a policy, by its id. Raises UnknownPolicyError, a KeyError, if there is none."""
         if module_id not in self._learners:
             raise UnknownPolicyError(
-                f"there is no module {module_id!r}{did_you_mean(str(module_id), self)}; there are {', '.join(self)}"
+                f"there is no policy {module_id!r}{did_you_mean(str(module_id), self)}; there are {', '.join(self)}"
             )
         return self._learners[module_id]
 

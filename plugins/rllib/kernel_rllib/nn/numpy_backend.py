@@ -15,7 +15,7 @@ from kernel_rllib.nn.numpy_tape import TapeOps
 from kernel_rllib.nn.ops import Ops
 from kernel_rllib.nn.optimizers import Optimizer, optimizer
 from kernel_rllib.nn.parameters import ParameterTable
-from kernel_rllib.nn.tensor import Parameter, Tape, Tensor, run_backward
+from kernel_rllib.nn.tensor import ParameterTensor, Tape, Tensor, run_backward
 
 Vector = NDArray[Any]
 
@@ -68,7 +68,9 @@ class _Plan:
         self._nn = TapeOps(self._tape)
         self._gradient = np.zeros(table.size, vector.dtype)
         views, slots = table.views(vector), table.views(self._gradient)
-        self._parameters = {name: Parameter(views[name], self._tape, slots[name]) for name in trained(table, trainable)}
+        self._parameters = {
+            name: ParameterTensor(views[name], self._tape, slots[name]) for name in trained(table, trainable)
+        }
         self._params = {**views, **self._parameters}
         self._running = False
 

@@ -208,7 +208,7 @@ class Tensor:
         raise TypeError("numpy was given a tensor, of which it would lose the gradient: take nn.to_numpy(tensor)")
 
 
-class Parameter(Tensor):
+class ParameterTensor(Tensor):
     """A tensor that a gradient is asked for; it is written to `slot`, a view of the vector of all gradients."""
 
     __slots__ = ("slot",)

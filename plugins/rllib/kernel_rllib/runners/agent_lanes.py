@@ -47,7 +47,7 @@ class AgentLanes(AgentSlots):
         self.steps = AgentSteps()
         self._env_to_module, self._module_to_env = policy.make_env_to_module(), policy.make_module_to_env()
         if self._env_to_module.connectors:
-            names = ", ".join(type(connector).__name__ for connector in self._env_to_module.connectors)
+            names = ", ".join(connector.title() for connector in self._env_to_module.connectors)
             raise ConfigError(
                 f"the policy {module_id!r} has observations pass through {names}, which keep something of each lane, "
                 "and agents of an environment with several share lanes: leave out observation_filter, frame stacking "

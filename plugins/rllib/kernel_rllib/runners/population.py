@@ -47,7 +47,7 @@ class _Player:
 
 
 @dataclass
-class _Request:
+class _PlayRequest:
     index: int
     trials: Sequence[Trial]
     outcomes: kernel.ObjectRef
@@ -127,16 +127,16 @@ class Population:
         handle = kernel.remote(**options)(PlayerActor).remote(self._trials, place)
         self._players[place.index] = _Player(place, handle)
 
-    def _dealt(self, trials: Sequence[Trial], common: _Generation) -> list[_Request]:
+    def _dealt(self, trials: Sequence[Trial], common: _Generation) -> list[_PlayRequest]:
         """Deal trials out to all players: one after the other, so that each gets of all kinds."""
         players = sorted(self._players)
         return [self._ask(index, trials[first :: len(players)], common) for first, index in enumerate(players)]
 
-    def _ask(self, index: int, trials: Sequence[Trial], common: _Generation) -> _Request:
+    def _ask(self, index: int, trials: Sequence[Trial], common: _Generation) -> _PlayRequest:
         play = self._players[index].handle.play
-        return _Request(index, trials, play.remote(trials, common.vector, common.number, common.statistics))
+        return _PlayRequest(index, trials, play.remote(trials, common.vector, common.number, common.statistics))
 
-    def _again(self, request: _Request, common: _Generation, error: FaultError) -> list[_Request]:
+    def _again(self, request: _PlayRequest, common: _Generation, error: FaultError) -> list[_PlayRequest]:
         """Have the trials of a player that died played again: by another in its place, or by all others."""
         recovery = self._group.recovery
         self._failures += 1

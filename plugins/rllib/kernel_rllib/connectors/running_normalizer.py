@@ -15,7 +15,7 @@ LEAST_DEVIATION = 1e-8
 """What hardly changes is not stretched: an element with a smaller deviation is only shifted."""
 
 
-class MeanStdFilter(ObservationConnector):
+class RunningNormalizer(ObservationConnector):
     """Takes the mean off each element of an observation, and divides it by its standard deviation.
 
     The statistics are those of the last synchronisation: what lanes observe is collected meanwhile, and counts from the
@@ -23,7 +23,7 @@ class MeanStdFilter(ObservationConnector):
     """
 
     def __init__(self, *, learns: bool = True, synchronised: bool = True, clip: float | None = None) -> None:
-        """Filter.
+        """Normalize rows.
 
         Args:
             learns: Whether statistics follow what is observed; not in evaluations, and not for single actions.
@@ -36,6 +36,11 @@ class MeanStdFilter(ObservationConnector):
         self._own: Moments | None = None
         self._mean: Array | float = 0.0
         self._scale: Array | float = 1.0
+
+    @classmethod
+    def title(cls) -> str:
+        """Return the name that users know it by."""
+        return "MeanStdFilter"
 
     def dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Return float32."""
