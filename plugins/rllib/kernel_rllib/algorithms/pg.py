@@ -90,6 +90,9 @@ def policy_gradient_loss(distribution: Distribution) -> Loss:
         inputs = module.explore(nn, parameters, batch)[columns.ACTION_DIST_INPUTS]
         advantages = nn.constant(batch[columns.ADVANTAGES])
         policy_loss = -mean(distribution.log_prob(nn, inputs, nn.constant(batch[columns.ACTIONS])) * advantages)
-        return policy_loss, {"policy_loss": policy_loss, "entropy": mean(distribution.entropy(nn, inputs))}
+        return policy_loss, {
+            "policy_loss": policy_loss,
+            "entropy": mean(distribution.entropy(nn, nn.stop_gradient(inputs))),
+        }
 
     return loss

@@ -200,9 +200,10 @@ def ppo_loss(
         ratio = nn.exp(distribution.log_prob(nn, inputs, nn.constant(batch[columns.ACTIONS])) - before)
         clipped = nn.clip(ratio, 1.0 - config.clip_param, 1.0 + config.clip_param)
         policy_loss = -mean(nn.minimum(ratio * advantages, clipped * advantages))
-        entropy = mean(distribution.entropy(nn, inputs))
-        total = policy_loss - entropy_coefficient() * entropy
-        metrics = {"policy_loss": policy_loss, "entropy": entropy, "entropy_coeff": entropy_coefficient()}
+        bonus = entropy_coefficient()
+        entropy = mean(distribution.entropy(nn, inputs if bonus else nn.stop_gradient(inputs)))  # 0: it is only shown
+        total = policy_loss - bonus * entropy if bonus else policy_loss
+        metrics = {"policy_loss": policy_loss, "entropy": entropy, "entropy_coeff": bonus}
         if config.use_critic:
             value_error = nn.square(outputs[columns.VF_PREDS] - nn.constant(batch[columns.VALUE_TARGETS]))
             metrics["vf_loss"] = mean(nn.clip(value_error, 0.0, config.vf_clip_param))

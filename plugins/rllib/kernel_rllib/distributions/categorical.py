@@ -10,6 +10,7 @@ import numpy as np
 
 from kernel_rllib.distributions.distribution import Distribution, Noise, Numbers
 from kernel_rllib.errors import DataError
+from kernel_rllib.nn.numpy_ops import softmax_entropy
 
 if TYPE_CHECKING:
     from kernel_rllib.nn.ops import Array, Ops
@@ -60,7 +61,7 @@ class Categorical(Distribution):
 
     def log_prob(self, nn: Ops, inputs: Array, actions: Array) -> Array:
         index = action_index(nn, actions, self.size, (self.start,) if self.start else ())
-        return nn.take_along(self.log_probabilities(nn, inputs), index[:, None], 1)[:, 0]
+        return nn.log_softmax_at(inputs, index)
 
     def entropy(self, nn: Ops, inputs: Array) -> Array:
         return entropy(nn, inputs)
@@ -123,6 +124,8 @@ def action_index(nn: Ops, actions: Array, size: int, starts: tuple[int, ...]) ->
 
 def entropy(nn: Ops, logits: Array) -> Array:
     """Return the entropy of the softmax of the last axis."""
+    if type(logits) is np.ndarray:
+        return softmax_entropy(logits, SMALLEST_LOG_PROBABILITY)
     return -nn.sum(nn.softmax(logits, -1) * finite_log_softmax(nn, logits), -1)
 
 

@@ -118,6 +118,9 @@ class NumpyOps:
     def log_softmax(self, x: Any, axis: int = -1) -> Any:
         return _along(_log_shares, np.asarray(x), axis)
 
+    def log_softmax_at(self, x: Any, index: Any) -> Any:
+        return self.take_along(self.log_softmax(x), index[..., None])[..., 0]
+
     def cumsum(self, x: Any, axis: int) -> Any:
         return np.cumsum(x, axis)
 
@@ -284,6 +287,24 @@ def _log_shares(x: Numbers, axis: int) -> Numbers:
     x -= np.maximum.reduce(x, axis=axis, keepdims=True)
     x -= np.log(np.add.reduce(np.exp(x), axis=axis, keepdims=True))
     return x
+
+
+def softmax_entropy(x: Numbers, least: float) -> Numbers:
+    """Return the entropy of the softmax of the last axis; logarithms of probabilities count as `least` at least.
+
+    The bits are those of `softmax` and `log_softmax`, but the exponentials are computed once for both.
+    """
+
+    def entropies(x: Numbers, axis: int) -> Numbers:
+        x -= np.maximum.reduce(x, axis=axis, keepdims=True)
+        shares = np.exp(x)
+        total = np.add.reduce(shares, axis=axis, keepdims=True)
+        shares /= total
+        x -= np.log(total)
+        shares *= np.maximum(x, least, out=x)
+        return -np.add.reduce(shares, axis=axis, keepdims=True)
+
+    return np.squeeze(_along(entropies, x, -1), -1)
 
 
 def _log_of_sum(x: Numbers, axis: int) -> Numbers:

@@ -109,12 +109,10 @@ class TapeOps(NumpyOps):
             return function(first, second)
         x, y = constant_like(value_of(first), self.dtype), constant_like(value_of(second), self.dtype)
         out = Tensor(function(x, y), self.tape)
+        nothing, half = self.dtype.type(0), self.dtype.type(0.5)
 
         def backward(gradient: Any) -> None:
-            sides = comparison(x, y).view(np.int8) - comparison(y, x).view(np.int8)  # 1, 0 where equal, -1
-            share = gradient * sides
-            share += gradient
-            share *= 0.5
+            share = np.where(comparison(x, y), gradient, np.where(comparison(y, x), nothing, gradient * half))
             if isinstance(second, Tensor):
                 pass_to(second, gradient - share)
             if isinstance(first, Tensor):
@@ -203,6 +201,21 @@ class TapeOps(NumpyOps):
             return np.subtract(gradient, slope, out=slope)
 
         return self._made(x, value, backward_of)
+
+    def log_softmax_at(self, x: Any, index: Any) -> Any:
+        index = value_of(index)
+        if not isinstance(x, Tensor) or x.value.ndim != 2:
+            return super().log_softmax_at(x, index)
+        value, place = NumpyOps.log_softmax(self, x.value), (np.arange(len(index)), index)
+
+        def backward_of(gradient: Any) -> Any:
+            slope = np.exp(value)
+            slope *= gradient[:, None]
+            np.subtract(0, slope, out=slope)
+            slope[place] += gradient
+            return slope
+
+        return self._made(x, value[place], backward_of)
 
     def cumsum(self, x: Any, axis: int) -> Any:
         def backward_of(gradient: Numbers) -> Numbers:

@@ -139,6 +139,9 @@ class Ops(Protocol):
     def log_softmax(self, x: Array, axis: int = -1) -> Array:
         """Return the logarithm of `softmax`, without overflow."""
 
+    def log_softmax_at(self, x: Array, index: Array) -> Array:
+        """Return one entry of `log_softmax(x)` for each row of x [..., A]: the one that `index` [...] (int64) names."""
+
     def cumsum(self, x: Array, axis: int) -> Array:
         """Return the running sum along `axis`."""
 

@@ -114,6 +114,9 @@ class TorchOps:
     def log_softmax(self, x: Any, axis: int = -1) -> Any:
         return torch.log_softmax(x, dim=axis)
 
+    def log_softmax_at(self, x: Any, index: Any) -> Any:
+        return self.take_along(torch.log_softmax(x, dim=-1), index[..., None])[..., 0]
+
     def cumsum(self, x: Any, axis: int) -> Any:
         return torch.cumsum(x, dim=axis)
 

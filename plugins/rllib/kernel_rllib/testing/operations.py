@@ -222,6 +222,15 @@ for _operation in ("softmax", "log_softmax", "logsumexp"):
     _add(_operation, "middle-axis", lambda nn, x, f=_operation: getattr(nn, f)(x, 1), normal((2, 3, 4)))
     _add(_operation, "row", lambda nn, x, f=_operation: getattr(nn, f)(x), normal((4,)))
     _add(_operation, "wide", lambda nn, x, f=_operation: getattr(nn, f)(x * 20), normal((2, 60)))
+_add("log_softmax_at", "rows", lambda nn, x: nn.log_softmax_at(x, nn.constant(np.array([3, 0, 2]))), normal((3, 4)))
+_add("log_softmax_at", "row", lambda nn, x: nn.log_softmax_at(x, nn.constant(np.array([1]))), normal((1, 4)))
+_add(
+    "log_softmax_at",
+    "three-axes",
+    lambda nn, x: nn.log_softmax_at(x, nn.constant(np.array([[3, 0, 2], [1, 1, 0]]))),
+    normal((2, 3, 4)),
+)
+_add("log_softmax_at", "wide", lambda nn, x: nn.log_softmax_at(x * 20, nn.constant(np.array([59, 7]))), normal((2, 60)))
 _add("logsumexp", "keepdims", lambda nn, x: nn.logsumexp(x, -1, keepdims=True), normal((3, 4)))
 _add("cumsum", "columns", lambda nn, x: nn.cumsum(x, 0), normal((3, 4)))
 _add("cumsum", "rows", lambda nn, x: nn.cumsum(x, -1), normal((3, 4)))
