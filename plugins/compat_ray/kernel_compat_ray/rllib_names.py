@@ -175,6 +175,12 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.evaluation.rollout_worker": _WORKER,
     "ray.rllib.evaluation.sample_batch_builder": _BUILDER,
     "ray.rllib.evaluation.worker_set": _WORKER_SET,
+    "ray.rllib.examples": {},
+    "ray.rllib.examples.policy": {},
+    "ray.rllib.examples.policy.random_policy": {"RandomPolicy": f"{_FIRST}.random_policy:RandomPolicy"},
+    "ray.rllib.examples.policy.rock_paper_scissors_dummies": {
+        name: f"{_FIRST}.rock_paper_scissors_policies:{name}" for name in ("AlwaysSameHeuristic", "BeatLastHeuristic")
+    },
     "ray.rllib.models": {**_MODEL_DEFAULTS, **_CATALOG},
     "ray.rllib.models.catalog": {**_MODEL_DEFAULTS, **_CATALOG},
     "ray.rllib.models.modelv2": _MODEL,
@@ -279,7 +285,8 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
     "ray.rllib.contrib": "none of its algorithms is here yet",
     "ray.rllib.env.external_multi_agent_env": _OUTSIDE,
     "ray.rllib.env.policy_server_input": _OUTSIDE,
-    "ray.rllib.examples": "of its environments there are those of kernel.rllib.envs.games",
+    "ray.rllib.examples.env": "of its environments there are those of kernel.rllib.envs.games",
+    "ray.rllib.examples.envs": "of its environments there are those of kernel.rllib.envs.games",
     "ray.rllib.execution": f"there are no execution plans; {_OWN_STEP}",
     "ray.rllib.models.tf": _GRAPHS,
     "ray.rllib.offline": _LATER,
