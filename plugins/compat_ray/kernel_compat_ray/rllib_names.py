@@ -101,6 +101,12 @@ _PREPROCESSORS = {
 }  # fmt: skip
 _MODEL_DEFAULTS = {"MODEL_DEFAULTS": f"{_FIRST}.default_configs:MODEL_DEFAULTS"}
 _CATALOG = {"ModelCatalog": f"{_FIRST}.catalog:ModelCatalog"}
+_ACTION_DIST = {"ActionDistribution": f"{_FIRST}.action_dist:ActionDistribution"}
+_TUPLE_ACTIONS = {"TupleActions": f"{_FIRST}.action_dist:TupleActions"}
+_TORCH_ACTION_DISTS = {
+    name: f"{_FIRST}.torch_action_dist:{name}"
+    for name in ("TorchCategorical", "TorchDiagGaussian", "TorchDistributionWrapper", "TorchMultiCategorical")
+}
 _TORCH_MODEL = {"TorchModelV2": "kernel.rllib.modules.model_v2:TorchModelV2"}
 _MODEL = {"ModelV2": "kernel.rllib.modules.model_v2:TorchModelV2"}
 _ADD_TIME = {"add_time_dimension": "kernel.rllib.modules.model_v2:add_time_dimension"}
@@ -181,13 +187,15 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.examples.policy.rock_paper_scissors_dummies": {
         name: f"{_FIRST}.rock_paper_scissors_policies:{name}" for name in ("AlwaysSameHeuristic", "BeatLastHeuristic")
     },
-    "ray.rllib.models": {**_MODEL_DEFAULTS, **_CATALOG},
+    "ray.rllib.models": {**_MODEL_DEFAULTS, **_CATALOG, **_ACTION_DIST},
+    "ray.rllib.models.action_dist": _ACTION_DIST,
     "ray.rllib.models.catalog": {**_MODEL_DEFAULTS, **_CATALOG},
     "ray.rllib.models.modelv2": _MODEL,
     "ray.rllib.models.preprocessors": _PREPROCESSORS,
     "ray.rllib.models.torch": {},
     "ray.rllib.models.torch.fcnet": _TORCH_NETWORK,
     "ray.rllib.models.torch.recurrent_net": _TORCH_RECURRENT,
+    "ray.rllib.models.torch.torch_action_dist": _TORCH_ACTION_DISTS,
     "ray.rllib.models.torch.torch_modelv2": _TORCH_MODEL,
     "ray.rllib.policy": {**_POLICY, **_TORCH, **_BUILDERS},
     "ray.rllib.policy.policy": {**_POLICY, **_SPEC},
@@ -213,6 +221,7 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     },
     "ray.rllib.utils.metrics": {},
     "ray.rllib.utils.spaces": {},
+    "ray.rllib.utils.tuple_actions": _TUPLE_ACTIONS,
     **{
         f"ray.rllib.utils.spaces.{module}": {name: f"kernel.rllib.spaces.{module}:{name}"}
         for name, module in _SPACES.items()

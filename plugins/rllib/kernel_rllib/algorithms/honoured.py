@@ -153,7 +153,10 @@ MEMORY = frozenset(
 )
 """What algorithms act on whose losses take sequences."""
 
-ACTOR_CRITIC = HEADS | IMAGES | MEMORY | OWN_MODELS
+OWN_DISTRIBUTIONS = frozenset({"model/custom_action_dist"})
+"""What algorithms act on whose losses take any distribution of actions."""
+
+ACTOR_CRITIC = HEADS | IMAGES | MEMORY | OWN_MODELS | OWN_DISTRIBUTIONS
 """What algorithms act on that take the module of `on_policy.actor_critic`, and whose losses take sequences."""
 
 

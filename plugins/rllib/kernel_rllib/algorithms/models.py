@@ -5,23 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from kernel_rllib.algorithms.honoured import IMAGES
+from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.modules.module import Module
 
 
-def framework_of(config: Any, module: Module) -> str:
-    """Return the name of the backend that learns: as settings say, or the one that a module needs.
+def framework_of(config: Any, module: Module, distribution: Distribution) -> str:
+    """Return the name of the backend that learns: as settings say, or the one that a module or distribution needs.
 
     Raises:
         ConfigError: If these are two.
     """
     asked = config.framework_str
-    if asked == "numpy" and module.learns_in == "torch":
-        raise ConfigError(
-            f"{config.title}: framework is 'numpy', but this model learns in torch only; set it to 'torch' or 'auto', "
-            "which needs: pip install 'kernel-rllib[torch]'"
-        )
-    return "torch" if "torch" in (asked, module.learns_in) else "numpy"
+    for what, needed in (("model", module.learns_in), ("distribution of actions", distribution.learns_in)):
+        if asked == "numpy" and needed == "torch":
+            raise ConfigError(
+                f"{config.title}: framework is 'numpy', but this {what} learns in torch only; set it to 'torch' or "
+                "'auto', which needs: pip install 'kernel-rllib[torch]'"
+            )
+    return "torch" if "torch" in (asked, module.learns_in, distribution.learns_in) else "numpy"
 
 
 def refuse_images(config: Any, acts_on: frozenset[str], observation: tuple[int, ...]) -> None:

@@ -23,8 +23,8 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import Fragment
-from kernel_rllib.distributions.catalog import for_space
 from kernel_rllib.distributions.distribution import Distribution
+from kernel_rllib.distributions.of_users import distribution_of
 from kernel_rllib.exploration.exploration import Exploration, NoExploration
 from kernel_rllib.learners.learner import Learner, Loss, Metrics, Objective
 from kernel_rllib.modules.custom import CustomModel, custom_model_of
@@ -33,7 +33,6 @@ from kernel_rllib.nn import philox
 from kernel_rllib.nn.backends import backend
 from kernel_rllib.nn.schedules import schedule
 from kernel_rllib.runners.blueprint import PolicyBlueprint
-from kernel_rllib.spaces.action_rows import row_space
 
 
 @dataclass
@@ -114,7 +113,7 @@ class PolicyLearning:
 
     def make_distribution(self, action_space: Any) -> Distribution:
         """Return the distribution of actions of a space, as rows that are counted from 0."""
-        return for_space(row_space(action_space), free_log_std=bool(self.config.model.free_log_std))
+        return distribution_of(action_space, self.config.model.to_dict())
 
     def make_exploration(self) -> Exploration:
         """Return how actions are chosen while training: drawn from the policy, unless the settings say otherwise."""
@@ -135,9 +134,9 @@ class PolicyLearning:
         observation = env_to_module_of(config, spaces).shape
         refuse_images(config, self.acts_on, observation)
         module = self._own_module(observation) or self.make_module(observation, self.distribution)
-        self.learner = Learner(
-            module, backend(framework_of(config, module)), self.make_objectives(), self.stream("parameters")
-        )
+        self.distribution = self.distribution.with_module(module)
+        framework = framework_of(config, module, self.distribution)
+        self.learner = Learner(module, backend(framework), self.make_objectives(), self.stream("parameters"))
         self.setup_learning()
 
     def _own_module(self, observation: tuple[int, ...]) -> Module | None:

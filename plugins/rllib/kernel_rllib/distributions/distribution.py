@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from kernel_rllib.nn.ops import Array, Ops
 
 Numbers = NDArray[Any]
@@ -65,6 +67,15 @@ class Distribution(ABC):
     def free_size(self) -> int:
         """How many of the inputs, the last ones, are parameters of the module that no observation changes."""
         return 0
+
+    @property
+    def learns_in(self) -> str | None:
+        """The name of the one backend that its functions have gradients in; None where any will do."""
+        return None
+
+    def with_module(self, module: Any) -> Self:
+        """Return this distribution for the outputs of a module; by default itself, as few look at the module."""
+        return self
 
     @abstractmethod
     def sample(self, nn: Ops, inputs: Array, noise: Array) -> Array:

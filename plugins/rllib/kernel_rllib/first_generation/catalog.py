@@ -1,14 +1,18 @@
-"""The catalog of the first generation: names for models of one's own, and preprocessors by spaces."""
+"""The catalog of the first generation: names for classes of one's own; models, distributions and preprocessors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from gymnasium import Space
 
+from kernel_rllib.distributions.of_users import distribution_of, register_distribution
+from kernel_rllib.errors import ConfigError
 from kernel_rllib.modules.custom import CustomModel
 from kernel_rllib.modules.registry import model_named, register_model
+from kernel_rllib.policy.action_distribution import distribution_class
 from kernel_rllib.spaces.preprocessors import Preprocessor, get_preprocessor
 
 
@@ -19,6 +23,47 @@ class ModelCatalog:
     def register_custom_model(model_name: str, model_class: Any) -> None:
         """Give a model a name, which `model={"custom_model": name}` takes. Raises ConfigError if it can't be one."""
         register_model(model_name, model_class)
+
+    @staticmethod
+    def register_custom_action_dist(action_dist_name: str, action_dist_class: Any) -> None:
+        """Give a distribution a name, which `model={"custom_action_dist": name}` takes. Raises ConfigError otherwise.
+
+        Args:
+            action_dist_name: The name.
+            action_dist_class: A class derived from `TorchDistributionWrapper` or from `Distribution`.
+        """
+        register_distribution(action_dist_name, action_dist_class)
+
+    @staticmethod
+    def get_action_dist(
+        action_space: Space[Any],
+        config: Mapping[str, Any] | None = None,
+        dist_type: Any = None,
+        framework: str = "torch",
+        **kwargs: Any,
+    ) -> tuple[Any, int]:
+        """Return the class of distributions of an action space, and how many inputs a row of it needs.
+
+        The class is called with (inputs, model); inputs are tensors or plain arrays.
+
+        Args:
+            action_space: The space of actions.
+            config: The options `model` of a config; `custom_action_dist` names a distribution of one's own.
+            dist_type: A class, or the name of one, that is taken in its place.
+            framework: Accepted: it follows from the inputs.
+            kwargs: None are taken.
+
+        Raises:
+            ConfigError: If no distribution has the name that is given, or there are further arguments.
+            SpaceError: If there is none for the space.
+        """
+        if kwargs:
+            raise ConfigError(
+                f"get_action_dist takes no {', '.join(kwargs)}: give a class that knows them as dist_type"
+            )
+        options = {**(config or {}), **({} if dist_type is None else {"custom_action_dist": dist_type})}
+        distribution = distribution_of(action_space, options)
+        return distribution_class(distribution, np.random.default_rng()), distribution.parameter_size
 
     @staticmethod
     def get_model_v2(

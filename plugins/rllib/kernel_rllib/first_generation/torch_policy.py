@@ -19,13 +19,13 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.connectors.preprocessors import preprocessor_of
 from kernel_rllib.data import columns
-from kernel_rllib.distributions.catalog import for_space
+from kernel_rllib.distributions.of_users import distribution_of
 from kernel_rllib.errors import ConfigError, MissingDependencyError, NumericError
 from kernel_rllib.first_generation.policy import Policy
 from kernel_rllib.nn import philox
 from kernel_rllib.policy.action_distribution import distribution_class
 from kernel_rllib.policy.model import PolicyModel
-from kernel_rllib.spaces.action_rows import actions_of, row_space
+from kernel_rllib.spaces.action_rows import actions_of
 
 _OWN_MODEL = "the model is the built-in one that config['model'] describes"
 REFUSED = {
@@ -98,7 +98,7 @@ class TorchPolicy(Policy):
         self._nn = TorchOps()
         settings = AlgorithmConfig.from_dict({"model": self.config["model"]}, generation="0.8.5")
         preprocessor = preprocessor_of(observation_space, self.config["preprocessor_pref"], settings.model.to_dict())
-        self.distribution = for_space(row_space(action_space), free_log_std=bool(settings.model.free_log_std))
+        self.distribution = distribution_of(action_space, settings.model.to_dict())
         self.module = actor_critic(settings, preprocessor.shape, self.distribution)
         stream = self._stream()
         self.dist_class = distribution_class(self.distribution, stream)

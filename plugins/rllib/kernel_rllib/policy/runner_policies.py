@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from kernel_rllib.arrays import Array
@@ -63,7 +64,8 @@ def policies_of_runner(runner: EnvRunner, settings: WorkerSettings) -> dict[str,
     if settings.policy_of is not None:
         return {DEFAULT_POLICY_ID: settings.policy_of(alone)}
     assert isinstance(blueprint, PolicyBlueprint)
-    return {DEFAULT_POLICY_ID: _view(DEFAULT_POLICY_ID, blueprint, RunnerParameters(alone), runner, settings)}
+    acting = replace(blueprint, exploration=alone.exploration)  # it knows the module that the runner has
+    return {DEFAULT_POLICY_ID: _view(DEFAULT_POLICY_ID, acting, RunnerParameters(alone), runner, settings)}
 
 
 def _view(
@@ -77,7 +79,7 @@ def _view(
         Inference.of_blueprint(blueprint, held, stream),
         observation_space=blueprint.observation_space,
         action_space=blueprint.action_space,
-        distribution=known.distribution,
+        distribution=known.distribution and known.distribution.with_module(held.module),
         stream=stream,
         config=known.config,
     )
