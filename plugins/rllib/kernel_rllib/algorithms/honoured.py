@@ -119,6 +119,7 @@ HONOURED_OF_MODELS = {
     "dim",
     "grayscale",
     "zero_mean",
+    "custom_preprocessor",
 }
 """Options of the model."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import partial
+from typing import Any
 
 from kernel_rllib.algorithms.reports import runner_callbacks_of
 from kernel_rllib.algorithms.spaces import Spaces
@@ -17,6 +18,7 @@ from kernel_rllib.exploration.exploration import Exploration
 from kernel_rllib.modules.module import Module
 from kernel_rllib.runners.blueprint import ActionSettings, Blueprint, EnvSettings, PolicyBlueprint
 from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.spaces.preprocessors import preprocessor_named
 
 KINDS = {
     "sync": "auto",
@@ -76,8 +78,14 @@ def policy_blueprint_of(
         learns=learns,
         clip_rewards=reward_clipper(config.clip_rewards, is_atari=is_atari),
         preprocessor=config.preprocessor_pref,
-        model_options=config.model.to_dict(),
+        model_options=_model_options(config),
     )
+
+
+def _model_options(config: AlgorithmConfig) -> dict[str, Any]:
+    """Return the options of the model, with classes in place of names: those are known in this process alone."""
+    options = config.model.to_dict()
+    return {**options, "custom_preprocessor": preprocessor_named(options["custom_preprocessor"])}
 
 
 def blueprint_of(config: AlgorithmConfig, policy: PolicyBlueprint, seed: int) -> Blueprint:

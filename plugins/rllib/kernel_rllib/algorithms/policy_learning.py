@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from gymnasium.spaces import Box
 
 from kernel_rllib.algorithms.exploration_of_users import exploration_of_draws
 from kernel_rllib.algorithms.models import framework_of, refuse_images
@@ -143,7 +144,10 @@ class PolicyLearning:
         """Return the module that settings name as the user's own, or None."""
         seed = int(self.stream("model").integers(2**31))
         outputs, spaces = self.distribution.parameter_size, self.spaces
-        custom = custom_model_of(self.config, spaces.observation, spaces.action, observation, outputs, seed)
+        observed = spaces.observation
+        if self.config.model.custom_preprocessor is not None:  # a model sees what it makes
+            observed = Box(-np.inf, np.inf, observation, np.float32)
+        custom = custom_model_of(self.config, observed, spaces.action, observation, outputs, seed)
         return None if custom is None else self.make_custom_module(custom)
 
     def for_policy(self, module_id: str, config: AlgorithmConfig, spaces: Spaces) -> PolicyLearning:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +12,12 @@ from gymnasium.spaces import Box
 
 from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.env_to_module import BatchPreprocessor
-from kernel_rllib.spaces.flatten import Flattener
+from kernel_rllib.errors import SpaceError
+from kernel_rllib.spaces import nested
+from kernel_rllib.spaces.flatten import Flattener, lead_axes
 from kernel_rllib.spaces.nested import Struct
 from kernel_rllib.spaces.pixels import pixel_preprocessor
+from kernel_rllib.spaces.preprocessors import own_preprocessor
 
 
 class FlatPreprocessor:
@@ -62,14 +66,50 @@ class PicturePreprocessor:
         return many
 
 
+class OwnPreprocessor:
+    """Asks an object of the user's own class, one observation at a time."""
+
+    def __init__(self, made: Any, space: Space[Any]) -> None:
+        """Take the object, and the space of what it transforms."""
+        self._made, self._space = made, space
+        whole = math.prod(made.shape)
+        self.shape: tuple[int, ...] = made.shape if len(made.shape) == 3 else (whole,)
+        given = getattr(getattr(made, "observation_space", None), "dtype", None)
+        self.dtype: np.dtype[Any] = np.dtype(np.uint8 if given == np.uint8 else np.float32)
+
+    def rows(self, observations: Struct) -> Array:
+        """Return rows [..., *shape]. Raises SpaceError if the object gives another shape than it said."""
+        if not lead_axes(self._space, observations):
+            one: Array = self.rows(nested.mapped(lambda leaf: np.asarray(leaf)[None], observations))[0]
+            return one
+        rows = [self._transformed(each) for each in nested.unstack(self._space, observations)]
+        return np.stack(rows).reshape(len(rows), *self.shape)
+
+    def _transformed(self, observation: Any) -> Array:
+        found = np.asarray(self._made.transform(observation), self.dtype)
+        if found.shape != self._made.shape:
+            name = type(self._made).__name__
+            raise SpaceError(
+                f"{name}.transform() returned the shape {list(found.shape)}, but {name}.shape is "
+                f"{list(self._made.shape)}; return arrays of this shape, or another one from _init_shape"
+            )
+        return found
+
+
 def preprocessor_of(space: Space[Any], preference: str | None, options: Mapping[str, Any]) -> BatchPreprocessor:
     """Return the preprocessor of an observation space.
 
     Args:
         space: What is observed.
         preference: How screens of Atari games are made small: `"deepmind"`, `"rllib"`, or None.
-        options: Options of the model that say how large they become.
+        options: Options of the model: `custom_preprocessor`, and how large screens become.
+
+    Raises:
+        ConfigError: If `custom_preprocessor` is none.
     """
+    own = own_preprocessor(space, options)
+    if own is not None:
+        return OwnPreprocessor(own, space)
     if preference is not None and space.shape in _OF_ATARI:
         small = pixel_preprocessor(space, preference, options)
         if small is not None:

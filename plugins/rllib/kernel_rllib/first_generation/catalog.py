@@ -13,7 +13,7 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.modules.custom import CustomModel
 from kernel_rllib.modules.registry import model_named, register_model
 from kernel_rllib.policy.action_distribution import distribution_class
-from kernel_rllib.spaces.preprocessors import Preprocessor, get_preprocessor
+from kernel_rllib.spaces.preprocessors import Preprocessor, preprocessor_for, register_preprocessor
 
 
 class ModelCatalog:
@@ -23,6 +23,19 @@ class ModelCatalog:
     def register_custom_model(model_name: str, model_class: Any) -> None:
         """Give a model a name, which `model={"custom_model": name}` takes. Raises ConfigError if it can't be one."""
         register_model(model_name, model_class)
+
+    @staticmethod
+    def register_custom_preprocessor(preprocessor_name: str, preprocessor_class: Any) -> None:
+        """Give a preprocessor a name, which `model={"custom_preprocessor": name}` takes.
+
+        Args:
+            preprocessor_name: The name.
+            preprocessor_class: A class derived from `Preprocessor`.
+
+        Raises:
+            ConfigError: If it can't be one.
+        """
+        register_preprocessor(preprocessor_name, preprocessor_class)
 
     @staticmethod
     def register_custom_action_dist(action_dist_name: str, action_dist_class: Any) -> None:
@@ -108,8 +121,13 @@ class ModelCatalog:
     def get_preprocessor_for_space(
         observation_space: Space[Any], options: Mapping[str, Any] | None = None
     ) -> Preprocessor:
-        """Return the preprocessor of observations of a space. Raises SpaceError where there is none."""
-        return get_preprocessor(observation_space)(observation_space, options)
+        """Return the preprocessor of observations of a space: `custom_preprocessor` of the options, or the usual one.
+
+        Raises:
+            ConfigError: If the one that options name is none.
+            SpaceError: If there is none for the space.
+        """
+        return preprocessor_for(observation_space, options)
 
     @staticmethod
     def get_preprocessor(env: Any, options: Mapping[str, Any] | None = None) -> Preprocessor:

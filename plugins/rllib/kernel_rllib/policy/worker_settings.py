@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gymnasium import Space
-
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.sampler import Sampler
+from kernel_rllib.spaces.preprocessors import Preprocessor, preprocessor_for
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,18 @@ class WorkerSettings:
             return True
         return bool(chosen(policy_id, batch)) if callable(chosen) else policy_id in chosen
 
-    def observation_spaces(self) -> dict[str, Space[Any]]:
-        """Return what each policy observes, by its id."""
-        if isinstance(self.blueprint, MultiAgentBlueprint):
-            return {name: policy.observation_space for name, policy in self.blueprint.policies.items()}
-        return {DEFAULT_POLICY_ID: self.blueprint.observation_space}
+    def preprocessors(self) -> dict[str, Preprocessor]:
+        """Return what makes rows of what each policy observes, by its id: the user's own where its settings name one.
+
+        Raises:
+            SpaceError: If there is none for a space.
+        """
+        blueprint = self.blueprint
+        if isinstance(blueprint, MultiAgentBlueprint):
+            policies: Mapping[str, Any] = blueprint.policies
+        else:
+            policies = {DEFAULT_POLICY_ID: blueprint}
+        return {
+            name: preprocessor_for(policy.observation_space, getattr(policy, "model_options", None))
+            for name, policy in policies.items()
+        }

@@ -25,7 +25,7 @@ from kernel_rllib.policy.runner_policies import policies_of_runner
 from kernel_rllib.policy.worker_settings import WorkerSettings
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.group import RunnerGroup
-from kernel_rllib.spaces.preprocessors import Preprocessor, get_preprocessor
+from kernel_rllib.spaces.preprocessors import Preprocessor
 
 
 class WorkerView:
@@ -133,8 +133,7 @@ class WorkerView:
     @property
     def preprocessors(self) -> dict[str, Preprocessor]:
         """What makes rows of observations, by the ids of policies."""
-        spaces = self._settings.observation_spaces()
-        return {name: get_preprocessor(space)(space) for name, space in spaces.items()}
+        return self._settings.preprocessors()
 
     @property
     def filters(self) -> dict[str, Callable[..., Any]]:

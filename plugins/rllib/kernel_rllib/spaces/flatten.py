@@ -44,7 +44,7 @@ class Flattener:
             if isinstance(self.original_space, spaces.Box) and struct.dtype == np.float32:
                 rows: Array = struct.reshape(*struct.shape[: struct.ndim - len(self.original_space.shape)], self.size)
                 return rows
-            lead = next(nested.leaves(struct)).shape[: _lead_axes(self.original_space, struct)]
+            lead = next(nested.leaves(struct)).shape[: lead_axes(self.original_space, struct)]
             out = np.empty((*lead, self.size), np.float32)
         _flatten(self.original_space, struct, out)
         return out
@@ -90,13 +90,13 @@ def one_hot(index: Array, count: int, out: Array | None = None) -> Array:
     return out
 
 
-def _lead_axes(space: spaces.Space[Any], struct: Struct) -> int:
+def lead_axes(space: spaces.Space[Any], struct: Struct) -> int:
     """Return how many axes the first array of a struct has before those of the space."""
     if isinstance(space, spaces.Dict):
         key = next(iter(space.spaces))
-        return _lead_axes(space.spaces[key], struct[key])
+        return lead_axes(space.spaces[key], struct[key])
     if isinstance(space, spaces.Tuple):
-        return _lead_axes(space.spaces[0], struct[0])
+        return lead_axes(space.spaces[0], struct[0])
     if isinstance(space, Repeated):
         return int(struct["lengths"].ndim)
     if isinstance(space, spaces.OneOf):

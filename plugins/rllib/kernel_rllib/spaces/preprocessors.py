@@ -1,6 +1,7 @@
 """Preprocessors of single observations, as the first generation has them: one-hot, flat, small pixels, or nothing.
 
-`get_preprocessor(space)` chooses the class, `get_preprocessor(space)(space).transform(observation)` applies it.
+`get_preprocessor(space)` chooses the class, `get_preprocessor(space)(space).transform(observation)` applies it. Users
+derive their own from `Preprocessor`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from kernel_rllib.errors import SpaceError
+from kernel_rllib.errors import ConfigError, SpaceError
+from kernel_rllib.given_names import GivenNames
 from kernel_rllib.spaces import nested
 from kernel_rllib.spaces.encode import Encoder
 from kernel_rllib.spaces.flatten import Flattener
@@ -155,3 +157,54 @@ def get_preprocessor(space: spaces.Space[Any]) -> type[Preprocessor]:
     if nested.is_array_space(space):
         return NoPreprocessor
     raise SpaceError(f"there is no preprocessor for {space}: derive one from Preprocessor, and register it")
+
+
+_OWN = GivenNames("preprocessor", "custom_preprocessor", "register_custom_preprocessor")
+
+register_preprocessor = _OWN.register
+"""Gives a preprocessor a name, which `model={"custom_preprocessor": name}` takes."""
+
+preprocessor_named = _OWN.named
+"""Returns the preprocessor that a user names: by a registered name, by a dotted path, or as it is."""
+
+
+def own_preprocessor(space: spaces.Space[Any], options: Mapping[str, Any]) -> Preprocessor | None:
+    """Return the preprocessor of the user's own that options of the model name, or None where they name none.
+
+    Args:
+        space: What is observed.
+        options: `custom_preprocessor` is its class, registered name or dotted path. It is given the space and all
+            options, `custom_model_config` as `custom_options` too.
+
+    Raises:
+        ConfigError: If none has the name that is given, or it is no preprocessor.
+    """
+    given = preprocessor_named(options.get("custom_preprocessor"))
+    if given is None:
+        return None
+    name = getattr(given, "__name__", repr(given))
+    if not isinstance(given, type) or not callable(getattr(given, "transform", None)):
+        raise ConfigError(
+            f"custom_preprocessor is {name}, which is no preprocessor; give a class that is derived from Preprocessor, "
+            "and defines _init_shape(self, obs_space, options) and transform(self, observation)"
+        )
+    made: Any = given(space, {**options, "custom_options": dict(options.get("custom_model_config", {}))})
+    shape = getattr(made, "shape", None)
+    if not isinstance(shape, tuple) or not all(isinstance(size, (int, np.integer)) and size > 0 for size in shape):
+        raise ConfigError(
+            f"custom_preprocessor {name} has the shape {shape!r}, and a tuple of numbers from 1 on was expected; "
+            "return it from _init_shape(self, obs_space, options), and call Preprocessor.__init__"
+        )
+    found: Preprocessor = made
+    return found
+
+
+def preprocessor_for(space: spaces.Space[Any], options: Mapping[str, Any] | None = None) -> Preprocessor:
+    """Return what preprocesses observations of a space: the user's own where options name one, else the usual one.
+
+    Raises:
+        ConfigError: If the one that options name is none.
+        SpaceError: If there is none for the space.
+    """
+    own = own_preprocessor(space, options or {})
+    return get_preprocessor(space)(space, options) if own is None else own
