@@ -25,6 +25,10 @@ class RunnersLostError(RLlibError, RuntimeError):
     """Runners died, and none can take their places."""
 
 
+class StoppedError(RLlibError, RuntimeError):
+    """An algorithm that was stopped is asked to go on."""
+
+
 class ConfigError(RLlibError, ValueError):
     """A setting of an algorithm, or a schedule in it, is not what was expected."""
 

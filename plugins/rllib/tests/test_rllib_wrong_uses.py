@@ -6,6 +6,8 @@ settings, checkpoints and callbacks find.
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,9 @@ from kernel_rllib.errors import (
     FrozenConfigError,
     NoSuchSettingError,
     NumericError,
+    RunnersLostError,
     SpaceError,
+    StoppedError,
     UnknownPolicyError,
     UnknownSettingError,
 )
@@ -79,6 +83,21 @@ def resetting(returned: Any) -> Callable[[], Any]:
 
 def fails(self: Any, *arguments: Any, **named: Any) -> Any:
     raise KeyError("door")
+
+
+def only_here(env_config: Any) -> Any:
+    """Return an environment beside the learner, and none in a runner elsewhere."""
+    if env_config.worker_index:
+        raise RuntimeError("no licence")
+    return Counting(env_config)
+
+
+def stopped() -> Algorithm:
+    """Return an algorithm that was stopped, twice."""
+    algorithm = config().build()
+    algorithm.stop()
+    algorithm.stop()
+    return algorithm
 
 
 TABLE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
@@ -140,6 +159,15 @@ TABLE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         trained(step=fails), EnvError,
         r"step\(\) failed in lane 0, in step 1 of its episode: KeyError: 'door'",
     ),
+    "terminated left out": (stepping(OBS, 1, None, False, {}), EnvError, "None .NoneType. as terminated in lane 0"),
+    "truncated as text": (stepping(OBS, 1, True, "no", {}), EnvError, "'no' .str. as truncated in lane 0: return True"),
+    "an info that is a list": (stepping(OBS, 1, 0, 0, [7]), EnvError, r"\[7\] \(list\) as info in lane 0: return a"),
+    "an observation of nothing": (
+        trained(observation_space=spaces.Dict({}), reset=lambda self, **_: ({}, {})), SpaceError, "has no components",
+    ),
+    "a Box of nothing": (
+        trained(observation_space=spaces.Box(0, 1, (0,)), reset=lambda self, **_: ([], {})), SpaceError, "components",
+    ),
     "an infinite observation": (
         stepping(OBS + np.inf, 1.0, False, False, {}), NumericError,
         r"columns .*'obs'.* hold numbers that are not finite",
@@ -170,6 +198,8 @@ TABLE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: setattr(PPOConfig(), "learning_rate", 1), NoSuchSettingError,
         "PPOConfig has no setting 'learning_rate'",
     ),
+    "settings that are a list": (lambda: PPOConfig.from_dict([1]), ConfigError, r"settings are \[1\] \(list\): give a"),  # type: ignore[arg-type]
+    "settings that are nothing": (lambda: config().update_from_dict(None), ConfigError, "settings are None"),  # type: ignore[arg-type]
     "two names that disagree": (
         lambda: PPOConfig.from_dict({"num_workers": 1, "num_env_runners": 2}), ConfigError,
         "are two names of num_env_run",
@@ -210,6 +240,13 @@ TABLE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: config().build().get_policy("p1"), UnknownPolicyError,
         "there is no policy 'p1'; there are default_policy",
     ),
+    "training after stop": (lambda: stopped().train(), StoppedError, "PPO was stopped, and its runners .* call stop"),
+    "sampling after stop": (lambda: stopped().sample(), RunnersLostError, "were ended, and sample no more"),
+    "a pickle of an algorithm": (lambda: pickle.dumps(config().build()), TypeError, "PPO can't be pickled.*from_check"),
+    "a copy of an algorithm": (lambda: copy.deepcopy(config().build()), TypeError, "PPO can't be pickled or copied"),
+    "a checkpoint where there is no place": (
+        lambda: config().build().save("/proc/nowhere"), CheckpointError, "can't be written to /proc/nowhere: .*room",
+    ),
     "no checkpoint": (
         lambda: Algorithm.from_checkpoint("/nowhere"), CheckpointError, r"/nowhere is no checkpoint of an algorithm",
     ),
@@ -226,6 +263,14 @@ def test_what_is_wrong_is_said(case: str) -> None:
         use()
 
 
+@pytest.mark.usefixtures("session")
+def test_an_environment_that_no_runner_can_make_is_an_error_at_once() -> None:
+    algorithm = config(only_here).env_runners(num_env_runners=1, num_cpus_per_env_runner=0).build()
+    with pytest.raises(EnvError, match="can't be made: RuntimeError: no licence"):
+        algorithm.train()
+    algorithm.stop()
+
+
 def test_there_are_as_many_as_were_promised() -> None:
     assert len(TABLE) >= 40
 
@@ -235,6 +280,32 @@ def test_a_checkpoint_of_another_model_says_what_differs(tmp_path: Path) -> None
     other = config(model={"fcnet_hiddens": [5]}).build()
     with pytest.raises(CheckpointError, match=r"of another module: policy/0/.* here \(5|of another module"):
         other.restore(path)
+
+
+def test_a_checkpoint_of_another_algorithm_changes_nothing(tmp_path: Path) -> None:
+    trained_here = config().build()
+    trained_here.train()
+    path = trained_here.save(str(tmp_path))
+    other = DQNConfig().environment(Counting).env_runners(num_env_runners=0).build()
+    with pytest.raises(CheckpointError, match=r"is a checkpoint of PPO, and this is DQN: call Algorithm.from_checkp"):
+        other.restore(path)
+    assert (other.iteration, other.env_steps_sampled) == (0, 0)
+
+
+def test_a_checkpoint_that_could_not_be_written_over_is_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    algorithm = config().build()
+    path = algorithm.save(str(tmp_path))
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np.lib.format, "write_array", full)
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        algorithm.save(str(tmp_path))
+    with pytest.raises(CheckpointError, match="is no checkpoint of an algorithm"):
+        Algorithm.from_checkpoint(path)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from kernel_rllib.config.building import set_builder
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.fragment import Fragment, joined
 from kernel_rllib.envs.registry import env_maker
-from kernel_rllib.errors import ConfigError
+from kernel_rllib.errors import ConfigError, StoppedError
 from kernel_rllib.learners.group import LearnerGroup
 from kernel_rllib.learners.learner import Learner, Metrics
 from kernel_rllib.nn.blas import blas_threads
@@ -57,6 +57,8 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
 
     config: AlgorithmConfig
     config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+    is_stopped = False
+    """Whether `stop` was called."""
 
     def __init__(
         self,
@@ -138,7 +140,16 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
     # -- an iteration -------------------------------------------------------------------------------------------------
 
     def step(self) -> ResultTree:
-        """Train until the least time and steps of an iteration are reached, and return its result."""
+        """Train until the least time and steps of an iteration are reached, and return its result.
+
+        Raises:
+            StoppedError: If the algorithm was stopped before.
+        """
+        if self.is_stopped:
+            raise StoppedError(
+                f"{type(self).__name__} was stopped, and its runners have ended: call stop() last, or go on from a "
+                f"checkpoint with Algorithm.from_checkpoint(path)"
+            )
         began, sampled_before = time.perf_counter(), self.env_steps_sampled
         trained_before = self.env_steps_trained
         is_due = self.evaluations.is_due(self.iteration + 1)
@@ -214,6 +225,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
 
     def cleanup(self) -> None:
         """End the runners."""
+        self.is_stopped = True
         self.runners.close()
         self.evaluations.close()
 
@@ -266,6 +278,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Go on from a checkpoint, with the policies that it has; see `checkpoints.layout`."""
+        self.refuse_checkpoint_of_another(checkpoint)
         there = [*self.policies, *self.scripted]
         if {*read_description(checkpoint).get("policies", there)} != {*there}:
             self.meet_policies(read_settings(checkpoint, trust=True).config)

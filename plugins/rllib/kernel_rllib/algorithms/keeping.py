@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from kernel_rllib.algorithms.registry import ALGORITHMS
 from kernel_rllib.algorithms.saved_path import SavedPath
 from kernel_rllib.algorithms.weights import PolicyWeights, parameters_of
 from kernel_rllib.checkpoints.layout import DESCRIPTION, MODULES, read_checkpoint, read_description
@@ -19,6 +20,7 @@ from kernel_rllib.export.numpy_policy import write_numpy_policy
 from kernel_rllib.nearest import did_you_mean
 from kernel_runs.storage.directories import written_as
 from kernel_runs.trainable.trainable import Trainable
+from kernel_spec.errors import SerializationError
 
 PROGRESS = ("_iteration", "_timesteps_total", "_episodes_total", "_time_total", "_experiment_id")
 """How far a trainable is, by the names of its attributes."""
@@ -108,12 +110,29 @@ class Keeping(PolicyWeights, Trainable):
     def checkpoint_loaded(self) -> None:
         """Be told that a checkpoint has been loaded."""
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse to be pickled or copied: runners and environments would not come along."""
+        raise SerializationError(
+            f"{type(self).__name__} can't be pickled or copied, as its runners would not come along: send the path "
+            "that save() returns and call Algorithm.from_checkpoint(path) there, or send get_weights()"
+        )
+
     def save(self, checkpoint_dir: str | None = None) -> SavedPath:
         """Write a checkpoint, and return its path, which `restore` and `from_checkpoint` take.
 
         The path is a text. Its `checkpoint.path` is the same path, for programs that look for it there.
+
+        Raises:
+            CheckpointError: If it can't be written; the error of the operating system is chained.
         """
-        return SavedPath(super().save(checkpoint_dir))
+        try:
+            return SavedPath(super().save(checkpoint_dir))
+        except OSError as error:
+            where = checkpoint_dir or "the directory of results"
+            raise CheckpointError(
+                f"a checkpoint can't be written to {where}: {error}. What is there is not complete; give save() a "
+                "directory that can be written, on a disk with room"
+            ) from error
 
     def save_to_path(self, path: str | os.PathLike[str] | None = None, **_: Any) -> str:
         """Write a checkpoint into a directory, by default one in the directory of results; return its path."""
@@ -122,6 +141,15 @@ class Keeping(PolicyWeights, Trainable):
     def restore_from_path(self, path: Any, **_: Any) -> None:
         """Go on from a checkpoint of such an algorithm, as `restore` does. It reads pickles."""
         self.restore(path)
+
+    def refuse_checkpoint_of_another(self, checkpoint: Any) -> None:
+        """Raise CheckpointError for a checkpoint of another algorithm, as far as it is known whose it is."""
+        saved, own = read_description(checkpoint).get("algorithm"), self._settings.algorithm or type(self).__name__
+        if saved != own and saved in ALGORITHMS and own in ALGORITHMS:
+            raise CheckpointError(
+                f"{checkpoint} is a checkpoint of {saved}, and this is {own}: call Algorithm.from_checkpoint for the "
+                "algorithm that was saved, or take its parameters alone by set_weights()"
+            )
 
     def describe(self, directory: str | Path) -> dict[str, Any]:
         """Write what a checkpoint is of, beside its state; return what its description says of this algorithm."""

@@ -97,6 +97,11 @@ class AlgorithmConfig(MultiAgentSetup):
             ConfigError: A value can't be, or two names of one setting disagree.
             UnknownSettingError: A key isn't known, and unknown ones are refused.
         """
+        if not isinstance(config_dict, Mapping):
+            raise ConfigError(
+                f"{self.title}: settings are {config_dict!r} ({type(config_dict).__name__}): give a dict of names and "
+                "values, such as {'lr': 0.001}"
+            )
         given = {key: value for key, value in config_dict.items() if not is_marker(value)}
         keep = self._keeps_unknown if keep_unknown is None else keep_unknown
         self._change(given, Origin(source), keep_unknown=keep)

@@ -7,7 +7,7 @@ here for all lanes at once. What is left for each lane is the call of its `step`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import length_hint
 from typing import Any
 
@@ -113,8 +113,8 @@ class LoopEnv:
         if self._check_numbers and (is_odd or has_nan(obs)):
             self._find_nan(obs, reward_row, faults)
         self._values = list(values)
-        told = {lane: info for lane, info in enumerate(infos) if info} if any(infos) else {}
-        if any(terminateds) or any(truncateds) or self._tick >= self._deadline or faults:
+        told = self._told(infos) if any(infos) else {}
+        if self._has_ends(terminateds, truncateds) or self._tick >= self._deadline or faults:
             return self._with_ends(obs, reward_row, [*map(bool, terminateds)], [*map(bool, truncateds)], told, faults)
         self._watch.stepped()
         return Step(obs, reward_row, self._no_lane, self._no_lane, {}, told)
@@ -140,6 +140,32 @@ class LoopEnv:
                 lane = len(results)
                 faults[lane] = self._fault(lane, "step", error)
                 results.append((self._values[lane], 0.0, False, False, {}))
+
+    def _told(self, infos: Sequence[Any]) -> Infos:
+        """Return the infos that say something, by lane. Raises EnvError for what is no dict."""
+        told = {lane: info for lane, info in enumerate(infos) if info}
+        for lane, info in told.items():
+            if not isinstance(info, Mapping):
+                raise EnvError(
+                    f"{self.name}.step() returned {info!r} ({type(info).__name__}) as info in lane "
+                    f"{self._first_lane + lane}: return a dict, {{}} if there is nothing to say"
+                )
+        return told
+
+    def _has_ends(self, terminateds: Sequence[Any], truncateds: Sequence[Any]) -> bool:
+        """Return whether an episode ended. Raises EnvError where it can't be told."""
+        try:
+            return bool(sum(terminateds) + sum(truncateds))  # None and texts have no sum
+        except (TypeError, ValueError):
+            pass
+        for name, flags in (("terminated", terminateds), ("truncated", truncateds)):
+            for lane, flag in enumerate(flags):
+                if np.size(flag) != 1 or np.asarray(flag).dtype.kind not in "biuf":
+                    raise EnvError(
+                        f"{self.name}.step() returned {flag!r} ({type(flag).__name__}) as {name} in lane "
+                        f"{self._first_lane + lane}: return True or False"
+                    )
+        return any(map(bool, terminateds)) or any(map(bool, truncateds))
 
     def _with_ends(
         self, obs: Struct, rewards: Array, terminateds: list[bool], truncateds: list[bool], infos: Infos, faults: Faults

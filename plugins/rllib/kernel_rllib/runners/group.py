@@ -22,7 +22,7 @@ from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.runners.contract import LaneSampler
 from kernel_rllib.runners.env_runner import EnvRunner, Sample, Work
 from kernel_rllib.runners.runner_actor import start_runner
-from kernel_spec.errors import FaultError
+from kernel_spec.errors import FaultError, TaskError
 
 Recovery: TypeAlias = Literal["ignore", "recreate", "exact"]
 
@@ -98,6 +98,7 @@ class RunnerGroup:
         self.statistics: Statistics = {}
         """What connectors have learned of all lanes, by their names. It changes where all have sampled."""
         self._failures = self._restarts = 0
+        self._has_sampled = self._is_closed = False
         self._replaced: list[int] = []
         self._pending: dict[int, list[_Request]] = {}
         self.local: EnvRunner | None = None
@@ -195,6 +196,8 @@ class RunnerGroup:
 
     def request(self, steps: Callable[[int], int]) -> None:
         """Let all runners begin to sample, and return at once; see `sample`."""
+        if self._is_closed:
+            raise RunnersLostError("the runners were ended, and sample no more: make another group, or algorithm")
         for runner in self._remote.values():
             self._ask(runner, steps(runner.place.index), self._weights)
         if self.local is not None:
@@ -320,7 +323,8 @@ class RunnerGroup:
         self.set_statistics({name: Moments.of_arrays(found) for name, found in state["connectors"].items()})
 
     def close(self) -> None:
-        """End the actors."""
+        """End the actors. It may be called again; there are no samples afterwards."""
+        self._is_closed = True
         for runner in self._remote.values():
             kernel.kill(runner.handle)
         self._remote.clear()
@@ -354,7 +358,7 @@ class RunnerGroup:
         self._pending[index].pop(0)
         if not self._pending[index]:
             del self._pending[index]
-        self._failures = 0
+        self._failures, self._has_sampled = 0, True
         if self._settings.recovery == "exact":
             self._remote[index].snapshot = request.snapshot
         return sample
@@ -390,6 +394,8 @@ class RunnerGroup:
 
     def _may_replace(self, index: int, error: FaultError, lanes: Sequence[int]) -> bool:
         """Return whether another runner is to take the place of one that is out of the group already."""
+        if isinstance(error, TaskError) and not self._has_sampled:
+            raise error  # its constructor raised, and no runner has shown that it can work: another would raise as well
         self._failures += 1
         _log.warning("runner %d, with the lanes %s, died: %s", index, list(lanes), error)
         if self._settings.recovery is None:

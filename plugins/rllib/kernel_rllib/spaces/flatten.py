@@ -29,6 +29,8 @@ class Flattener:
     def __init__(self, space: spaces.Space[Any]) -> None:
         self.original_space = space
         self.size = flat_size(space)
+        if not self.size:
+            raise SpaceError(f"{space} has no components, so there is nothing to learn from: give it one or more")
 
     @property
     def space(self) -> spaces.Box:
