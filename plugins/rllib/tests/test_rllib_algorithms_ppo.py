@@ -146,7 +146,6 @@ def test_it_learns_to_balance_the_pole() -> None:
     [
         (lambda config: config.debugging(fake_sampler=True), "fake_sampler"),
         (lambda config: config.environment(render_env=True), "render_env"),
-        (lambda config: config.training(model={"use_attention": True}), r"model\['use_attention'\]"),
     ],
 )
 def test_settings_without_effect_are_refused(change: Any, named: str) -> None:
