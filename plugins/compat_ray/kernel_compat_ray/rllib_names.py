@@ -111,6 +111,7 @@ _TORCH_MODEL = {"TorchModelV2": "kernel.rllib.modules.model_v2:TorchModelV2"}
 _MODEL = {"ModelV2": "kernel.rllib.modules.model_v2:TorchModelV2"}
 _ADD_TIME = {"add_time_dimension": "kernel.rllib.modules.model_v2:add_time_dimension"}
 _TORCH_RECURRENT = {"RecurrentNetwork": "kernel.rllib.modules.model_v2:RecurrentNetwork", **_ADD_TIME}
+_OLD_RECURRENT = {"RecurrentTorchModel": "kernel.rllib.modules.model_v2:RecurrentTorchModel"}
 _COLUMNS = {"Columns": "kernel.rllib.data.columns:Columns"}
 _VALUES_API = {"ValueFunctionAPI": "kernel.rllib.modules.rl_module:ValueFunctionAPI"}
 _TORCH_NETWORK = {"FullyConnectedNetwork": "kernel.rllib.modules.model_v2:FullyConnectedNetwork"}
@@ -196,6 +197,7 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.models.torch.fcnet": _TORCH_NETWORK,
     "ray.rllib.models.torch.recurrent_net": _TORCH_RECURRENT,
     "ray.rllib.models.torch.torch_action_dist": _TORCH_ACTION_DISTS,
+    "ray.rllib.models.torch.recurrent_torch_model": _OLD_RECURRENT,
     "ray.rllib.models.torch.torch_modelv2": _TORCH_MODEL,
     "ray.rllib.policy": {**_POLICY, **_TORCH, **_BUILDERS},
     "ray.rllib.policy.policy": {**_POLICY, **_SPEC},

@@ -18,7 +18,7 @@ from kernel_rllib.data.columns import Columns
 from kernel_rllib.envs.games.repeat_after_me import RepeatAfterMe
 from kernel_rllib.errors import ConfigError, ModuleError
 from kernel_rllib.modules.custom import CustomModel
-from kernel_rllib.modules.model_v2 import RecurrentNetwork, TorchModelV2
+from kernel_rllib.modules.model_v2 import RecurrentNetwork, RecurrentTorchModel, TorchModelV2
 from kernel_rllib.modules.rl_module import TorchRLModule, ValueFunctionAPI
 from kernel_rllib.modules.rl_module_spec import RLModuleSpec
 from kernel_rllib.nn.numpy_ops import NumpyOps
@@ -179,6 +179,47 @@ def test_they_learn_what_needs_a_memory(kind: str) -> None:
     for _ in range(6):
         result = algorithm.train()
     assert result["episode_reward_mean"] > 6  # of 9; without a memory it stays about 0
+
+
+class OlderLSTM(RecurrentTorchModel):
+    """A model that its base makes a torch.nn.Module."""
+
+    def __init__(self, obs_space: Any, *told: Any) -> None:
+        super().__init__(obs_space, *told)
+        self.lstm, self.value = nn.LSTM(obs_space.shape[0], self.num_outputs, batch_first=True), nn.Linear(2, 1)
+
+    def get_initial_state(self) -> Any:
+        return [np.zeros(self.num_outputs)] * 2
+
+    def forward_rnn(self, inputs: Any, state: Any, seq_lens: Any) -> Any:
+        self.features, after = self.lstm(inputs, (state[0][None], state[1][None]))
+        return self.features, [each[0] for each in after]
+
+    def value_function(self) -> Any:
+        return self.value(self.features).reshape(-1)
+
+
+class AllAtOnce(NewGRU):
+    """A module that returns values with outputs, all of them as rows."""
+
+    def _forward_train(self, batch: Any, **more: Any) -> dict[str, Any]:
+        found = self._forward(batch)
+        found[Columns.VF_PREDS] = self.value(found[Columns.EMBEDDINGS]).flatten()
+        return {**found, Columns.ACTION_DIST_INPUTS: found[Columns.ACTION_DIST_INPUTS].flatten(0, 1)}
+
+    def compute_values(self, batch: Any, embeddings: Any = None) -> Any:
+        raise AssertionError("values were returned with outputs")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"model": {"custom_model": OlderLSTM}}, {"rl_module_spec": RLModuleSpec(AllAtOnce, model_config={"cells": 4})}],
+)
+def test_other_spellings_learn_too(given: dict[str, Any]) -> None:
+    algorithm = settings("old", **{"model": {}, **given})
+    before = algorithm.learner.weights.copy()
+    algorithm.train()
+    assert (algorithm.learner.weights != before).mean() > 0.9
 
 
 class Broken(OldLSTM):

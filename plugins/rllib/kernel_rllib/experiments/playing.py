@@ -90,15 +90,17 @@ def played(
         observation, _ = reset(seed if number == 1 else None)
         _drawn(look, env)
         is_over = False
+        before: dict[str, Any] = {}
         while not is_over:
             if state:
-                action, state, _ = algorithm.compute_single_action(observation, state, explore=explore)
+                action, state, _ = algorithm.compute_single_action(observation, state, explore=explore, **before)
             else:
                 action = algorithm.compute_single_action(observation, explore=explore)
             following, reward, terminated, truncated, info = five_values(env.step(action), type(env).__name__)
             is_over = bool(terminated or truncated)
             episode.steps.append((observation, action, following, float(reward), is_over, info))
             episode.total_reward += float(reward)
+            before = {"prev_action": action, "prev_reward": float(reward)}
             observation, made = following, made + 1
             _drawn(look, env)
         yield episode

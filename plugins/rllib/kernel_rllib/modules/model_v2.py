@@ -90,6 +90,17 @@ class RecurrentNetwork(TorchModelV2):
         raise NotImplementedError(f"{type(self).__name__} has no forward_rnn(inputs, state, seq_lens): define it")
 
 
+class RecurrentTorchModel(RecurrentNetwork, layers.Module):  # type: ignore[misc]  # Any where torch is not installed
+    """A `RecurrentNetwork` that is a `torch.nn.Module` already: its constructor calls those of both."""
+
+    def __init__(
+        self, obs_space: Any, action_space: Any, num_outputs: int, model_config: Mapping[str, Any], name: str
+    ) -> None:
+        """Keep what the model is told; see `TorchModelV2`."""
+        layers.Module.__init__(self)
+        TorchModelV2.__init__(self, obs_space, action_space, num_outputs, model_config, name)
+
+
 def add_time_dimension(padded_inputs: Any, seq_lens: Any, **further: Any) -> Any:
     """Return rows [B * T, ...] of B sequences, one after another, as [B, T, ...].
 

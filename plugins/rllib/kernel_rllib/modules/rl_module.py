@@ -44,7 +44,10 @@ class TorchRLModule(layers.Module):  # type: ignore[misc]  # Any where torch is 
         return {}
 
     def _forward(self, batch: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """Return `action_dist_inputs` [N, P] for a batch with `obs`; of Q-learning, `qf_preds` [N, A]."""
+        """Return `action_dist_inputs` [N, P] for a batch with `obs`; of Q-learning, `qf_preds` [N, A].
+
+        Values of observations may be there too, as `vf_preds` [N]: then `compute_values` is not called.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no _forward(batch): define it")
 
     def _forward_inference(self, batch: Mapping[str, Any], **more: Any) -> dict[str, Any]:

@@ -131,8 +131,8 @@ def _of_rl_module(network: Any, call: Call, method: str, *, with_values: bool) -
             f"{type(network).__name__}.{method}() returned {', '.join(found) or 'nothing'}, and "
             f"{columns.ACTION_DIST_INPUTS!r} or, of Q-learning, {QF_PREDS!r} was expected; return one of them"
         )
-    values = None
-    if with_values:
+    values = found.get(columns.VF_PREDS)
+    if with_values and values is None:
         embeddings = found.get(columns.EMBEDDINGS)
         values = network.compute_values(batch, *([] if embeddings is None else [embeddings]))
     if call.lengths is None:
@@ -143,7 +143,8 @@ def _of_rl_module(network: Any, call: Call, method: str, *, with_values: bool) -
             f"{type(network).__name__}.{method}() returned {columns.STATE_OUT!r} with {', '.join(state) or 'nothing'}, "
             f"and get_initial_state() has {', '.join(call.state)}; return the same"
         )
-    return Answer(outputs.flatten(0, 1), None if values is None else values.reshape(-1), state)
+    rows = outputs.flatten(0, 1) if outputs.ndim == 3 else outputs
+    return Answer(rows, None if values is None else values.reshape(-1), state)
 
 
 def _named(state: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -101,7 +101,7 @@ class Inference:
             explore: Whether actions are drawn as while training.
             timestep: How many steps the run has made: explorations go by it.
             state: What a recurrent module remembers, arrays [N, ...]; None for nothing yet.
-            previous: The last actions and rewards of each; None where episodes begin.
+            previous: The last actions and rewards of each, for policies that look at them; None where episodes begin.
 
         Raises:
             SpaceError: If an observation is not of the space.
@@ -114,6 +114,8 @@ class Inference:
     def rows(self, observations: Sequence[Any], previous: tuple[Sequence[Any], Sequence[float]] | None = None) -> Array:
         """Return inputs of the module [N, ...] for observations, and the steps before them; see `actions`."""
         self._env_to_module.set_statistics(self._statistics())
+        if not any(isinstance(connector, PreviousSteps) for connector in self._env_to_module.connectors):
+            previous = None
         histories = [_history(one, self._env_to_module.frames) for one in observations]
         length = max([1 if previous is None else 2, *map(len, histories)])
         filled = [[history[0]] * (length - len(history)) + history for history in histories]
