@@ -181,6 +181,34 @@ def test_they_learn_what_needs_a_memory(kind: str) -> None:
     assert result["episode_reward_mean"] > 6  # of 9; without a memory it stays about 0
 
 
+class LooksBack(OldLSTM):
+    """Remembers the last action and reward beside what it sees, and notes them."""
+
+    seen: list[Any] = []  # noqa: RUF012
+
+    def forward(self, input_dict: Any, state: Any, seq_lens: Any) -> Any:
+        before = {name: input_dict[name].numpy().copy() for name in ("prev_actions", "prev_rewards")}
+        self.seen.append((input_dict["obs"].numpy().copy(), before, seq_lens.numpy().copy()))
+        return super().forward(input_dict, state, seq_lens)
+
+
+def test_a_model_is_given_the_last_action_and_reward() -> None:
+    model = {"custom_model": LooksBack, "lstm_use_prev_action": True, "lstm_use_prev_reward": True, "max_seq_len": 20}
+    algorithm = settings("old", model=model)
+    LooksBack.seen.clear()
+    fragment = algorithm.sample()
+    actions, rewards, resets = (fragment.columns[name] for name in ("actions", "rewards", "resets"))
+    assert algorithm.learner.module.network.network.obs_space.shape == (2,)
+    for t, (obs, before, lengths) in enumerate(LooksBack.seen):
+        np.testing.assert_array_equal(obs[:4], fragment.columns["obs"][t, :, :2])
+        for name, column in (("prev_actions", actions), ("prev_rewards", rewards)):
+            np.testing.assert_array_equal(before[name][:4], np.where(resets[t], 0, column[t - 1]))
+        assert lengths.tolist() == [1] * 8
+    algorithm.train()
+    obs, before, lengths = LooksBack.seen[-1]
+    assert lengths.tolist() == [10] * len(lengths) and before["prev_actions"].shape == (len(obs),)
+
+
 class OlderLSTM(RecurrentTorchModel):
     """A model that its base makes a torch.nn.Module."""
 

@@ -133,7 +133,7 @@ OWN_MODELS = frozenset({"model/custom_model", "model/custom_model_config", "rl_m
 """What algorithms act on that take models of the user's own."""
 
 OF_LSTM = ("lstm_use_prev_action", "lstm_use_prev_reward")
-"""Options of the model that count only with an LSTM."""
+"""Options of the model that count only with an LSTM, or with a model of the user's own."""
 
 OF_ATTENTION = (
     "attention_num_transformer_units",
@@ -182,7 +182,8 @@ def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] =
         and not field.inert
         and not model.is_default(name)
     ]
-    for needed, names in (("use_lstm", OF_LSTM), ("use_attention", OF_ATTENTION)):
+    own = ("use_lstm", ()) if model.custom_model is not None else ("use_lstm", OF_LSTM)
+    for needed, names in (own, ("use_attention", OF_ATTENTION)):
         if not getattr(model, needed) and f"model/{needed}" in acts_on:
             wrong += [f"model[{name!r}] without {needed}" for name in names if not model.is_default(name)]
     if wrong:

@@ -46,8 +46,8 @@ def observation_connectors(config: Any, action_space: Space[Any], learns: bool) 
 
 
 def _previous_steps(model: Any) -> tuple[int, int]:
-    """Return how many of the last actions and rewards a policy that remembers sees."""
-    if model.use_lstm:
+    """Return how many of the last actions and rewards a policy sees that remembers, or that is of the user's own."""
+    if model.use_lstm or model.custom_model is not None:
         return int(model.lstm_use_prev_action), int(model.lstm_use_prev_reward)
     if model.use_attention:
         return int(model.attention_use_n_prev_actions), int(model.attention_use_n_prev_rewards)

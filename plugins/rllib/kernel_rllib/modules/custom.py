@@ -12,8 +12,10 @@ from gymnasium.spaces import Box
 from kernel_rllib.errors import ConfigError, MissingDependencyError
 from kernel_rllib.modules.contracts import PolicyModule, QModule
 from kernel_rllib.modules.module import Module
+from kernel_rllib.modules.previous_step import PreviousStep
 from kernel_rllib.modules.registry import model_named
 from kernel_rllib.modules.rl_module_spec import RLModuleSpec
+from kernel_rllib.spaces.action_rows import row_space
 from kernel_rllib.spaces.flatten import Flattener
 
 
@@ -30,6 +32,8 @@ class CustomModel:
         options: The options `model` of the config.
         arguments: What the user says to it.
         seed: What its first parameters are drawn from.
+        previous: What of the last step is in these rows; None for nothing. Models of the first generation are told of
+            observations without it.
     """
 
     given: Any
@@ -40,6 +44,7 @@ class CustomModel:
     options: Mapping[str, Any] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    previous: PreviousStep | None = None
 
     def policy_module(self) -> PolicyModule:
         """Return the module of a policy-gradient algorithm.
@@ -53,7 +58,7 @@ class CustomModel:
             return cast(PolicyModule, made)
         from kernel_rllib.modules.torch_module import TorchPolicyModule
 
-        return TorchPolicyModule(made, self.outputs, self._unflatten())
+        return TorchPolicyModule(made, self.outputs, self._unflatten(), self._taken_apart())
 
     def q_module(self) -> QModule:
         """Return the module of an algorithm that learns values of actions. Raises ConfigError if it can't be one."""
@@ -129,18 +134,30 @@ class CustomModel:
                 f"what custom_model_config has, and of {', '.join(told)} those that its constructor names"
             ) from error
 
+    def _taken_apart(self) -> PreviousStep | None:
+        """Return what of the last step the model finds beside observations, and not in them."""
+        bases = self.given.__mro__ if isinstance(self.given, type) else ()
+        return self.previous if any(base.__name__ == "TorchModelV2" for base in bases) else None
+
+    def _seen(self) -> tuple[int, ...]:
+        """Return the shape of observations, as the model is told of them."""
+        previous = self._taken_apart()
+        return self.observation if previous is None else (self.observation[0] - previous.width,)
+
     def _observed(self) -> Any:
-        if self.observation_space.shape == self.observation:
+        shape = self._seen()
+        if self.observation_space.shape == shape:
             return self.observation_space
-        space = Box(-float("inf"), float("inf"), self.observation)
+        space = Box(-float("inf"), float("inf"), shape)
         space.original_space = self.observation_space  # type: ignore[attr-defined]
         return space
 
     def _unflatten(self) -> Any:
-        if len(self.observation) == 3:
+        shape = self._seen()
+        if len(shape) == 3:
             return _as_they_are
         flattener = Flattener(self.observation_space)
-        return _Parts(flattener) if self.observation == (flattener.size,) else _as_they_are
+        return _Parts(flattener) if shape == (flattener.size,) else _as_they_are
 
 
 def custom_model_of(
@@ -174,10 +191,13 @@ def custom_model_of(
                 f"{config.title}: {name}=True has no effect on a model of your own; leave it out, and let the model "
                 "remember by itself (get_initial_state), or leave the model out"
             )
+    looks_back = (bool(model.lstm_use_prev_action), bool(model.lstm_use_prev_reward))
+    previous = PreviousStep(row_space(action_space), *looks_back) if any(looks_back) else None
     to_dict = getattr(arguments, "to_dict", None)
     return CustomModel(
         model_named(given), observation_space, action_space, observation, outputs,
         options=model.to_dict(), arguments=to_dict() if to_dict else dict(arguments or {}), seed=seed,
+        previous=previous,
     )  # fmt: skip
 
 

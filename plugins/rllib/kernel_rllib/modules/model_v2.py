@@ -31,7 +31,9 @@ class TorchModelV2:
         """Return outputs [N, num_outputs] and the state afterwards.
 
         Args:
-            input_dict: `obs` in the shape of the environment's space, `obs_flat` [N, ...] and `is_training`.
+            input_dict: `obs` in the shape of the environment's space, `obs_flat` [N, ...] and `is_training`; with
+                `lstm_use_prev_action` and `lstm_use_prev_reward`, `prev_actions` and `prev_rewards` [N], which are 0
+                where an episode begins.
             state: What is remembered, tensors [B, ...] like those of `get_initial_state`; empty if it has none.
             seq_lens: How long each of B sequences is, of which the rows are, one after another; the longest one has
                 N / B steps, and others are filled up. None if nothing is remembered.

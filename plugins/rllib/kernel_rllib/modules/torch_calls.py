@@ -38,12 +38,14 @@ class Call:
         state: What it remembered before, tensors [B, ...] by their names; empty if it doesn't remember.
         lengths: How long each sequence is, int64 [B]; None if it doesn't remember. The longest has S steps, and others
             are filled up.
+        previous: `prev_actions` and `prev_rewards` [N, ...], for models of the first generation that asked for them.
     """
 
     rows: torch.Tensor
     obs: Any
     state: Mapping[str, torch.Tensor] = field(default_factory=dict)
     lengths: torch.Tensor | None = None
+    previous: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ def no_values(network: Any) -> str:
 
 def _of_model(network: Any, call: Call, *, with_values: bool) -> Answer:
     inputs = {"obs": call.obs, "obs_flat": call.rows.flatten(1), "is_training": network.training}
+    inputs.update(call.previous)
     outputs, after = network(inputs, list(call.state.values()), call.lengths)
     state = dict(zip(call.state, after, strict=False)) if call.state else {}
     if call.state and len(after) != len(call.state):

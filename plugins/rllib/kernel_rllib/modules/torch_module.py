@@ -16,6 +16,7 @@ from kernel_rllib.modules.contracts import PolicyModule, QModule
 from kernel_rllib.modules.episode_pieces import episode_pieces
 from kernel_rllib.modules.model_v2 import TorchModelV2
 from kernel_rllib.modules.module import Inputs, Outputs, Parameter, Parameters
+from kernel_rllib.modules.previous_step import PreviousStep
 from kernel_rllib.modules.torch_calls import Answer, Call, Unflatten, answer_of, initial_state_of, no_values
 from kernel_rllib.modules.torch_network import Forward, TorchNetwork
 from kernel_rllib.nn.ops import Ops
@@ -28,16 +29,19 @@ BEFORE, AFTER = f"{columns.STATE_IN}.", f"{columns.STATE_OUT}."
 class TorchPolicyModule(PolicyModule):
     """A user's network as the module of a policy-gradient algorithm."""
 
-    def __init__(self, network: layers.Module, outputs: int, unflatten: Unflatten) -> None:
+    def __init__(
+        self, network: layers.Module, outputs: int, unflatten: Unflatten, previous: PreviousStep | None = None
+    ) -> None:
         """Take a network.
 
         Args:
             network: The network.
             outputs: How many numbers the action distribution is made of.
             unflatten: Makes what it takes of rows of observations.
+            previous: What of the last step is behind observations, and is given to the network apart; None for nothing.
         """
         self.network = TorchNetwork(NAME, network)
-        self._outputs, self._unflatten = outputs, unflatten
+        self._outputs, self._unflatten, self._previous = outputs, unflatten, previous
         self._initial_state = initial_state_of(network)
 
     @property
@@ -110,7 +114,8 @@ class TorchPolicyModule(PolicyModule):
             before = {name: inputs[f"{BEFORE}{name}"] for name in self._initial_state}
             each = np.ones(len(rows), np.int64) if lengths is None else lengths
             steps = torch.from_numpy(each).to(rows.device) if before else None
-            call = Call(rows, self._unflatten(rows), before, steps)
+            rows, previous = (rows, {}) if self._previous is None else self._previous.split(rows)
+            call = Call(rows, self._unflatten(rows), before, steps, previous)
             answer = answer_of(network, call, method, with_values=with_values)
             return self._checked(network, answer, len(rows), len(each), with_values=with_values)
 
