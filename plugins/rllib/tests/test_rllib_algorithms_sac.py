@@ -422,10 +422,9 @@ def test_settings_that_nothing_acts_on_are_refused(settings: dict[str, Any], mes
         config().training(**settings).validate()
 
 
-def test_pictures_are_refused_where_networks_are_dense() -> None:
-    said = r"SACConfig has dense networks only, but observations are images \[84, 84, 3\]; wrap the environment"
-    with pytest.raises(ConfigError, match=said):
-        SAC(config().environment(observation_space=spaces.Box(0, 255, (84, 84, 3), np.uint8)))
+def test_convolutions_are_refused_where_observations_are_rows() -> None:
+    with pytest.raises(ConfigError, match="SACConfig: model conv_filters has no effect, as observations are rows of 3"):
+        SAC(config().environment("Pendulum-v1").training(model={"conv_filters": [[4, 3, 3]]}))
 
 
 def test_it_is_known_by_its_name() -> None:

@@ -28,7 +28,7 @@ from kernel_rllib.data.batch import Batch
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.learners.learner import Loss, Metrics, Objective
 from kernel_rllib.modules.actor_q_critics import CRITICS, POLICY, ActorQCriticsOptions, HiddenLayers, least
-from kernel_rllib.modules.catalog import activation_name
+from kernel_rllib.modules.catalog import activation_name, convolution_options
 from kernel_rllib.modules.module import Parameters
 from kernel_rllib.nn.ops import Ops
 
@@ -146,6 +146,7 @@ class DDPG(OffPolicyActorCritic):
             critic=HiddenLayers(tuple(config.critic_hiddens), activation_name(config.critic_hidden_activation)),
             critics=2 if config.twin_q else 1,
             initial_temperature=None,
+            convolutions=convolution_options(config.model),
         )
 
     def make_objectives(self) -> Mapping[str, Objective]:

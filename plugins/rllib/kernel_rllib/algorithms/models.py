@@ -37,7 +37,7 @@ def refuse_images(config: Any, acts_on: frozenset[str], observation: tuple[int, 
     if len(observation) != 1 and not acts_on >= IMAGES:
         raise ConfigError(
             f"{config.title} has dense networks only, but observations are images {list(observation)}; wrap the "
-            "environment so that they are flat, or take PPO or DQN"
+            "environment so that they are flat, or take PPO, DQN or SAC"
         )
 
 

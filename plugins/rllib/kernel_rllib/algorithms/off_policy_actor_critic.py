@@ -10,6 +10,8 @@ import numpy as np
 from gymnasium import Space
 
 from kernel_rllib.algorithms.exploration_by_noise import exploration_of_policy
+from kernel_rllib.algorithms.honoured import IMAGES
+from kernel_rllib.algorithms.models import refuse_dense_layers_for_images
 from kernel_rllib.algorithms.replaying import TD_ERRORS, ReplayingAlgorithm
 from kernel_rllib.arrays import Array
 from kernel_rllib.config.off_policy import OffPolicyConfig
@@ -43,6 +45,7 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
     """
 
     config: OffPolicyConfig
+    acts_on = IMAGES
     box: ClassVar[BoxChoice]
     """The distribution of continuous actions."""
     takes_discrete: ClassVar[bool] = False
@@ -82,8 +85,10 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> ActorQCritics:
         """Return a policy and critics."""
         continuous = self.bounds is not None
+        if len(observation) != 3:
+            refuse_dense_layers_for_images(self.config, observation)
         return ActorQCritics(
-            observation[0],
+            observation,
             distribution.parameter_size,
             action_inputs=distribution.action_size if continuous else 0,
             critic_outputs=1 if continuous else distribution.parameter_size,

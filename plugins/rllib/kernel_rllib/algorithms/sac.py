@@ -31,7 +31,7 @@ from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import UnknownSettingError
 from kernel_rllib.learners.learner import Loss, Metrics, Objective
 from kernel_rllib.modules.actor_q_critics import CRITICS, POLICY, TEMPERATURE, ActorQCriticsOptions, least
-from kernel_rllib.modules.catalog import hidden_layers
+from kernel_rllib.modules.catalog import convolution_options, hidden_layers
 from kernel_rllib.modules.module import Parameters
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.nn.ops import Ops
@@ -172,6 +172,7 @@ class SAC(OffPolicyActorCritic):
             critic=hidden_layers(config.q_model_config, config.model),
             critics=2 if config.twin_q else 1,
             initial_temperature=config.initial_alpha,
+            convolutions=convolution_options(config.model),
         )
 
     def make_objectives(self) -> Mapping[str, Objective]:

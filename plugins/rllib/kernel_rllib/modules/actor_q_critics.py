@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_rllib.data import columns
+from kernel_rllib.modules.cnn import ConvolutionOptions, ImageEncoder, image_encoder
 from kernel_rllib.modules.layers import Dense, Stack, stack
 from kernel_rllib.modules.module import Inputs, Module, Outputs, Parameter, Parameters
 from kernel_rllib.nn import initializers
@@ -48,12 +49,37 @@ class ActorQCriticsOptions:
         critic: Each critic's hidden layers.
         critics: How many critics there are.
         initial_temperature: What weighs the entropy at first; None where nothing does.
+        convolutions: How the convolutions are built that each network begins with, where observations are images.
     """
 
     policy: HiddenLayers = HiddenLayers()
     critic: HiddenLayers = HiddenLayers()
     critics: int = 2
     initial_temperature: float | None = 1.0
+    convolutions: ConvolutionOptions = field(default_factory=ConvolutionOptions)
+
+
+@dataclass(frozen=True)
+class Network:
+    """One network: dense layers over observations, or over what convolutions make of images.
+
+    Attributes:
+        encoder: The convolutions; None where observations are rows.
+        layers: The dense layers, the last of which gives the outputs.
+    """
+
+    encoder: ImageEncoder | None
+    layers: Stack
+
+    def parameters(self) -> list[Parameter]:
+        """Return the parameters of all layers."""
+        return [*(self.encoder.parameters() if self.encoder else ()), *self.layers.parameters()]
+
+    def __call__(self, nn: Ops, parameters: Parameters, obs: Any, actions: Any = None) -> Any:
+        """Return the outputs [N, P] for observations, and for actions [N, D] where it takes them."""
+        x = self.encoder(nn, parameters, obs) if self.encoder else obs
+        x = nn.constant(x) if actions is None and not self.encoder else x
+        return self.layers(nn, parameters, x if actions is None else nn.concat([x, actions], axis=-1))
 
 
 class ActorQCritics(Module):
@@ -61,7 +87,7 @@ class ActorQCritics(Module):
 
     def __init__(
         self,
-        observations: int,
+        observations: int | tuple[int, ...],
         distribution_inputs: int,
         *,
         action_inputs: int,
@@ -71,7 +97,7 @@ class ActorQCritics(Module):
         """Build it.
 
         Args:
-            observations: The width of a flat observation.
+            observations: The width of a flat observation, or its shape; one of three axes is an image.
             distribution_inputs: How many numbers the policy gives.
             action_inputs: The width of actions as critics take them; 0 where they give a value for each action.
             critic_outputs: How many values a critic gives: 1, or the number of actions.
@@ -79,11 +105,18 @@ class ActorQCritics(Module):
         """
         self.options = options = options or ActorQCriticsOptions()
         self._takes_actions = action_inputs > 0
-        self.policy = _network(f"{POLICY}body", observations, options.policy, distribution_inputs)
+        shape = (observations,) if isinstance(observations, int) else tuple(observations)
+        images = options.convolutions if len(shape) == 3 else None
+        self.policy = _network(f"{POLICY}body", shape, images, options.policy, distribution_inputs)
         self.critics = tuple(
-            _network(f"{CRITICS}{index}", observations + action_inputs, options.critic, critic_outputs)
+            _network(f"{CRITICS}{index}", shape, images, options.critic, critic_outputs, more_inputs=action_inputs)
             for index in range(options.critics)
         )
+
+    @property
+    def learns_in(self) -> str | None:
+        """Return `"torch"` where there are convolutions."""
+        return "torch" if self.policy.encoder else None
 
     def parameters(self) -> Sequence[Parameter]:
         """Return the policy's parameters, the critics', and the logarithm of the temperature if there is one."""
@@ -97,7 +130,7 @@ class ActorQCritics(Module):
 
     def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
         """Return `action_dist_inputs` [N, P] of the policy; critics are asked by `q_values`."""
-        return {columns.ACTION_DIST_INPUTS: self.policy(nn, parameters, nn.constant(inputs[columns.OBS]))}
+        return {columns.ACTION_DIST_INPUTS: self.policy(nn, parameters, inputs[columns.OBS])}
 
     def q_values(
         self, nn: Ops, parameters: Parameters, obs: Any, actions: Any = None, critics: int | None = None
@@ -107,12 +140,12 @@ class ActorQCritics(Module):
         Args:
             nn: The operations.
             parameters: The module's, or those of its slower copy.
-            obs: Observations [N, D].
+            obs: Observations [N, ...].
             actions: Actions as rows [N, action_inputs], where critics take them.
             critics: How many of them are asked, the first ones; None for all.
         """
-        x = nn.concat([obs, actions], axis=-1) if self._takes_actions else nn.constant(obs)
-        values = [critic(nn, parameters, x) for critic in self.critics[:critics]]
+        given = actions if self._takes_actions else None
+        values = [critic(nn, parameters, obs, given) for critic in self.critics[:critics]]
         return [nn.reshape(value, (value.shape[0],)) for value in values] if self._takes_actions else values
 
     def log_temperature(self, parameters: Parameters) -> Any:
@@ -128,9 +161,19 @@ def least(nn: Ops, values: Sequence[Any]) -> Any:
     return found
 
 
-def _network(name: str, inputs: int, hidden: HiddenLayers, outputs: int) -> Stack:
+def _network(
+    name: str,
+    shape: tuple[int, ...],
+    images: ConvolutionOptions | None,
+    hidden: HiddenLayers,
+    outputs: int,
+    *,
+    more_inputs: int = 0,
+) -> Network:
     first = initializers.torch_linear()
+    encoder = None if images is None else image_encoder(name, shape, images, initializers.orthogonal(2**0.5))
+    inputs = (encoder.outputs if encoder else shape[0]) + more_inputs
     body = stack(name, inputs, hidden.widths, hidden.activation, first)
     more = stack(f"{name}/more", body.outputs, hidden.more, hidden.more_activation, first)
     head = Dense(f"{name}/head", more.outputs, outputs, None, first)
-    return Stack((*body.layers, *more.layers, head), inputs)
+    return Network(encoder, Stack((*body.layers, *more.layers, head), inputs))
