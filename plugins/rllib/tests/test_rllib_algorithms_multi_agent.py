@@ -13,6 +13,7 @@ from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.config.policy_spec import PolicySpec
+from kernel_rllib.connectors.named import FrameStackingEnvToModule
 from kernel_rllib.data.batch import MultiAgentBatch
 from kernel_rllib.envs.games.multi_agent_cart_pole import MultiAgentCartPole
 from kernel_rllib.envs.games.rock_paper_scissors import RockPaperScissors
@@ -313,9 +314,13 @@ def test_what_does_not_fit_is_refused(settings: dict[str, Any], error: type[Exce
         config().multi_agent(**settings).build()
 
 
-def test_filters_are_refused() -> None:
+def test_connectors_that_keep_something_of_lanes_are_refused() -> None:
+    stacking = config(env_to_module_connector=lambda *_: FrameStackingEnvToModule(num_frames=2))
+    with pytest.raises(ConfigError, match="the policy 'p.' has observations pass through FrameStack"):
+        stacking.build()
+    alone = config(observation_filter="MeanStdFilter", update_worker_filter_stats=False)
     with pytest.raises(ConfigError, match="the policy 'p.' has observations pass through MeanStdFilter"):
-        config(observation_filter="MeanStdFilter").build()
+        alone.build()
 
 
 def test_policies_for_an_environment_of_one_agent_are_refused() -> None:

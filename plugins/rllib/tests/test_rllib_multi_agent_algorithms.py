@@ -98,3 +98,12 @@ def test_algorithms_of_one_policy_refuse_several(config: Any) -> None:
     settings = small(config, Counting, {}).env_runners(num_env_runners=1)
     with pytest.raises(ConfigError, match="Config learns one policy, and p0, p1 are named: take PPO, DQN or SAC"):
         settings.build()
+    shared = settings.copy(copy_frozen=False).multi_agent(policies=None, policy_mapping_fn=None)
+    with pytest.raises(ConfigError, match="the environment has several"):
+        shared.build()
+
+
+def test_agents_are_not_replayed_together() -> None:
+    settings = small(*KINDS["DQN"]).training(replay_buffer_config={"replay_mode": "lockstep"})
+    with pytest.raises(ConfigError, match="replay_mode is 'lockstep', and each policy has a buffer of its own"):
+        settings.build()

@@ -9,6 +9,8 @@ from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.algorithms.weights import PolicyWeights
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
+from kernel_rllib.connectors.moments import Statistics
+from kernel_rllib.connectors.policy_statistics import of_policy
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.errors import UnknownPolicyError
 from kernel_rllib.learners.learner import Metrics
@@ -38,6 +40,7 @@ class PolicyAccess(PolicyWeights):
     scripted: dict[str, ScriptedBlueprint]
     blueprint: Blueprint | MultiAgentBlueprint
     env_steps_sampled: int
+    has_several_agents: bool
     seed: int
 
     def get_policy(self, policy_id: str = DEFAULT_POLICY_ID) -> Any:
@@ -104,9 +107,14 @@ class PolicyAccess(PolicyWeights):
                 policy.policy_blueprint(policy.config),
                 LearnerParameters(policy.learner, self.broadcast),
                 policy.stream("inference"),
-                lambda: self.runners.statistics,
+                lambda: self.statistics_of(policy_id),
             )
         return made[policy_id]
+
+    def statistics_of(self, policy_id: str) -> Statistics:
+        """Return what the connectors of a policy have learned, by their names."""
+        found = self.runners.statistics
+        return of_policy(found, policy_id) if self.has_several_agents else found
 
     def _policies(self) -> Mapping[str, Any]:
         views: dict[str, PolicyView] = self.__dict__.setdefault("_views", {})

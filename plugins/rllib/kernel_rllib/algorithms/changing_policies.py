@@ -14,6 +14,8 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec, default_policy_mapping, id_problem
 from kernel_rllib.config.sentinels import is_deprecated_value
 from kernel_rllib.config.settings import Settings
+from kernel_rllib.connectors.pipeline import FILTER
+from kernel_rllib.connectors.policy_statistics import named_for, of_policy
 from kernel_rllib.errors import ConfigError, UnknownPolicyError
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.policy.view import PolicyView
@@ -123,6 +125,8 @@ class ChangingPolicies(SeveralPolicies):
         except Exception:
             self.take_policies_of(before)
             raise
+        if isinstance(policy, PolicyView):
+            self._filter_as(policy_id, policy)
         return self.get_policy(policy_id)
 
     def remove_policy(
@@ -250,6 +254,13 @@ class ChangingPolicies(SeveralPolicies):
             given.policy_mapping_fn = wanted  # type: ignore[attr-defined]
         elif not in_evaluations or {"policy_mapping_fn", "multiagent"} & (given or {}).keys():
             changed.evaluation(evaluation_config={"policy_mapping_fn": wanted})
+
+    def _filter_as(self, policy_id: str, policy: PolicyView) -> None:
+        """Let the filter of a policy have learned what that of another one has, if it is one of this algorithm."""
+        for name in self.policies:
+            found = of_policy(self.runners.statistics, name)
+            if found and self.get_policy(name) is policy:
+                self.runners.set_statistics({**self.runners.statistics, **named_for(policy_id, found[FILTER])})
 
     def _require_several_agents(self, method: str) -> None:
         if not self.has_several_agents:

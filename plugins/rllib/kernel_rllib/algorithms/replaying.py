@@ -16,6 +16,7 @@ from kernel_rllib.config.off_policy import OffPolicyConfig
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import Fragment
+from kernel_rllib.errors import ConfigError
 from kernel_rllib.learners.learner import Loss, Metrics
 from kernel_rllib.learners.targets import TargetParameters
 from kernel_rllib.replay.transitions import Transitions
@@ -45,7 +46,14 @@ class ReplayingAlgorithm(Algorithm):
         """Learn from one minibatch."""
 
     def setup_learning(self) -> None:
-        """Make replay and the slower copy."""
+        """Make replay and the slower copy. Raises ConfigError if agents are to be replayed together."""
+        mode = self.config.replay_buffer_config.replay_mode
+        if mode != "independent":
+            raise ConfigError(
+                f"{self.config.title}: replay_mode is {mode!r}, and each policy has a buffer of its own, from which it "
+                "draws alone: leave it at 'independent', or let agents that "
+                "learn together act as one by env.with_agent_groups(...)"
+            )
         self.replay = replay_of(self.config.replay_buffer_config)
         self.transitions = Transitions(n=self.config.n_step, gamma=self.config.gamma, stream=self.stream("n_step"))
         (followed,) = self.learner.module.table.mask(self.followed)

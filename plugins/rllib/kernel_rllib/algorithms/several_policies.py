@@ -20,6 +20,7 @@ from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import PolicySpec
 from kernel_rllib.config.settings import Settings
+from kernel_rllib.connectors.policy_statistics import of_policies
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.learners.group import LearnerGroup
 from kernel_rllib.runners.blueprint import Blueprint, PolicyBlueprint
@@ -127,6 +128,7 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
             self.broadcast()
             raise
         self.blueprint = blueprint
+        self.runners.set_statistics(of_policies(self.runners.statistics, made))
         self.evaluations.change_policies(config)
         self.forget_views(made.keys() | scripted.keys())
         if self not in made.values():

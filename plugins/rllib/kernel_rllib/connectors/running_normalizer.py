@@ -42,6 +42,11 @@ class RunningNormalizer(ObservationConnector):
         """Return the name that users know it by."""
         return "MeanStdFilter"
 
+    @property
+    def is_synchronised(self) -> bool:
+        """Whether all lanes share their statistics."""
+        return self._synchronised
+
     def dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Return float32."""
         return np.dtype(np.float32)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kernel_rllib.arrays import Array
+from kernel_rllib.connectors.env_to_module import ObservationConnector
+from kernel_rllib.connectors.moments import Moments, Statistics
+from kernel_rllib.connectors.policy_statistics import ObservedRows, named_for, of_policy
+from kernel_rllib.connectors.running_normalizer import RunningNormalizer
+from kernel_rllib.connectors.user_functions import RowFilter, RowFunction
 from kernel_rllib.data import columns
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.distributions.distribution import Noise
@@ -38,21 +43,18 @@ class AgentLanes(AgentSlots):
             seed: The seed of the run.
 
         Raises:
-            ConfigError: If observations pass through connectors, which need lanes that never change.
+            ConfigError: If observations pass through connectors that keep something of each lane.
         """
         super().__init__()
         self.module_id, self.policy = module_id, policy
         self.module: Module = policy.module
         self.exploration = policy.exploration_of(place)
         self.steps = AgentSteps()
-        self._env_to_module, self._module_to_env = policy.make_env_to_module(), policy.make_module_to_env()
-        if self._env_to_module.connectors:
-            names = ", ".join(connector.title() for connector in self._env_to_module.connectors)
-            raise ConfigError(
-                f"the policy {module_id!r} has observations pass through {names}, which keep something of each lane, "
-                "and agents of an environment with several share lanes: leave out observation_filter, frame stacking "
-                "and env_to_module_connector, and do that in the environment"
-            )
+        self._env_to_module = policy.make_env_to_module(learns=False)
+        self._module_to_env = policy.make_module_to_env()
+        _require_no_memory(module_id, self._env_to_module.connectors)
+        filters = any(isinstance(each, RunningNormalizer) for each in self._env_to_module.connectors)
+        self._observed = ObservedRows() if filters and policy.learns else None
         explores = not isinstance(self.exploration, NoExploration)
         self._nn = NumpyOps(row_block=ROW_BLOCK)
         self.vector = np.zeros(self.module.table.size, np.float32)
@@ -101,6 +103,8 @@ class AgentLanes(AgentSlots):
         self.steps.drop_all()
         self._seen.clear()
         self._early.clear()
+        if self._observed is not None:
+            self._observed.forget()
 
     def own(self, position: int, episode_id: int, agent_index: int) -> None:
         """Let the steps of a lane be those of an episode and of an agent, by their numbers."""
@@ -143,9 +147,12 @@ class AgentLanes(AgentSlots):
             return []
         places = list(self._seen)
         positions, count = np.array(places), len(places)
-        obs = _padded(self._rows(list(self._seen.values())))
+        seen = _stacked(list(self._seen.values()))
+        obs = _padded(self._env_to_module(seen))
         self._seen = {}
         numbers, made = np.array(self.numbers)[positions], self._made[positions]
+        if self._observed is not None:
+            self._observed.add(numbers, self._env_to_module.preprocessor.rows(seen))
         state = {name: memory[positions] for name, memory in self._state.items()}
         inputs: dict[str, Any] = {columns.OBS: obs}
         if state:
@@ -189,6 +196,15 @@ class AgentLanes(AgentSlots):
             clip_rewards=self.policy.clip_rewards,
             version=version,
         )
+
+    def take_learned(self) -> Statistics:
+        """Return what the filter learned of each lane since this was last asked; nothing where it does not learn."""
+        learned = None if self._observed is None else self._observed.take()
+        return {} if learned is None else named_for(self.module_id, learned)
+
+    def set_statistics(self, statistics: Mapping[str, Moments]) -> None:
+        """Let the filter work with what it has learned of all lanes, among the statistics of all modules."""
+        self._env_to_module.set_statistics(of_policy(statistics, self.module_id))
 
     def evaluate(self, function: Any) -> Any:
         """Return `function(nn, parameters)` with the parameters that it acts with."""
@@ -240,9 +256,28 @@ class AgentLanes(AgentSlots):
         return self._seen.get(position)
 
     def _rows(self, seen: list[Struct]) -> Array:
-        first, *others = seen
-        stacked = nested.mapped(lambda *values: np.stack(values), first, *others)
-        return self._env_to_module(stacked)
+        return self._env_to_module(_stacked(seen))
+
+
+def _stacked(seen: list[Struct]) -> Struct:
+    first, *others = seen
+    return nested.mapped(lambda *values: np.stack(values), first, *others)
+
+
+def _require_no_memory(module_id: str, connectors: Sequence[ObservationConnector]) -> None:
+    """Raise ConfigError for connectors that keep something of each lane, as agents share lanes."""
+    wrong = [
+        connector.title()
+        for place, connector in enumerate(connectors)
+        if not isinstance(connector, (RowFunction, RowFilter))
+        and not (isinstance(connector, RunningNormalizer) and place == 0 and connector.is_synchronised)
+    ]
+    if wrong:
+        raise ConfigError(
+            f"the policy {module_id!r} has observations pass through {', '.join(wrong)}, which keeps something of each "
+            "lane, and agents of an environment with several share lanes: do that in the environment. What can be had "
+            "are functions of rows, and observation_filter='MeanStdFilter' with update_worker_filter_stats=True"
+        )
 
 
 def _longer(memory: Array) -> Array:

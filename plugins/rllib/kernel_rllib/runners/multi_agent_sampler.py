@@ -177,11 +177,13 @@ class MultiAgentSampler:
         return ended
 
     def take_learned(self) -> dict[str, Moments]:
-        """Return nothing: connectors that learn are refused."""
-        return {}
+        """Return what filters learned of each lane since this was last asked, by policy."""
+        return {name: found for lanes in self.modules.values() for name, found in lanes.take_learned().items()}
 
     def set_statistics(self, statistics: Mapping[str, Moments]) -> None:
-        """Do nothing: connectors that learn are refused."""
+        """Let filters work with what they have learned of all lanes together, by policy."""
+        for lanes in self.modules.values():
+            lanes.set_statistics(statistics)
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 

@@ -120,6 +120,13 @@ class ScriptedLanes(AgentSlots):
         """Return nothing: steps are not kept."""
         return
 
+    def take_learned(self) -> dict[str, Any]:
+        """Return nothing: what it observes is not filtered."""
+        return {}
+
+    def set_statistics(self, statistics: Mapping[str, Any]) -> None:
+        """Do nothing: what it observes is not filtered."""
+
     def lane_state(self, position: int) -> dict[str, Any]:
         """Return what the agent of a lane remembers, and how often the object was asked for it."""
         return {
