@@ -191,6 +191,18 @@ def test_copies_give_the_same_steps_whichever_runner_has_them(story: str, lstm: 
                 assert other.tobytes() == values.tobytes(), name
 
 
+def test_each_episode_begins_with_what_a_module_remembers_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = blueprint(TURNS, lstm=3)
+    for acting in made.policies.values():
+        assert isinstance(acting, PolicyBlueprint)
+        first = {name: np.full(shape, 0.5, np.float32) for name, shape in acting.module.state().items()}
+        monkeypatch.setattr(acting.module, "initial_state", lambda first=first: first)
+    for fragment in sampler(made).sample(10).values():
+        begins = (fragment.state_in["memory_cell"] == 0.5).all(axis=-1)
+        np.testing.assert_array_equal(begins, fragment.columns["resets"])
+        assert begins.any() and not begins.all()
+
+
 @pytest.mark.parametrize("lstm", [None, 3])
 @pytest.mark.parametrize("before", [1, 2, 3, 6])
 def test_copies_go_on_elsewhere_with_the_same_bits(before: int, lstm: int | None) -> None:

@@ -143,6 +143,15 @@ def test_what_is_remembered_is_cleared_with_each_episode() -> None:
     assert (hidden[[0, 3, 6]] == 0).all() and (hidden[[1, 2, 4, 5]] != 0).any(axis=-1).all()
 
 
+def test_each_episode_begins_with_what_a_module_remembers_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    acting = blueprint({"length": 3}, lstm=5)
+    first = {name: np.full(shape, 0.5, np.float32) for name, shape in acting.module.state().items()}
+    monkeypatch.setattr(acting.module, "initial_state", lambda: first)
+    begins = sampler(acting).sample(7)
+    begins_with_half = (begins.state_in["memory_cell"] == 0.5).all(axis=-1)
+    np.testing.assert_array_equal(begins_with_half, begins.columns["resets"])
+
+
 def test_a_lane_whose_environment_fails_begins_anew_and_counts_no_episode() -> None:
     acting = sampler(blueprint({"length": 3, "fails_at": 5}, restart=True), (0,))
     made = acting.sample(9)
