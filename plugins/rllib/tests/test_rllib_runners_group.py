@@ -12,7 +12,8 @@ import pytest
 from kernel_rllib.data.fragment import Fragment, joined
 from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.runners.env_runner import EnvRunner, Sample
-from kernel_rllib.runners.group import GroupSettings, Recovery, RunnerGroup
+from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.recovery import Recovery
 from kernel_rllib.testing.counting import counting_blueprint
 
 LANES = {0: [(0, 1, 2, 3)], 1: [(0, 1, 2, 3)], 2: [(0, 1), (2, 3)], 4: [(0,), (1,), (2,), (3,)]}

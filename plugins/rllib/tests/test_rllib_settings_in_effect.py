@@ -107,7 +107,7 @@ def test_only_so_many_runners_are_replaced() -> None:
     for _ in range(2):
         algorithm.train()
         kernel.kill(algorithm.runners.actors()[0][1])
-        if algorithm.runners._restarts == 0:
+        if algorithm.runners._losses.replaced == 0:
             assert algorithm.train()["timesteps_total"] == 64
     with pytest.raises(RunnersLostError, match="1 runners were replaced, and another one died"):
         algorithm.train()

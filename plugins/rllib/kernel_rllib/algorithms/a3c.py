@@ -133,19 +133,14 @@ class A3C(Algorithm):
         reports = []
         ahead = 2 if self.config.sample_async and self.config.num_env_runners else 1
         for _ in range(max(self.runners.num_healthy_runners, 1)):
-            self.runners.keep_asked(self.config.get_rollout_fragment_length, ahead)
             with self.timed("sample"):
+                self.runners.keep_asked(self.config.get_rollout_fragment_length, ahead)
                 sample = self.runners.collect_first()
             with self.timed("learn"):
                 reports.append(self._take(sample))
             self.broadcast()
         lags = [report["gradient_lag"] for report in reports]
         return {**mean_metrics(reports), "gradient_lag_min": min(lags), "gradient_lag_max": max(lags)}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on with what `get_state` returned; gradients that are under way are left out."""
-        self.runners.drop_requests()
-        super().set_state(state)
 
     def _take(self, sample: Sample) -> Metrics:
         """Apply the gradient that a runner sent: the asynchronous update of algorithm S3."""

@@ -50,7 +50,7 @@ class EpisodeWindow:
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on with what `state` returned."""
         self.total, self._new = int(state["total"]), 0
-        self._last = deque(_summary(*episode) for episode in state["last"])
+        self._last = deque(EpisodeSummary.of_list(episode) for episode in state["last"])
 
 
 def episode_results(window: EpisodeWindow) -> ResultTree:
@@ -128,14 +128,6 @@ def merged(*trees: Mapping[str, Any]) -> ResultTree:
             held = result.get(name)
             result[name] = merged(held, value) if isinstance(held, dict) and isinstance(value, Mapping) else value
     return result
-
-
-def _summary(
-    ended_at: int, lane: int, total_reward: float, length: int, agents: Iterable[tuple[str, str, float]] = ()
-) -> EpisodeSummary:
-    """Return an episode of what `EpisodeWindow.state` wrote of it, in which files have lists for tuples."""
-    earned = tuple((agent, policy, reward) for agent, policy, reward in agents)
-    return EpisodeSummary(ended_at, lane, total_reward, length, earned)
 
 
 def _number(metric: Any) -> float:

@@ -24,7 +24,7 @@ from kernel_rllib.first_generation.torch_policy import TorchPolicy
 from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
 from kernel_rllib.policy.workers import WorkerView
 from kernel_rllib.runners.env_runner import EnvRunner
-from kernel_rllib.runners.group import RunnerPlace
+from kernel_rllib.runners.place import RunnerPlace
 
 
 class RolloutWorker(WorkerView):

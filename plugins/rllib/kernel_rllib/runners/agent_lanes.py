@@ -24,8 +24,8 @@ from kernel_rllib.nn.products import ROW_BLOCK
 from kernel_rllib.runners.agent_slots import AgentSlots
 from kernel_rllib.runners.agent_steps import VOID, AgentSteps
 from kernel_rllib.runners.blueprint import PolicyBlueprint
-from kernel_rllib.runners.group import RunnerPlace
 from kernel_rllib.runners.lane_noise import LaneNoise
+from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.spaces import nested
 from kernel_rllib.spaces.nested import Struct
 

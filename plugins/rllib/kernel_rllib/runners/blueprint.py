@@ -23,7 +23,7 @@ from kernel_rllib.envs.registry import EnvMaker
 from kernel_rllib.errors import EnvError
 from kernel_rllib.exploration.exploration import Exploration, PerRunner
 from kernel_rllib.modules.module import Module
-from kernel_rllib.runners.group import RunnerPlace
+from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.sampler import Sampler
 from kernel_rllib.spaces.action_rows import actions_of
 from kernel_rllib.spaces.squash import ActionScaler

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,13 @@ class EpisodeSummary:
     total_reward: float
     length: int
     agents: tuple[tuple[str, str, float], ...] = ()
+
+    @classmethod
+    def of_list(cls, values: Sequence[Any]) -> EpisodeSummary:
+        """Return an episode of its values in order, as files have them: with lists for tuples."""
+        ended_at, lane, total_reward, length, *agents = values
+        earned = ((agent, policy, reward) for found in agents for agent, policy, reward in found)
+        return cls(ended_at, lane, total_reward, length, tuple(earned))
 
 
 class EpisodeCounts:

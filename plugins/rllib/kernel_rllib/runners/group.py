@@ -1,19 +1,19 @@
 """The runners of a run: samples in the order of lanes, weights by the store, and runners that die and come again.
 
 Lanes have numbers that say nothing of runners: the same lanes give the same samples whether one process steps them or
-four. A runner that dies takes its lanes along; what becomes of them is for the mode of recovery to say:
+four. What becomes of the lanes of a runner that dies is said by the mode of recovery; see `runners.recovery`.
 
-- `"ignore"`: the others go on, with fewer lanes.
-- `"recreate"`: a new runner takes the lanes over, with new environments, and samples what is missing.
-- `"exact"`: a new runner begins where the lost one began its last sample, and makes that again, bit for bit.
+Samples are asked for in rounds, one of each runner, and collected in the same order. More than one round may be asked
+for at a time: a runner makes its samples one after another, each with the parameters and statistics of the moment when
+it was asked for.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import kernel
 from kernel_rllib.arrays import Array
@@ -21,37 +21,16 @@ from kernel_rllib.connectors.moments import Moments, Statistics, with_learned
 from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.runners.contract import LaneSampler
 from kernel_rllib.runners.env_runner import EnvRunner, Sample, Work
+from kernel_rllib.runners.kept_samples import rounds_of_state
+from kernel_rllib.runners.place import RunnerPlace
+from kernel_rllib.runners.recovery import Losses, Recovery
+from kernel_rllib.runners.remote_runner import RemoteRunner, Request, Weights
 from kernel_rllib.runners.runner_actor import start_runner
-from kernel_spec.errors import FaultError, TaskError
-
-Recovery: TypeAlias = Literal["ignore", "recreate", "exact"]
+from kernel_spec.errors import FaultError
 
 _log = logging.getLogger("kernel.rllib")
 
-
-@dataclass(frozen=True)
-class RunnerPlace:
-    """Which lanes a runner steps, and what it is told of itself.
-
-    Attributes:
-        index: Its number: 0 beside the learner, from 1 elsewhere.
-        lanes: The numbers of its lanes.
-        runners: How many runners there are elsewhere.
-        all_lanes: How many lanes all runners have together.
-        incarnation: How many died before it in this place: its environments get other seeds then.
-        steps_before: How many steps each of its lanes has made before.
-    """
-
-    index: int
-    lanes: tuple[int, ...]
-    runners: int
-    all_lanes: int
-    incarnation: int = 0
-    steps_before: int = 0
-
-
 MakeSampler: TypeAlias = Callable[[RunnerPlace], LaneSampler]
-_Weights: TypeAlias = "tuple[kernel.ObjectRef, int]"
 
 
 @dataclass
@@ -94,16 +73,16 @@ class RunnerGroup:
             settings: How many lanes and runners there are, and how they live.
         """
         self._make_sampler, self._settings = make_sampler, settings
-        self._weights: _Weights | None = None
+        self._weights: Weights | None = None
         self.statistics: Statistics = {}
         """What connectors have learned of all lanes, by their names. It changes where all have sampled."""
-        self._failures = self._restarts = 0
-        self._has_sampled = self._is_closed = False
+        self._losses = Losses(settings.recovery, settings.tolerated_failures, settings.most_restarts)
+        self._is_closed = False
         self._replaced: list[int] = []
-        self._pending: dict[int, list[_Request]] = {}
+        self._rounds: list[list[Sample]] = []
+        """Rounds that are there and were not collected yet, before those that actors are still asked for."""
         self.local: EnvRunner | None = None
-        self._local_steps = 0
-        self._remote: dict[int, _RemoteRunner] = {}
+        self._remote: dict[int, RemoteRunner] = {}
         if not settings.remote:
             here = RunnerPlace(0, tuple(settings.lanes[0]), 0, len(settings.lanes[0]))
             self.local = EnvRunner(lambda: make_sampler(here), work=settings.work)
@@ -113,7 +92,7 @@ class RunnerGroup:
             if lanes:
                 runners, before = len(settings.lanes), settings.steps_before
                 place = RunnerPlace(index, tuple(lanes), runners, all_lanes, settings.incarnation, before)
-                self._remote[index] = _RemoteRunner(place, self._start(place))
+                self._remote[index] = RemoteRunner(place, self._start(place))
 
     @property
     def num_healthy_runners(self) -> int:
@@ -143,7 +122,7 @@ class RunnerGroup:
             self.local.set_statistics(self.statistics)
 
     @property
-    def weights(self) -> _Weights | None:
+    def weights(self) -> Weights | None:
         """The parameters of the last `set_weights`, in the store, and their version; None if there are no actors."""
         return self._weights
 
@@ -169,7 +148,7 @@ class RunnerGroup:
 
     def forget_failures(self) -> None:
         """Count failures in a row from 0 again: all runners have answered."""
-        self._failures = 0
+        self._losses.forget()
 
     def hand_over_weights(self) -> None:
         """Let all runners take the last parameters and statistics now, not with their next sample."""
@@ -183,7 +162,7 @@ class RunnerGroup:
         self.foreach(EnvRunner.set_weights, vector, version)
 
     def sample(self, steps: Callable[[int], int]) -> list[Sample]:
-        """Step all lanes, and return the samples of the runners in the order of their lanes.
+        """Return the samples of the next round, in the order of their lanes; it is asked for, if none was.
 
         Args:
             steps: Says how many times a runner is to step each of its lanes, by its number.
@@ -191,26 +170,43 @@ class RunnerGroup:
         Raises:
             RunnersLostError: If no runner is left, or too many died in a row.
         """
-        self.request(steps)
+        if not self.rounds_asked:
+            self.request(steps)
         return self.collect()
 
+    @property
+    def rounds_asked(self) -> int:
+        """How many rounds were asked for and not collected yet."""
+        return len(self._rounds) + max((len(runner.requests) for runner in self._remote.values()), default=0)
+
     def request(self, steps: Callable[[int], int]) -> None:
-        """Let all runners begin to sample, and return at once; see `sample`."""
+        """Ask all runners for one more round, with the parameters and statistics of now; see `sample`.
+
+        Actors begin with it when they have done what they were asked for before. A runner that is here makes it at
+        once: so it acts in the same order as an actor, whatever is asked of it before the round is collected.
+        """
         if self._is_closed:
             raise RunnersLostError("the runners were ended, and sample no more: make another group, or algorithm")
         for runner in self._remote.values():
-            self._ask(runner, steps(runner.place.index), self._weights)
+            self._ask(runner, steps(runner.place.index))
         if self.local is not None:
-            self._local_steps = steps(0)
+            self._rounds.append([self.local.sample(steps(0))])
 
     def collect(self) -> list[Sample]:
-        """Return the samples of the last `request`, in the order of lanes; see `sample`.
+        """Return the samples of the oldest round that was asked for, in the order of lanes; see `sample`.
 
-        What their connectors learned is put together, in this order, and all work with it from the next sample on.
+        What their connectors learned is put together, in this order, and all work with it in rounds that are asked for
+        from then on.
         """
-        samples = self._samples()
+        samples = self._rounds.pop(0) if self._rounds else self._round()
         self._learn_from(samples)
         return samples
+
+    def gathered(self) -> list[list[Sample]]:
+        """Wait for all rounds that were asked for, and return them. They are still there to be collected."""
+        while any(runner.requests for runner in self._remote.values()):
+            self._rounds.append(self._round())
+        return self._rounds
 
     def _learn_from(self, samples: Sequence[Sample]) -> None:
         """Put what connectors learned together."""
@@ -218,15 +214,17 @@ class RunnerGroup:
         if learned:
             self.set_statistics(with_learned(self.statistics, learned))
 
-    def _samples(self) -> list[Sample]:
-        if self.local is not None:
-            return [self.local.sample(self._local_steps)]
+    def _round(self) -> list[Sample]:
+        """Wait for the oldest sample of each actor."""
+        indices = sorted(index for index, runner in self._remote.items() if runner.requests)
+        samples: list[Sample] = []
         if self._settings.recovery is None:  # who dies is heard of at once: the others may be waiting for it
-            found = [self._first() for _ in range(len(self._pending))]
-            return sorted(found, key=lambda sample: sample.runner)
-        samples = []
-        for index in sorted(self._pending):
-            while self._pending.get(index):
+            while indices:
+                samples.append(self._first(indices))
+                indices.remove(samples[-1].runner)
+            return sorted(samples, key=lambda sample: sample.runner)
+        for index in indices:
+            while index in self._remote:
                 if (sample := self._settled(index)) is not None:
                     samples.append(sample)
                     break
@@ -240,10 +238,10 @@ class RunnerGroup:
             requests: How many. With two, a runner begins the next sample as soon as it has sent one.
         """
         for index, runner in self._remote.items():
-            for _ in range(requests - len(self._pending.get(index, ()))):
-                self._ask(runner, steps(index), self._weights)
-        if self.local is not None:
-            self._local_steps = steps(0)
+            for _ in range(requests - len(runner.requests)):
+                self._ask(runner, steps(index))
+        if self.local is not None and not self._rounds:
+            self.request(steps)
 
     def collect_first(self) -> Sample:
         """Return the sample of the runner that is the first to have one, of all that were asked.
@@ -251,22 +249,22 @@ class RunnerGroup:
         Raises:
             RunnersLostError: If no runner is left, or too many died in a row.
         """
-        sample = self.local.sample(self._local_steps) if self.local is not None else self._first()
+        sample = self._rounds.pop(0)[0] if self._rounds else self._first(self._remote)
         self._learn_from([sample])
         return sample
 
-    def _first(self) -> Sample:
+    def _first(self, indices: Collection[int]) -> Sample:
+        """Wait for the first sample of any of these actors."""
         while True:
-            first = {requests[0].sample: index for index, requests in self._pending.items()}
-            ready, _ = kernel.wait(list(first), num_returns=1)
-            index = first[ready[0]]
-            sample = self._settled(index)
+            asked = {
+                runner.requests[0].sample: index
+                for index, runner in self._remote.items()
+                if runner.requests and index in indices
+            }
+            ready, _ = kernel.wait(list(asked), num_returns=1)
+            sample = self._settled(asked[ready[0]])
             if sample is not None:
                 return sample
-
-    def drop_requests(self) -> None:
-        """Leave out what runners were asked for and have not brought yet."""
-        self._pending.clear()
 
     def foreach(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return what the function returns for each runner, in the order of their numbers.
@@ -314,13 +312,19 @@ class RunnerGroup:
         return {"lanes": lanes, "connectors": {name: found.arrays() for name, found in self.statistics.items()}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on with what `state` returned, in any number of runners, and with the weights that come next."""
+        """Go on with what `state` returned, in any number of runners, and with the weights that come next.
+
+        What runners were asked for is left out. Rounds that the state has as `rounds` are collected first; see
+        `kept_samples.state_of_rounds`.
+        """
         self._weights = None
         held = kernel.put(state) if self._remote else None
         for runner in self._remote.values():
             runner.version, runner.snapshot = -1, held
+            runner.requests.clear()
         self.foreach(EnvRunner.set_state, held if self._remote else state)
         self.set_statistics({name: Moments.of_arrays(found) for name, found in state["connectors"].items()})
+        self._rounds = rounds_of_state(state.get("rounds", {}))
 
     def close(self) -> None:
         """End the actors. It may be called again; there are no samples afterwards."""
@@ -328,42 +332,38 @@ class RunnerGroup:
         for runner in self._remote.values():
             kernel.kill(runner.handle)
         self._remote.clear()
-        self._pending.clear()
+        self._rounds.clear()
 
     def _start(self, place: RunnerPlace, state: Any = None) -> kernel.ActorHandle:
         make_sampler = self._make_sampler
         options, work = self._settings.options or {}, self._settings.work
         return start_runner(lambda: make_sampler(place), place.index, options, state, work)
 
-    def _ask(self, runner: _RemoteRunner, steps: int, weights: _Weights | None) -> None:
-        exact = self._settings.recovery == "exact"
-        vector, version = (None, -1) if weights is None or weights[1] == runner.version else weights
-        sample, snapshot = runner.handle.sample.options(num_returns=2).remote(
-            steps, vector, version, self.statistics, exact
-        )
-        if weights is not None:
-            runner.version = weights[1]
-        runner.steps += steps
-        self._pending.setdefault(runner.place.index, []).append(_Request(steps, weights, sample, snapshot))
+    def _ask(self, runner: RemoteRunner, steps: int) -> None:
+        runner.ask(steps, self._weights, self.statistics, with_snapshot=self._is_exact)
+
+    @property
+    def _is_exact(self) -> bool:
+        return self._settings.recovery == "exact"
 
     def _settled(self, index: int) -> Sample | None:
         """Wait for the oldest request to a runner; return its sample, or None where the runner died: see `_replace`."""
-        request = self._pending[index][0]
+        runner = self._remote[index]
+        request = runner.requests[0]
         self._warn_if_late(index, request)
         try:
             sample: Sample = kernel.get(request.sample)
         except FaultError as error:
             self._replace(index, error)
             return None
-        self._pending[index].pop(0)
-        if not self._pending[index]:
-            del self._pending[index]
-        self._failures, self._has_sampled = 0, True
-        if self._settings.recovery == "exact":
-            self._remote[index].snapshot = request.snapshot
+        runner.requests.pop(0)
+        self._losses.forget()
+        self._losses.has_sampled = True
+        if self._is_exact:
+            runner.snapshot = request.snapshot
         return sample
 
-    def _warn_if_late(self, index: int, request: _Request) -> None:
+    def _warn_if_late(self, index: int, request: Request) -> None:
         """Wait for a sample as long as settings say, and warn if it has not come: it is waited for nevertheless."""
         seconds = self._settings.warns_after_s
         if seconds is None or kernel.wait([request.sample], timeout=seconds)[0]:
@@ -375,85 +375,17 @@ class RunnerGroup:
         )  # fmt: skip
 
     def _replace(self, index: int, error: FaultError) -> None:
-        """Take a runner that died out of the group; ask another in its place, if the mode says so."""
-        runner = self._remote.pop(index)
-        requests = self._pending.pop(index, [])
-        if not self._may_replace(index, error, runner.place.lanes):
+        """Take a runner that died out of the group; ask another in its place for the same, if the mode says so."""
+        lost = self._remote.pop(index)
+        if not self._losses.may_replace(index, lost.place.lanes, error, others=len(self._remote)):
             return
-        exact = self._settings.recovery == "exact"
-        place, before = runner.place, runner.steps - sum(request.steps for request in requests)
-        if not exact:
+        place, snapshot, before = lost.place, None, lost.steps_brought()
+        if self._is_exact:
+            snapshot = lost.snapshot
+        else:
             place = replace(place, incarnation=place.incarnation + 1, steps_before=before)
-        replaced = _RemoteRunner(place, self._start(place, runner.snapshot if exact else None))
-        replaced.steps = before
-        replaced.snapshot = runner.snapshot if exact else None
-        self._remote[index] = replaced
+        made = RemoteRunner(place, self._start(place, snapshot), snapshot, steps=before)
+        self._remote[index] = made
         self._replaced.append(index)
-        for request in requests:
-            self._ask(replaced, request.steps, request.weights)
-
-    def _may_replace(self, index: int, error: FaultError, lanes: Sequence[int]) -> bool:
-        """Return whether another runner is to take the place of one that is out of the group already."""
-        if isinstance(error, TaskError) and not self._has_sampled:
-            raise error  # its constructor raised, and no runner has shown that it can work: another would raise as well
-        self._failures += 1
-        _log.warning("runner %d, with the lanes %s, died: %s", index, list(lanes), error)
-        if self._settings.recovery is None:
-            raise RunnersLostError(_lost(index, error)) from error
-        if self._failures > self._settings.tolerated_failures:
-            raise RunnersLostError(_too_many(self._failures, error)) from error
-        if self._settings.recovery == "ignore":
-            if not self._remote:
-                raise RunnersLostError(_none_left(error)) from error
-            return False
-        self._restarts += 1
-        if self._restarts > self._settings.most_restarts:
-            raise RunnersLostError(_too_many_in_all(self._settings.most_restarts, error)) from error
-        return True
-
-
-@dataclass
-class _RemoteRunner:
-    place: RunnerPlace
-    handle: kernel.ActorHandle
-    version: int = -1
-    steps: int = 0
-    snapshot: kernel.ObjectRef | None = None
-    """The state before its last sample; None for that in which any runner of its place begins."""
-
-
-@dataclass
-class _Request:
-    steps: int
-    weights: _Weights | None
-    sample: kernel.ObjectRef
-    snapshot: kernel.ObjectRef
-
-
-def _lost(index: int, error: FaultError) -> str:
-    return (
-        f"runner {index} died: {error}. With `.fault_tolerance(recovery='recreate')` another takes its place, with "
-        "`recovery='ignore'` the others go on."
-    )
-
-
-def _too_many(failures: int, error: FaultError) -> str:
-    return (
-        f"{failures} runners died one after another, without a sample between them; the last one said: {error}. "
-        "Look at what their environments do when they start, or tolerate more with "
-        "`.fault_tolerance(num_consecutive_env_runner_failures_tolerance=...)`."
-    )
-
-
-def _too_many_in_all(most: int, error: FaultError) -> str:
-    return (
-        f"{most} runners were replaced, and another one died: {error}. Look at what their environments do, or allow "
-        "more with `.fault_tolerance(max_num_env_runner_restarts=...)`."
-    )
-
-
-def _none_left(error: FaultError) -> str:
-    return (
-        f"all runners died; the last one said: {error}. With `.fault_tolerance(recovery='recreate')` others take their "
-        "places."
-    )
+        for request in lost.requests:
+            made.ask(request.steps, request.weights, request.statistics, with_snapshot=self._is_exact)

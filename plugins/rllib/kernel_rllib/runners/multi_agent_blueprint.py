@@ -12,8 +12,8 @@ from kernel_rllib.errors import EnvError
 from kernel_rllib.runners.agent_lanes import AgentLanes
 from kernel_rllib.runners.blueprint import EnvSettings, PolicyBlueprint, context_of, make_envs
 from kernel_rllib.runners.env_runner import EnvRunner
-from kernel_rllib.runners.group import RunnerPlace
 from kernel_rllib.runners.multi_agent_sampler import Lanes, MultiAgentSampler
+from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
 
 

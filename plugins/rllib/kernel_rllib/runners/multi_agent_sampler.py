@@ -26,8 +26,8 @@ from kernel_rllib.runners.agent_spaces import require_space
 from kernel_rllib.runners.agent_steps import DONE, TERMINATED, TRUNCATED, VOID
 from kernel_rllib.runners.contract import Collected
 from kernel_rllib.runners.episodes import EpisodeSummary
-from kernel_rllib.runners.group import RunnerPlace
 from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
+from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.scripted_lanes import ScriptedLanes
 
 Lanes = AgentLanes | ScriptedLanes

@@ -24,7 +24,7 @@ from kernel_rllib.modules.module import Module
 from kernel_rllib.nn import philox
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.runners.blueprint import Blueprint
-from kernel_rllib.runners.group import RunnerPlace
+from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.spaces import nested
 
 AHEAD = 64

@@ -13,7 +13,7 @@ from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.exploration.exploration import StochasticSampling
 from kernel_rllib.modules.actor_critic import ActorCritic, ActorCriticOptions
 from kernel_rllib.runners.blueprint import Blueprint, EnvSettings
-from kernel_rllib.runners.group import RunnerPlace
+from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.sampler import Sampler
 
 

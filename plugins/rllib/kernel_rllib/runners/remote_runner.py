@@ -1,0 +1,68 @@
+"""A runner in an actor as its group sees it: its lanes, its handle, and the samples that it was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import kernel
+from kernel_rllib.connectors.moments import Statistics
+from kernel_rllib.runners.place import RunnerPlace
+
+Weights: TypeAlias = "tuple[kernel.ObjectRef, int]"
+"""Parameters in the object store, and their version."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A sample that a runner was asked for, with all that it takes to ask another runner for the same one.
+
+    Attributes:
+        steps: How many times each lane is stepped.
+        weights: The parameters to act with; None for those that the runner has.
+        statistics: What connectors are to work with.
+        sample: The sample, once it is there.
+        snapshot: The state of the lanes after it; of None where that was not asked for.
+    """
+
+    steps: int
+    weights: Weights | None
+    statistics: Statistics
+    sample: kernel.ObjectRef
+    snapshot: kernel.ObjectRef
+
+
+@dataclass
+class RemoteRunner:
+    """A runner in an actor.
+
+    Attributes:
+        place: Which lanes it steps.
+        handle: The actor.
+        snapshot: The state before its oldest request; None for that in which any runner of its place begins.
+        steps: How many steps each of its lanes will have made after all requests.
+        version: Which parameters it will have then.
+        requests: What it was asked for and has not brought yet, the oldest first.
+    """
+
+    place: RunnerPlace
+    handle: kernel.ActorHandle
+    snapshot: kernel.ObjectRef | None = None
+    steps: int = 0
+    version: int = -1
+    requests: list[Request] = field(default_factory=list)
+
+    def ask(self, steps: int, weights: Weights | None, statistics: Statistics, *, with_snapshot: bool) -> None:
+        """Let it begin one more sample after those that it was asked for; see `Request`."""
+        vector, version = (None, -1) if weights is None or weights[1] == self.version else weights
+        sample, snapshot = self.handle.sample.options(num_returns=2).remote(
+            steps, vector, version, statistics, with_snapshot
+        )
+        if weights is not None:
+            self.version = weights[1]
+        self.steps += steps
+        self.requests.append(Request(steps, weights, statistics, sample, snapshot))
+
+    def steps_brought(self) -> int:
+        """Return how many steps each of its lanes has made in the samples that it has brought."""
+        return self.steps - sum(request.steps for request in self.requests)
