@@ -60,6 +60,8 @@ ROWS = (
     Row("PPO, 256 native lanes, 4 epochs", "native", {"sb3": "ppo"}, {"sb3": 25}),
     Row("import, build, first train()", "first", beside("first"), {}, "whole", 1.5),
     Row("PPO, 1 ms a step, 2 runners; alone", "slow, 2 runners", {KERNEL: "slow"}, {KERNEL: 1.8}),
+    Row("the same, pipelined; alone", "slow, 2 runners, pipelined", {KERNEL: "slow"}, {}),
+    Row("PPO, 2 runners, pipelined; alone", "ppo, 2 runners, pipelined", {KERNEL: "ppo"}, {KERNEL: 1.0}),
 )
 
 

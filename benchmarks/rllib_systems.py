@@ -119,14 +119,18 @@ def kernel_native(seed: int) -> dict[str, float]:
     return kernel_steps(kernel_ppo(seed, **many), 400_000)
 
 
-def kernel_slow(seed: int, runners: int) -> dict[str, float]:
-    """Train in environments of a millisecond a step."""
+def kernel_in_runners(seed: int, runners: int, steps: int, **more: Any) -> dict[str, float]:
+    """Train with runners of one CPU each."""
     import kernel
 
     if runners:
         kernel.init(num_cpus=runners + 1)
-    slow = kernel_ppo(seed, env=SlowCartPole, num_env_runners=runners, num_cpus_per_env_runner=1)
-    return kernel_steps(slow, 4_096)
+    return kernel_steps(kernel_ppo(seed, num_env_runners=runners, num_cpus_per_env_runner=1, **more), steps)
+
+
+def kernel_slow(seed: int, runners: int, **more: Any) -> dict[str, float]:
+    """Train in environments of a millisecond a step."""
+    return kernel_in_runners(seed, runners, 4_096, env=SlowCartPole, **more)
 
 
 def kernel_dqn(seed: int) -> dict[str, float]:
@@ -304,6 +308,8 @@ SYSTEMS: dict[str, dict[str, Callable[[int], dict[str, float]]]] = {
         "first": kernel_first,
         "slow": lambda seed: kernel_slow(seed, 0),
         "slow, 2 runners": lambda seed: kernel_slow(seed, 2),
+        "slow, 2 runners, pipelined": lambda seed: kernel_slow(seed, 2, pipelined_sampling=True),
+        "ppo, 2 runners, pipelined": lambda seed: kernel_in_runners(seed, 2, 30_000, pipelined_sampling=True),
     },
     "sb3": {
         "ppo": lambda seed: sb3_steps(sb3_ppo(seed), 10_000),

@@ -30,21 +30,26 @@ def test_an_algorithm_is_run_by_its_name_and_by_its_class(named: Any, tmp_path: 
     assert rates == [1e-3, 1e-4]
 
 
-def test_the_same_seed_gives_the_same_bits_inside_of_tune_and_outside(tmp_path: Path) -> None:
-    alone = PPO(settings())
-    alone.train()
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_the_same_seed_gives_the_same_bits_inside_of_tune_and_outside(tmp_path: Path, pipelined: bool) -> None:
+    config = settings(pipelined_sampling=pipelined)
+    alone = PPO(config)
+    for _ in range(2):
+        alone.train()
     analysis = tune.run(
         "PPO",
-        config=settings(),
-        stop={"training_iteration": 1},
+        config=config,
+        stop={"training_iteration": 2},
         checkpoint_at_end=True,
         local_dir=str(tmp_path),
         verbose=0,
     )
-    resumed = PPO(settings())
+    resumed = PPO(config)
     resumed.restore(analysis.trials[0].checkpoint.path)
     assert resumed.learner.weights.tobytes() == alone.learner.weights.tobytes()
-    assert resumed.train()["training_iteration"] == 2
+    assert resumed.train()["training_iteration"] == 3
+    alone.train()
+    assert resumed.learner.weights.tobytes() == alone.learner.weights.tobytes()
 
 
 def test_a_config_is_a_space_to_search(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from kernel_rllib.algorithms.acting import PolicyActing
 from kernel_rllib.algorithms.changing_policies import ChangingPolicies
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.evaluation_methods import EvaluationMethods
-from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
+from kernel_rllib.algorithms.honoured import PIPELINED, refuse_what_has_no_effect
 from kernel_rllib.algorithms.keeping import Keeping
 from kernel_rllib.algorithms.multi_agent import (
     learning_policies,
@@ -49,6 +49,7 @@ from kernel_rllib.learners.learner import Learner, Metrics
 from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.group import GroupSettings, RunnerGroup
+from kernel_rllib.runners.kept_samples import state_of_rounds
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 
 
@@ -191,7 +192,14 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
                 found.setdefault(module_id, []).append(fragment)
             made = (progress.agent_steps_sampled if counts_agents else self.env_steps_sampled) - before
         progress.env_steps_new = self.env_steps_sampled - env_steps
+        self.ask_ahead()
         return found
+
+    def ask_ahead(self) -> None:
+        """Let runners begin the next train batch with the parameters of now, where sampling is pipelined."""
+        with self.timed("sample"):
+            for _ in range(self.config.rounds_ahead - self.runners.rounds_asked):
+                self.runners.request(self.config.get_rollout_fragment_length)
 
     def sample(self) -> Fragment:
         """Step all lanes as often as the settings say, and return what happened, in the order of lanes."""
@@ -246,7 +254,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
                 **self._own_states(),
             },
             "learners": self.learners.state(),
-            "runners": self.runners.state(),
+            "runners": self._runners_state(),
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -305,6 +313,11 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         if env is not None:
             config = config.copy(copy_frozen=False).environment(env)
         return config
+
+    def _runners_state(self) -> dict[str, Any]:
+        """Return the state of all lanes, with the rounds that runners were asked for ahead."""
+        ahead = state_of_rounds(self.runners.gathered()) if self.acts_on >= PIPELINED else {}
+        return {**self.runners.state(), **({"rounds": ahead} if ahead else {})}
 
     def _own_states(self) -> dict[str, Any]:
         if not self.has_several_agents:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from kernel_rllib.algorithms.ddppo_worker import Learned, LearningWork, join, set_learner_state
+from kernel_rllib.algorithms.honoured import PIPELINED
 from kernel_rllib.algorithms.on_policy import refuse_several_agents
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.algorithms.results import mean_metrics
@@ -119,6 +120,7 @@ class DDPPO(PPO):
 
     config: DDPPOConfig
     config_class = DDPPOConfig
+    acts_on = PPO.acts_on - PIPELINED
 
     def setup(self, config: dict[str, Any]) -> None:
         """Make the workers, and let them know one another.

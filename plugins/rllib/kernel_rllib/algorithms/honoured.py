@@ -160,6 +160,9 @@ OWN_DISTRIBUTIONS = frozenset({"model/custom_action_dist"})
 ACTOR_CRITIC = HEADS | IMAGES | MEMORY | OWN_MODELS | OWN_DISTRIBUTIONS
 """What algorithms act on that take the module of `on_policy.actor_critic`, and whose losses take sequences."""
 
+PIPELINED = frozenset({"pipelined_sampling"})
+"""What algorithms act on that sample whole train batches, and learn from each once."""
+
 
 def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] = frozenset()) -> None:
     """Raise ConfigError if a setting was given that the algorithm does not act on.
@@ -186,6 +189,11 @@ def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] =
     for needed, names in (own, ("use_attention", OF_ATTENTION)):
         if not getattr(model, needed) and f"model/{needed}" in acts_on:
             wrong += [f"model[{name!r}] without {needed}" for name in names if not model.is_default(name)]
+    if wrong == ["pipelined_sampling"]:
+        raise ConfigError(
+            f"{config.title}: pipelined_sampling is True, but only PPO, A2C and PG sample a train batch ahead of that "
+            "which they learn from; leave it at False, or take one of them"
+        )
     if wrong:
         raise ConfigError(
             f"{config.title}: no algorithm acts on {', '.join(sorted(wrong))} yet, so the result would be another than "

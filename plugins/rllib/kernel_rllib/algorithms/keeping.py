@@ -18,6 +18,7 @@ from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.errors import CheckpointError, ConfigError, UnknownPolicyError
 from kernel_rllib.export.numpy_policy import write_numpy_policy
 from kernel_rllib.nearest import did_you_mean
+from kernel_rllib.runners.kept_samples import forget_reports
 from kernel_runs.storage.directories import written_as
 from kernel_runs.trainable.trainable import Trainable
 from kernel_spec.errors import SerializationError
@@ -248,3 +249,4 @@ def _keep_policies(root: Path, config: AlgorithmConfig, state: dict[str, Any], p
 def _forget_environments(state: Mapping[str, Any]) -> None:
     for lane in state["runners"]["lanes"].values():
         lane.pop("env", None)
+    forget_reports(state["runners"].get("rounds", {}))

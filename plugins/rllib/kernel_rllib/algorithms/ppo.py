@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel_rllib.algorithms.advantages import estimate_advantages, standardise_advantages
 from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import ACTOR_CRITIC
+from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, PIPELINED
 from kernel_rllib.algorithms.on_policy import actor_critic, critic_problems, experience, mean_over
 from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
@@ -113,7 +113,7 @@ class PPO(Algorithm):
 
     config: PPOConfig
     config_class = PPOConfig
-    acts_on = ACTOR_CRITIC
+    acts_on = ACTOR_CRITIC | PIPELINED
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> Module:
         """Return a policy and a value."""

@@ -69,6 +69,19 @@ class Derived(AllSections):
         return max(steps + (first_lane < rest), 1)
 
     @property
+    def rounds_ahead(self) -> int:
+        """How many rounds of samples are asked for before those that are there are learned from.
+
+        With pipelined sampling they are as many as a train batch is sure to take: where episodes are whole, or agents
+        are counted, one round may be enough. What is missing then is sampled when it is needed.
+        """
+        if not self.pipelined_sampling:
+            return 0
+        if self.batch_mode == "complete_episodes" or self.count_steps_by == "agent_steps":
+            return 1
+        return math.ceil(self.total_train_batch_size / (self.get_rollout_fragment_length() * self.total_envs))
+
+    @property
     def steps_per_iteration(self) -> int:
         """The least number of env steps that one iteration samples."""
         sampled = self.get_rollout_fragment_length() * self.total_envs

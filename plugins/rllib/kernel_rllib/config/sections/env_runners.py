@@ -121,6 +121,11 @@ class EnvRunners(DictSettings):
     remote_env_batch_wait_ms = Field[int | float](
         0, "How long such environments are waited for once one is ready.", range=(0, None), unit="milliseconds"
     )
+    pipelined_sampling = Field(
+        False,
+        "Whether the next train batch is sampled while this one is learned from, with the parameters from before that.",
+        since="current",
+    )
     sample_async = Field(
         False, "Whether runners sample on in the background.", until="2.x", since="0.8.5"
     )  # fmt: skip
@@ -179,6 +184,7 @@ class EnvRunners(DictSettings):
         episodes_to_numpy: bool = NOT_PROVIDED,
         remote_worker_envs: bool = NOT_PROVIDED,
         remote_env_batch_wait_ms: int | float = NOT_PROVIDED,
+        pipelined_sampling: bool = NOT_PROVIDED,
         sample_async: bool = NOT_PROVIDED,
         sample_collector: type | None = NOT_PROVIDED,
         enable_connectors: bool = NOT_PROVIDED,
