@@ -1,6 +1,6 @@
 """What an update of a learner costs: numpy's tape beside torch, and beside torch as other libraries use it.
 
-python -m benchmarks.rllib_nn [--only WORD] [--rounds N] [--blas-threads N]
+python -m benchmarks.rllib_nn [--only WORD] [--grid] [--rounds N] [--blas-threads N] [--clock]
 
 Each scene is one whole update: networks forward, loss, gradient, clipping, optimizer. "numpy" and "our torch" compute
 one loss by the two backends; "torch" is the same update as it is usually written: modules, torch.distributions,
@@ -17,6 +17,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -465,22 +466,38 @@ SCENES: dict[str, Callable[[], Scene]] = {
 }
 
 
-def microseconds(update: Update, seconds: float) -> float:
-    """Return the CPU time of an update, over as many as fit into some seconds of it."""
-    count, began = 0, time.process_time()
-    while (used := time.process_time() - began) < seconds or count < 3:
+GRID: dict[str, Callable[[], Scene]] = {
+    f"PPO, {width}x{width}, {rows:,} rows": partial(ppo, rows, width)
+    for width in (64, 128, 256, 512, 1024)
+    for rows in (64, 256, 1024, 4096)
+}
+"""Where numpy and torch cross."""
+
+
+def microseconds(update: Update, seconds: float, clock: Callable[[], float]) -> float:
+    """Return the time of an update by a clock, over as many as fit into some seconds of it."""
+    count, began = 0, clock()
+    while (used := clock() - began) < seconds or count < 3:
         for _ in range(3):
             update()
         count += 3
     return used / count * 1e6
 
 
+def ratio_of(times: list[list[float]], column: int) -> str:
+    """Return how many times as long as numpy a column takes: the median of rounds, the least and the greatest."""
+    ratios = sorted(row[column] / row[0] for row in times)
+    return f"{statistics.median(ratios):9.2f}x ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+
+
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="WORD", help="only scenes with this word in their names")
+    parser.add_argument("--grid", action="store_true", help="PPO with many widths of networks and numbers of rows")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=0.1, help="of CPU time for each update and round")
+    parser.add_argument("--seconds", type=float, default=0.1, help="for each update and round")
+    parser.add_argument("--clock", action="store_true", help="count the time of the clock, not of CPUs")
     parser.add_argument("--blas-threads", type=int, default=1, help="also torch's")
     given = parser.parse_args()
     set_blas_threads(given.blas_threads)
@@ -490,8 +507,11 @@ def main() -> None:
 
         torch.set_num_threads(given.blas_threads)
         names += ["our torch", "torch"]
-    print(f"{'microseconds of CPU an update':38}" + "".join(f"{name:>11}" for name in names) + "   torch / numpy")
-    for title, make in SCENES.items():
+    title, clock = "microseconds of CPU an update", time.process_time
+    if given.clock:
+        title, clock = "microseconds an update", time.perf_counter
+    print(f"{title:38}" + "".join(f"{name:>11}" for name in names) + "   torch / numpy, our torch / numpy")
+    for title, make in (GRID if given.grid else SCENES).items():
         if given.only not in title:
             continue
         ours, theirs = make()
@@ -499,10 +519,9 @@ def main() -> None:
         for update in updates:
             for _ in range(20):
                 update()
-        times = [[microseconds(update, given.seconds) for update in updates] for _ in range(given.rounds)]
+        times = [[microseconds(update, given.seconds, clock) for update in updates] for _ in range(given.rounds)]
         middles = [statistics.median(column) for column in zip(*times, strict=True)]
-        ratios = sorted(row[-1] / row[0] for row in times)
-        shown = f"{statistics.median(ratios):9.2f}x ({ratios[0]:.2f} to {ratios[-1]:.2f})" if len(names) > 1 else ""
+        shown = "".join(ratio_of(times, column) for column in (-1, 1)) if len(names) > 1 else ""
         print(f"{title:38}" + "".join(f"{middle:11,.0f}" for middle in middles) + shown, flush=True)
 
 

@@ -37,6 +37,11 @@ def by_number(agent: Any, episode: Any, **further: Any) -> str:
     return f"p{agent}"
 
 
+def by_next_number(agent: Any, episode: Any, **further: Any) -> str:
+    """Return another policy for each agent."""
+    return f"p{agent + 1}"
+
+
 def config(kind: str = "PPO", runners: int = 0, *, pipelined: bool = True, **env_runners: Any) -> Any:
     """Return small settings with four lanes in all."""
     made: Any = {"A2C": A2CConfig, "PG": PGConfig}.get(kind, PPOConfig)()
@@ -112,6 +117,21 @@ def test_any_number_of_runners_ends_with_the_same_bits(runners: int, kind: str) 
     alone, many = config(kind).build(), config(kind, runners).build()
     assert trained(many, 3) == trained(alone, 3)
     many.stop()
+
+
+@pytest.mark.usefixtures("session")
+def test_policies_may_come_and_go_while_samples_are_under_way() -> None:
+    found = []
+    for runners in (0, 2):
+        algorithm = config("two agents", runners).build()
+        algorithm.train()
+        algorithm.add_policy("p2", policy_mapping_fn=by_next_number)
+        algorithm.remove_policy("p0")
+        found.append(trained(algorithm, 3))
+        assert sorted(algorithm.learners) == ["p1", "p2"]
+        assert algorithm.learners["p2"].version > 0
+        algorithm.stop()
+    assert found[0] == found[1]
 
 
 @pytest.mark.usefixtures("session")

@@ -295,13 +295,16 @@ class RunnerGroup:
     def change(self, make_sampler: MakeSampler, function: Callable[[EnvRunner, Any], None]) -> None:
         """Let runners be made by another maker from now on, and those that there are become as if made by it.
 
+        Rounds that were asked for before are waited for: they are as the maker of then made them.
+
         Args:
             make_sampler: The maker.
             function: Changes a runner, given the maker. It may be called again for a runner that is as it should be.
         """
+        self.gathered()
         self._make_sampler = make_sampler
         self.foreach(function, make_sampler)
-        if self._settings.recovery == "exact":
+        if self._is_exact:
             for runner in self._remote.values():
                 runner.snapshot = runner.handle.state.remote()
 
