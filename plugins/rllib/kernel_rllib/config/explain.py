@@ -79,8 +79,8 @@ def explained(config: MultiAgentSetup) -> Explanation:
 
 
 def costs_of(config: MultiAgentSetup) -> list[Cost]:
-    """Return what a config costs: steps, processors, memory."""
-    return [_steps(config), *_processors(config), *_replay(config)]
+    """Return what a config costs: steps, processors, what they compute in, memory."""
+    return [_steps(config), *_processors(config), _learns_in(config), *_replay(config)]
 
 
 def _steps(config: MultiAgentSetup) -> Cost:
@@ -102,6 +102,17 @@ def _processors(config: MultiAgentSetup) -> list[Cost]:
     found = [Cost("CPUs", f"{sum(bundle.get('CPU', 0) for bundle in bundles):g}", because)]
     gpus = sum(bundle.get("GPU", 0) for bundle in bundles)
     return [*found, Cost("GPUs", f"{gpus:g}", because)] if gpus else found
+
+
+def _learns_in(config: MultiAgentSetup) -> Cost:
+    """Return which library learns, and why; `algorithms.models.framework_of` decides by the module that is made."""
+    asked = config.framework_str
+    if asked in ("numpy", "torch"):
+        return Cost("learns in", asked, f"framework={asked!r}")
+    if len(getattr(config.observation_space, "shape", None) or ()) == 3:
+        return Cost("learns in", "torch", f"framework={asked!r}: observations are images, whose convolutions need it")
+    because = "torch is no quicker in one thread; it is taken for images and for models in torch"
+    return Cost("learns in", "numpy", f"framework={asked!r}: {because}")
 
 
 def _replay(config: MultiAgentSetup) -> list[Cost]:
