@@ -23,6 +23,8 @@ ENOUGH = 450
 """The mean return over 20 episodes at which CartPole counts as learned."""
 LEAST_STEPS = 4_096
 """How many steps are made before measuring begins."""
+LEAST_STEPS_OF_SAC = 512
+"""The same for SAC, which learns once a step."""
 LANES, FRAGMENT = 8, 32
 
 
@@ -80,9 +82,9 @@ OUR_SAC = {
 }  # fmt: skip
 
 
-def kernel_steps(algorithm: Any, steps: int) -> dict[str, float]:
+def kernel_steps(algorithm: Any, steps: int, least: int = LEAST_STEPS) -> dict[str, float]:
     """Train for some steps after the first ones, and return what they took."""
-    while algorithm.env_steps_sampled < LEAST_STEPS:
+    while algorithm.env_steps_sampled < least:
         algorithm.train()
     first = algorithm.env_steps_sampled
     measured = Measured(first)
@@ -144,7 +146,7 @@ def kernel_sac(seed: int) -> dict[str, float]:
     """Train SAC."""
     from kernel_rllib import SAC
 
-    return kernel_steps(SAC({**OUR_SAC, "seed": seed}), 2_000)
+    return kernel_steps(SAC({**OUR_SAC, "seed": seed}), 1_000, LEAST_STEPS_OF_SAC)
 
 
 def kernel_first(seed: int) -> dict[str, float]:
@@ -158,9 +160,9 @@ def kernel_first(seed: int) -> dict[str, float]:
 # -- Stable-Baselines3 -------------------------------------------------------------------------------------------------
 
 
-def sb3_steps(model: Any, steps: int) -> dict[str, float]:
+def sb3_steps(model: Any, steps: int, least: int = LEAST_STEPS) -> dict[str, float]:
     """Train for some steps after the first ones, and return what they took."""
-    model.learn(LEAST_STEPS)
+    model.learn(least)
     first = model.num_timesteps
     measured = Measured(first)
     model.learn(steps, reset_num_timesteps=False)
@@ -215,7 +217,7 @@ def sb3_sac(seed: int) -> dict[str, float]:
         "MlpPolicy", "Pendulum-v1", batch_size=256, buffer_size=50_000, learning_starts=256, train_freq=1,
         gradient_steps=1, seed=seed, device="cpu",
     )  # fmt: skip
-    return sb3_steps(model, 2_000)
+    return sb3_steps(model, 1_000, LEAST_STEPS_OF_SAC)
 
 
 def sb3_first(seed: int) -> dict[str, float]:
