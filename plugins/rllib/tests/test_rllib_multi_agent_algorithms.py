@@ -107,3 +107,9 @@ def test_agents_are_not_replayed_together() -> None:
     settings = small(*KINDS["DQN"]).training(replay_buffer_config={"replay_mode": "lockstep"})
     with pytest.raises(ConfigError, match="replay_mode is 'lockstep', and each policy has a buffer of its own"):
         settings.build()
+
+
+def test_settings_that_nothing_acts_on_are_refused_with_what_to_do_instead() -> None:
+    settings = small(*KINDS["PG"]).multi_agent(observation_fn=lambda agent_obs, **_: agent_obs)
+    with pytest.raises(ConfigError, match="acts on observation_fn yet.* the environment can return"):
+        settings.build()

@@ -164,6 +164,13 @@ PIPELINED = frozenset({"pipelined_sampling"})
 """What algorithms act on that sample whole train batches, and learn from each once."""
 
 
+ADVICE = {
+    "observation_fn": "What observation_fn would make of observations, the environment can return.",
+    "policy_map_capacity": "All policies stay in memory, so policy_map_capacity would have no effect.",
+}
+"""What to do instead of some settings that nothing acts on, or why that is so."""
+
+
 def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] = frozenset()) -> None:
     """Raise ConfigError if a setting was given that the algorithm does not act on.
 
@@ -194,8 +201,9 @@ def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] =
             f"{config.title}: pipelined_sampling is True, but only PPO, A2C and PG sample a train batch ahead of that "
             "which they learn from; leave it at False, or take one of them"
         )
+    advice = [ADVICE[name] for name in sorted(wrong) if name in ADVICE]
     if wrong:
         raise ConfigError(
             f"{config.title}: no algorithm acts on {', '.join(sorted(wrong))} yet, so the result would be another than "
-            "asked for. Leave them as they are by default."
+            f"asked for. {' '.join(['Leave them as they are by default.', *advice])}"
         )
