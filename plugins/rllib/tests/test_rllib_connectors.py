@@ -21,6 +21,7 @@ from kernel_rllib.connectors.moments import moments_of, no_rows, with_learned
 from kernel_rllib.connectors.pipeline import observation_connectors
 from kernel_rllib.connectors.previous_steps import PreviousSteps
 from kernel_rllib.errors import ConfigError, SpaceError
+from kernel_rllib.experiments.playing import make_env, played
 from kernel_rllib.modules.actor_critic import ActorCritic, ActorCriticOptions
 from kernel_rllib.replay.transitions import Transitions
 from kernel_rllib.testing.counting import Counting, counting_blueprint, counting_sampler
@@ -339,6 +340,21 @@ def test_a_single_action_takes_the_action_and_the_reward_before() -> None:
     both = PPO(config("all"))
     with pytest.raises(SpaceError, match="give prev_action and prev_reward"):
         both.compute_single_action([one, one])
+
+
+def test_an_episode_that_is_played_has_the_action_and_the_reward_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    algorithm = PPO(config("before"))
+    rows: list[list[float]] = []
+    choose = algorithm.inference.choose
+
+    def noted(inputs: Any, **more: Any) -> Any:
+        rows.append(inputs[0].tolist())
+        return choose(inputs, **more)
+
+    monkeypatch.setattr(algorithm.inference, "choose", noted)
+    (episode,) = played(algorithm, make_env(algorithm), steps=None, episodes=1, seed=0)
+    done = [(0, 0, 0), *((step[1] == 0, step[1] == 1, step[3]) for step in episode.steps[:-1])]
+    np.testing.assert_allclose([row[4:] for row in rows], np.array(done, np.float32))
 
 
 # -- of the user's own -----------------------------------------------------------------------------------------------
