@@ -50,6 +50,7 @@ def test_one_action_has_what_the_policy_gave_where_it_is_asked_for(ppo: PPO) -> 
     chosen, state, extra = ppo.compute_action(OBS[0], full_fetch=True, explore=False)
     assert (chosen, state) == (action, []) and action in (0, 1)
     assert extra["action_dist_inputs"].argmax() == action
+    assert ppo.compute_single_action(input_dict={"obs": OBS[0]}, explore=False) == action
     actions = ppo.compute_actions({"a": OBS[0], "b": OBS[0]}, explore=False)
     assert actions == {"a": action, "b": action}
     assert ppo.compute_actions([OBS[0]], explore=False) == [action]

@@ -236,6 +236,12 @@ TABLE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: config().build().compute_single_action([1, 2, 3]), SpaceError,
         r"of shape \(3,\) as observation of lane 0",
     ),
+    "an observation that is given twice": (
+        lambda: config().build().compute_single_action(OBS, input_dict={"obs": OBS}), SpaceError, "both observation",
+    ),
+    "columns without an observation": (
+        lambda: config().build().compute_single_action(input_dict={"ob": OBS}), SpaceError, "has 'ob' and no 'obs'",
+    ),
     "a policy that is not there": (
         lambda: config().build().get_policy("p1"), UnknownPolicyError,
         "there is no policy 'p1'; there are default_policy",

@@ -20,12 +20,13 @@ class PolicyActing(PolicyAccess):
 
     def compute_single_action(
         self,
-        observation: Any,
+        observation: Any = None,
         state: Sequence[Any] | None = None,
         *,
         prev_action: Any = None,
         prev_reward: Any = None,
         info: Any = None,
+        input_dict: Mapping[str, Any] | None = None,
         policy_id: str = DEFAULT_POLICY_ID,
         full_fetch: bool = False,
         explore: bool | None = None,
@@ -39,6 +40,8 @@ class PolicyActing(PolicyAccess):
             state: What a recurrent policy remembers, as `get_policy().get_initial_state()` returns it at first.
             prev_action, prev_reward: The step before, for policies that look at it; None where an episode begins.
             info: Accepted; no built-in model asks for it.
+            input_dict: In place of `observation`, `state`, `prev_action` and `prev_reward`: these as `obs`,
+                `state_in_0`..., `prev_actions` and `prev_rewards`, of one step.
             policy_id: Which policy acts.
             full_fetch: Whether to return all that the policy gave.
             explore: Whether it is drawn, as while training; None for what the config says.
@@ -47,7 +50,14 @@ class PolicyActing(PolicyAccess):
         Returns:
             The action; with `full_fetch`, or where a state is given, the action, the state after it, and a dict of
             what else the policy gave.
+
+        Raises:
+            SpaceError: If the observation is not of its space, or is given twice.
         """
+        if input_dict is not None:
+            if observation is not None:
+                raise SpaceError("both observation and input_dict are given: the observation is obs of input_dict")
+            observation, state, prev_action, prev_reward = of_one_step(input_dict)
         policy_id = self._known_policy(policy_id)
         explore = bool(self.config.explore) if explore is None else explore
         names = self._state_names(policy_id, state)
@@ -181,3 +191,12 @@ class PolicyActing(PolicyAccess):
                 "get_policy().get_initial_state() returns at first, and what came with the last action later"
             )
         return names
+
+
+def of_one_step(given: Mapping[str, Any]) -> tuple[Any, list[Any] | None, Any, Any]:
+    """Return observation, state, action before and reward before of a dict of columns of one step."""
+    if columns.OBS not in given:
+        raise SpaceError(f"input_dict has {', '.join(map(repr, given))} and no 'obs': give the observation as that")
+    states = sorted((name for name in given if name.startswith("state_in_")), key=lambda name: int(name[9:]))
+    state = [given[name] for name in states] or None
+    return given[columns.OBS], state, given.get("prev_actions"), given.get("prev_rewards")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from kernel_rllib.algorithms.acting import of_one_step
 from kernel_rllib.algorithms.results import mean_metrics
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
@@ -85,10 +86,12 @@ class PolicyTrainer(Trainer):
         if isinstance(self.learner.module, UserPolicyModule) and self.runners.local is None:
             self.runners.foreach(_set_policy_weights, self.policy.get_weights())
 
-    def compute_single_action(self, observation: Any, state: Any = None, **named: Any) -> Any:
+    def compute_single_action(self, observation: Any = None, state: Any = None, **named: Any) -> Any:
         """Return the action for one observation of the environment; see `Algorithm.compute_single_action`."""
         if isinstance(self.policy, TorchPolicy):
             return super().compute_single_action(observation, state, **named)
+        if named.get("input_dict") is not None:
+            observation, state, _, _ = of_one_step(named["input_dict"])
         row = self.inference.rows([observation])[0]
         full, explore = named.get("full_fetch", False), named.get("explore")
         found = self.policy.compute_single_action(
