@@ -326,4 +326,6 @@ def test_they_learn_to_swing_the_pendulum_up(
     for _ in range(4):
         made.train()
         best = max(best, made.evaluate()["episode_reward_mean"])
+        if best >= -450:
+            break
     assert best >= -450  # about -1,200 at first

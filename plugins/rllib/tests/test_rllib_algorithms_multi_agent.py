@@ -266,8 +266,8 @@ def test_two_carts_learn_to_balance_their_poles(shared: bool) -> None:
     if shared:
         settings.multi_agent(policies=None, policy_mapping_fn=None)
     algorithm = settings.build()
-    best = max(algorithm.train()["episode_reward_mean"] for _ in range(40))
-    assert best > 80  # at random it is 44 for both
+    returns = (algorithm.train()["episode_reward_mean"] for _ in range(40))
+    assert any(value > 80 for value in returns)  # at random it is 44 for both
 
 
 def test_two_agents_learn_to_take_the_safe_matrix_at_least() -> None:
@@ -275,8 +275,8 @@ def test_two_agents_learn_to_take_the_safe_matrix_at_least() -> None:
         train_batch_size=128, minibatch_size=128, num_epochs=8, lr=5e-3, entropy_coeff=0.01
     ), env=TwoStepGame)  # fmt: skip
     algorithm = settings.build()
-    best = max(algorithm.train()["episode_reward_mean"] for _ in range(25))
-    assert best > 6.8  # a matrix where all joint actions are worth 7; at random it is 4.75
+    returns = (algorithm.train()["episode_reward_mean"] for _ in range(25))
+    assert any(value > 6.8 for value in returns)  # a matrix where all joint actions are worth 7; at random it is 4.75
 
 
 def test_a_group_of_agents_is_one_that_acts_for_all_of_them() -> None:

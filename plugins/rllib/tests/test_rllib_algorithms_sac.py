@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -448,15 +448,18 @@ def quick(env: str, **training: Any) -> SACConfig:
     ).evaluation(evaluation_duration=10, evaluation_config={"explore": False, "num_envs_per_env_runner": 10})
 
 
+def evaluations(algorithm: SAC, iterations: int) -> Iterator[float]:
+    """Train, iteration by iteration, and give the mean return of an evaluation after each."""
+    for _ in range(iterations):
+        algorithm.train()
+        yield algorithm.evaluate()["episode_reward_mean"]
+
+
 def test_it_learns_to_swing_the_pendulum_up() -> None:
     algorithm = SAC(quick("Pendulum-v1", gamma=0.95, tau=0.01))
-    for _ in range(3):
-        algorithm.train()
-    assert algorithm.evaluate()["episode_reward_mean"] >= -300  # about -1,200 at first
+    assert any(value >= -250 for value in evaluations(algorithm, 3))  # about -1,200 at first
 
 
 def test_it_learns_to_balance_the_pole_by_discrete_actions() -> None:
     algorithm = SAC(quick("CartPole-v1", tau=0.02, target_entropy=0.2))
-    for _ in range(4):
-        algorithm.train()
-    assert algorithm.evaluate()["episode_reward_mean"] >= 120
+    assert any(value >= 150 for value in evaluations(algorithm, 4))
