@@ -126,7 +126,7 @@ def test_numbers_have_the_spread_that_their_names_promise() -> None:
     np.testing.assert_allclose(np.linalg.norm(draw("normc", (7,))), 1, rtol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(64, 64), (4, 64), (64, 2), (3, 3, 4, 8)])
+@pytest.mark.parametrize("shape", [(64, 64), (4, 64), (64, 2), (3, 3, 4, 8), (20000, 8)])
 def test_orthogonal_numbers_are_orthogonal(shape: tuple[int, ...]) -> None:
     matrix = draw("orthogonal", shape, gain=2.0).reshape(-1, shape[-1]).astype(np.float64)
     small = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
