@@ -110,10 +110,10 @@ def orthogonal(gain: float = 1.0) -> Initializer:
 def _orthonormal(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return an orthonormal basis of the columns of a tall matrix, all directions equally likely if its numbers are."""
     # The columns of a tall matrix of normal numbers are nearly orthogonal, so Cholesky's way is as exact.
-    if len(numbers) > max(_TALL, 8 * numbers.shape[1]):
-        inverse: NDArray[np.float64] = np.linalg.inv(np.linalg.cholesky(numbers.T @ numbers))
-        return numbers @ inverse.T
     basis: NDArray[np.float64]
+    if len(numbers) > max(_TALL, 8 * numbers.shape[1]):
+        basis = numbers @ np.linalg.inv(np.linalg.cholesky(numbers.T @ numbers)).T
+        return basis
     basis, triangle = np.linalg.qr(numbers)
     basis *= np.where(np.diag(triangle) < 0, -1.0, 1.0)
     return basis
