@@ -18,6 +18,7 @@ from kernel_rllib.modules.actor_critic import ActorCritic, ActorCriticOptions
 from kernel_rllib.testing.losses import loss_and_gradient, twin_and_gradient
 from kernel_rllib.testing.reference.actor_critic import actor_critic_loss as formula
 from kernel_rllib.testing.reference.rows import categorical_terms, gaussian_terms
+from kernel_rllib.testing.training import weights_after
 
 LSTM = {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 4}
 KINDS: dict[str, dict[str, Any]] = {
@@ -43,13 +44,6 @@ def made(kind: str = "steps", **settings: Any) -> A2C:
         "model": {"fcnet_hiddens": [16]},
     }
     return A2C({**small, **KINDS[kind], **settings})
-
-
-def weights_after(iterations: int, algorithm: A2C) -> bytes:
-    """Return all parameters after some iterations."""
-    for _ in range(iterations):
-        algorithm.train()
-    return algorithm.learner.weights.tobytes()
 
 
 @pytest.mark.parametrize(("dtype", "error"), [(np.float64, 1e-9), (np.float32, 1e-5)])

@@ -15,6 +15,7 @@ from kernel_rllib.nn.backends import backend
 from kernel_rllib.replay.prioritized import PrioritizedReplay
 from kernel_rllib.replay.transitions import DISCOUNTS
 from kernel_rllib.testing.reference import distributional_q_learning, q_learning
+from kernel_rllib.testing.training import weights_after
 
 RAINBOW: dict[str, Any] = {
     "noisy": True, "num_atoms": 11, "v_min": 0.0, "v_max": 50.0, "n_step": (1, 3), "double_q": True, "dueling": True,
@@ -44,13 +45,6 @@ def config(parts: dict[str, Any], **env_runners: Any) -> DQNConfig:
         .reporting(min_sample_timesteps_per_iteration=100)
         .debugging(seed=3)
     )
-
-
-def weights_after(iterations: int, algorithm: DQN) -> bytes:
-    """Return all parameters after some iterations."""
-    for _ in range(iterations):
-        algorithm.train()
-    return algorithm.learner.weights.tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -16,6 +16,7 @@ from kernel_rllib.modules.actor_critic import ActorCritic, ActorCriticOptions
 from kernel_rllib.testing.losses import loss_and_gradient, twin_and_gradient
 from kernel_rllib.testing.reference.policy_gradient import policy_gradient_loss as formula
 from kernel_rllib.testing.reference.rows import categorical_terms, gaussian_terms
+from kernel_rllib.testing.training import weights_after
 
 LSTM = {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 10}
 KINDS: dict[str, dict[str, Any]] = {
@@ -37,13 +38,6 @@ def made(kind: str = "episodes", **settings: Any) -> PG:
         "model": {"fcnet_hiddens": [16]},
     }
     return PG({**small, **KINDS[kind], **settings})
-
-
-def weights_after(iterations: int, algorithm: PG) -> bytes:
-    """Return all parameters after some iterations."""
-    for _ in range(iterations):
-        algorithm.train()
-    return algorithm.learner.weights.tobytes()
 
 
 @pytest.mark.parametrize(("dtype", "error"), [(np.float64, 1e-9), (np.float32, 1e-5)])

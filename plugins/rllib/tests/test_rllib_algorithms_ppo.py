@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.errors import ConfigError
+from kernel_rllib.testing.training import weights_after
 
 LSTM = {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 10}
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -38,13 +39,6 @@ def small(**env_runners: Any) -> PPOConfig:
         .training(train_batch_size=128, minibatch_size=64, num_epochs=2, lr=1e-3, model={"fcnet_hiddens": [16]})
         .debugging(seed=3)
     )
-
-
-def weights_after(iterations: int, algorithm: PPO) -> bytes:
-    """Return all parameters after some iterations."""
-    for _ in range(iterations):
-        algorithm.train()
-    return algorithm.learner.weights.tobytes()
 
 
 @pytest.mark.usefixtures("session")

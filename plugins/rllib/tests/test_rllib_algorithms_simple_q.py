@@ -15,6 +15,7 @@ from kernel_rllib.nn.backends import backend
 from kernel_rllib.replay.replay import UniformReplay
 from kernel_rllib.replay.transitions import DISCOUNTS
 from kernel_rllib.testing.reference import q_learning
+from kernel_rllib.testing.training import weights_after
 
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-9}
 
@@ -39,13 +40,6 @@ def config(**env_runners: Any) -> SimpleQConfig:
         .reporting(min_sample_timesteps_per_iteration=100)
         .debugging(seed=3)
     )
-
-
-def weights_after(iterations: int, algorithm: SimpleQ) -> bytes:
-    """Return all parameters after some iterations."""
-    for _ in range(iterations):
-        algorithm.train()
-    return algorithm.learner.weights.tobytes()
 
 
 def rows(dtype: Any, count: int = 12, width: int = 3, actions: int = 4) -> Batch:
