@@ -12,6 +12,7 @@ import pytest
 import kernel
 from kernel import tune
 from kernel.tune.execution.searcher_algorithm import BasicVariantGenerator, SearcherAlgorithm
+from kernel.tune.execution.spec import ExperimentSpec
 from kernel.tune.schedulers import AsyncHyperBandScheduler
 from kernel.tune.searchers import RandomSearch, Searcher
 from kernel.tune.storage import sync
@@ -207,3 +208,13 @@ def test_without_a_session() -> None:
     with kernel.init(local_mode=True):
         (trial,) = tune.run(score, config={"x": 1}, verbose=0).trials
     assert trial.last_result["score"] == 1 and os.getcwd() == before
+
+
+def test_amounts_of_resources_may_depend_on_what_was_chosen() -> None:
+    given = {"cpu": 1, "gpu": lambda spec: spec.config.gpus, "extra_cpu": lambda spec: spec["workers"]}
+    spec = ExperimentSpec("name", "trainable", "/nowhere", resources=given)
+    request = spec.request_for({"gpus": 0.5, "workers": 2})
+    assert (request.cpu, request.gpu, request.extra_cpu) == (1.0, 0.5, 2.0)
+    assert spec.fixed_request is None and spec.__getstate__()["resources"] is None
+    with pytest.raises(AttributeError, match="the trial's config has no 'gpus'; it has workers"):
+        spec.request_for({"workers": 2})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,6 +59,25 @@ def policy_of(config: CheckpointConfig, at_end: bool | None = False) -> Checkpoi
     )
 
 
+class _Spec(dict[str, Any]):
+    """A configuration as functions of older resources get it: `spec.config.alpha` is the value of `alpha`."""
+
+    @property
+    def config(self) -> _Spec:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the trial's config has no {name!r}; it has {', '.join(map(str, self))}") from None
+
+
+def _depends_on_config(resources: Any) -> bool:
+    """Return whether resources, or amounts in a dict of them, are functions."""
+    return callable(resources) or (isinstance(resources, Mapping) and any(map(callable, resources.values())))
+
+
 @dataclass
 class ExperimentSpec:
     """One experiment: a trainable, what to choose from, and how its trials run."""
@@ -75,7 +94,7 @@ class ExperimentSpec:
     stop: dict[str, float] = field(default_factory=dict)
     """Thresholds that a trial's own process looks at."""
     resources: Any = None
-    """A request, or a function of the configuration that returns one."""
+    """A request, or a function of the configuration that returns one. Amounts in a dict may be functions of `spec`."""
     checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     max_failures: int = 0
     """How often a trial is tried again after a failure, -1 for always."""
@@ -97,6 +116,8 @@ class ExperimentSpec:
         given = self.resources
         if callable(given) and not isinstance(given, type):
             given = given(config)
+        elif isinstance(given, Mapping) and _depends_on_config(given):
+            given = {key: amount(_Spec(config)) if callable(amount) else amount for key, amount in given.items()}
         if given is None and self.trainable is not None:
             given = self.trainable.default_resource_request(config)
         return make_request(given)
@@ -104,11 +125,15 @@ class ExperimentSpec:
     @property
     def fixed_request(self) -> Request | None:
         """What every trial needs, or None where that depends on the configuration."""
-        if callable(self.resources):
+        if _depends_on_config(self.resources):
             return None
         if self.resources is None and self.trainable is not None and not self.is_function:
             return None
         return make_request(self.resources)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "trainable": None, "resources": None if callable(self.resources) else self.resources}
+        return {
+            **self.__dict__,
+            "trainable": None,
+            "resources": None if _depends_on_config(self.resources) else self.resources,
+        }
