@@ -88,7 +88,7 @@ def test_runners_that_are_late_are_named_and_waited_for(tmp_path: Path, caplog: 
         def emit(self, record: logging.LogRecord) -> None:
             file.touch()
 
-    made = config(Waits, file=str(file))
+    made = config(Waits, file=str(file)).environment(disable_env_checking=True)
     algorithm = made.env_runners(num_env_runners=1, num_cpus_per_env_runner=0, sample_timeout_s=0.2).build()
     logger, handler = logging.getLogger("kernel.rllib"), Comes()
     logger.addHandler(handler)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from kernel_rllib.algorithms.acting import PolicyActing
 from kernel_rllib.algorithms.changing_policies import ChangingPolicies
+from kernel_rllib.algorithms.env_check import check_env_of
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.evaluation_methods import EvaluationMethods
 from kernel_rllib.algorithms.honoured import PIPELINED, refuse_what_has_no_effect
@@ -40,8 +42,10 @@ from kernel_rllib.checkpoints.layout import read_checkpoint, read_description, w
 from kernel_rllib.checkpoints.settings_file import read_settings
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.building import set_builder
+from kernel_rllib.config.dict_generation import generation_of_keys
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.fragment import Fragment, joined
+from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import ConfigError, StoppedError
 from kernel_rllib.learners.group import LearnerGroup
@@ -108,7 +112,8 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         """What learns, by the ids of policies: the algorithm itself, if there is one only."""
         self.scripted: dict[str, ScriptedBlueprint] = {}
         """The policies that are of a class of the user's own, and do not learn."""
-        specs = policies_of(self.config)
+        look = partial(check_env_of, self.config, validate=self.validate_env)
+        specs = policies_of(self.config, look)
         self.has_several_agents = specs is not None
         if specs is None:
             given = self.config.observation_space, self.config.action_space
@@ -116,7 +121,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
             self.begin_learning(
                 DEFAULT_POLICY_ID,
                 self.config,
-                spaces_of(env_maker(self.config.env), self.config.env_config, *given),
+                spaces_of(env_maker(self.config.env), self.config.env_config, *given, look),
             )
         else:
             self.begin_policies(specs)
@@ -127,6 +132,15 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         self.system_usage = SystemUsage() if self.config.log_sys_usage else None
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
         self.broadcast()
+
+    @staticmethod
+    def validate_env(env: Any, env_context: EnvContext) -> None:
+        """Raise an error for an environment that this algorithm can't be trained in; override it to demand something.
+
+        Args:
+            env: One environment, after its first step. Those that are trained in are others.
+            env_context: What it was made with.
+        """
 
     @property
     def learns_several(self) -> bool:
@@ -307,7 +321,9 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
     @classmethod
     def _config_of(cls, config: AlgorithmConfig | Mapping[str, Any] | None, env: Any) -> AlgorithmConfig:
         if not isinstance(config, AlgorithmConfig):
-            config = cls.config_class.from_dict(config or {})
+            config = cls.config_class.from_dict(
+                config or {}, generation=generation_of_keys(cls.config_class, config or {})
+            )
         elif not isinstance(config, cls.config_class):
             config = cls.config_class.from_dict(config.set_values(), generation=config.generation)
         if env is not None:

@@ -45,6 +45,12 @@ def own_exploration(settings: Mapping[str, Any], **context: Any) -> Exploration 
     kind = _class_of(settings.get("type"))
     if kind is None or kind.__module__.partition(".")[0] in _HOMES:
         return None
+    if hasattr(kind, "get_exploration_action"):
+        raise ConfigError(
+            f"exploration_config has the type {kind.__name__}, whose get_exploration_action() nothing calls: here an "
+            "exploration chooses for the rows of all lanes by choose(nn, outputs, noise, timestep), as "
+            "kernel_rllib.exploration.exploration.Exploration says"
+        )
     options = {name: value for name, value in settings.items() if name != "type"}
     takes = inspect.signature(kind).parameters
     given = {name: value for name, value in context.items() if name in takes and name not in options}

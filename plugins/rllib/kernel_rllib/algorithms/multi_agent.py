@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from kernel_rllib.algorithms.parts import env_settings_of
 from kernel_rllib.algorithms.reports import runner_callbacks_of
@@ -18,11 +20,18 @@ from kernel_rllib.errors import ConfigError
 from kernel_rllib.runners.agent_spaces import are_alike
 from kernel_rllib.runners.blueprint import PolicyBlueprint
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
+from kernel_rllib.runners.policy_spaces import complete_spaces, with_policy_spaces
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, require_scripted
 
 
-def policies_of(config: AlgorithmConfig) -> dict[str, PolicySpec] | None:
+def policies_of(
+    config: AlgorithmConfig, look: Callable[[Any], None] = lambda env: None
+) -> dict[str, PolicySpec] | None:
     """Return the policies of a config, with their spaces; None where the environment has one agent.
+
+    Args:
+        config: The settings.
+        look: Called with the environment, where it has several agents.
 
     Raises:
         ConfigError: If nothing says what a policy's spaces are, agents of different spaces share a policy, or a setting
@@ -36,6 +45,8 @@ def policies_of(config: AlgorithmConfig) -> dict[str, PolicySpec] | None:
         if not config.is_multi_agent and not is_multi_agent(env):
             return None
         policies, _ = config.get_multi_agent_setup(env=env)
+        complete_spaces(env, policies, bound_mapping(config.policy_mapping_fn), EnvContext(config.env_config))
+        look(env)
     finally:
         close = getattr(env, "close", None)
         if close is not None:
@@ -114,10 +125,11 @@ def multi_agent_blueprint_of(
         policies: What acts, by id.
         seed: The seed of the run.
     """
+    envs, policy_of = env_settings_of(config), bound_mapping(config.policy_mapping_fn)
     return MultiAgentBlueprint(
-        envs=env_settings_of(config),
+        envs=replace(envs, maker=with_policy_spaces(envs.maker, policies, policy_of)),
         policies=policies,
-        policy_of=bound_mapping(config.policy_mapping_fn),
+        policy_of=policy_of,
         complete_episodes=config.batch_mode == "complete_episodes",
         seed=seed,
         callbacks=runner_callbacks_of(config),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,11 @@ class Spaces:
 
 
 def spaces_of(
-    maker: EnvMaker, env_config: Mapping[str, Any], observation: Space[Any] | None, action: Space[Any] | None
+    maker: EnvMaker,
+    env_config: Mapping[str, Any],
+    observation: Space[Any] | None,
+    action: Space[Any] | None,
+    look: Callable[[Any], None] = lambda env: None,
 ) -> Spaces:
     """Return the spaces that are given, and ask an environment for those that are not.
 
@@ -36,6 +40,7 @@ def spaces_of(
         env_config: What it is told.
         observation: The space of observations, or None.
         action: The space of actions, or None.
+        look: Called with the environment, where one is made.
 
     Raises:
         EnvError: If the environment can't be made, or has no spaces.
@@ -44,7 +49,9 @@ def spaces_of(
         return Spaces(observation, action)
     env = maker(EnvContext(env_config))
     try:
-        return Spaces(observation or space_of(env, "observation_space"), action or space_of(env, "action_space"))
+        found = Spaces(observation or space_of(env, "observation_space"), action or space_of(env, "action_space"))
+        look(env)
+        return found
     finally:
         close = getattr(env, "close", None)
         if close is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel_rllib.config.building import built, resolved
+from kernel_rllib.config.dict_generation import generation_of_whole
 from kernel_rllib.config.explain import Explanation, explained
 from kernel_rllib.config.generations import GENERATIONS, Generation
 from kernel_rllib.config.multi_agent_setup import MultiAgentSetup
@@ -67,19 +68,20 @@ class AlgorithmConfig(MultiAgentSetup):
     # -- dicts -------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def from_dict(cls, config_dict: Mapping[str, Any], *, generation: Generation = "current") -> Self:
+    def from_dict(cls, config_dict: Mapping[str, Any], *, generation: Generation | None = None) -> Self:
         """Return a config of a dict, whose keys may be of any generation.
 
         Args:
             config_dict: Settings; those that are missing have their defaults.
-            generation: Whose defaults and customs: until 1.x a key that isn't known is refused, later it is kept.
+            generation: Whose defaults and customs: until 1.x a key that isn't known is refused, later it is kept. None:
+                today's, or those of the generation of whose settings the dict has every one, as a `DEFAULT_CONFIG` has.
 
         Raises:
             ConfigError: A value can't be, or two names of one setting disagree.
             UnknownSettingError: A key isn't known, and unknown ones are refused.
         """
         made = cls()
-        made._set_generation(generation)
+        made._set_generation(generation or generation_of_whole(cls, config_dict))
         return made.update_from_dict(config_dict)
 
     def update_from_dict(

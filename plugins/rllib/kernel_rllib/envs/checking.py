@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from kernel_rllib.spaces import nested
 from kernel_rllib.spaces.action_rows import row_width
 from kernel_rllib.spaces.bounds import outside
 from kernel_rllib.spaces.encode import Encoder
+from kernel_rllib.spaces.flatten import Flattener
 from kernel_rllib.spaces.nested import Struct
 
 _STEPS = 20
@@ -60,6 +62,27 @@ def check_env(
             close(made)
 
 
+def check_first_step(
+    env: Any,
+    *,
+    seed: int = 0,
+    observation_space: Space[Any] | None = None,
+    action_space: Space[Any] | None = None,
+) -> None:
+    """Begin one episode, and do one random action; raise EnvError or SpaceError for what breaks the contract.
+
+    env: an environment of one agent or several, or a vector environment; it is left open, after that step. seed: of
+    the environment and of the action. observation_space, action_space: instead of the environment's own.
+    """
+    vector = as_vector(env)
+    if vector is not None:
+        _check_vector(vector, 1, seed)
+    elif is_multi_agent(env):
+        _check_multi_agent(env, 1, seed)
+    else:
+        _Single(env, observation_space, action_space).check_first_step(seed)
+
+
 class _Single:
     """The check of an environment of one agent."""
 
@@ -70,13 +93,15 @@ class _Single:
                 raise EnvError(f"{self._name} has no method {method}(): an environment needs reset() and step(action)")
         self._env, self._time_limit = without_layers(env)
         self._observation_space = observation_space or space_of(env, "observation_space")
-        self._action_space = action_space or space_of(env, "action_space")
+        # A copy, as the environment may draw from its own, whose seed stays what it is.
+        self._action_space = copy.deepcopy(action_space or space_of(env, "action_space"))
         for name, space in (("observation_space", self._observation_space), ("action_space", self._action_space)):
             _check_bounds(space, f"{self._name}.{name}")
         try:
             row_width(self._action_space)
         except SpaceError as error:
             raise SpaceError(f"{self._name}.action_space: {error}") from None
+        Flattener(self._observation_space)  # raises for what has no fixed size
         self._encoder = Encoder(self._observation_space, self._name)
         self._reset = Generations().reset_of(self._env)
 
@@ -102,6 +127,12 @@ class _Single:
                 "terminated, or set max_episode_steps (horizon), as returns are only known of episodes that end"
             )
         return warnings
+
+    def check_first_step(self, seed: int) -> None:
+        """Begin an episode, and do one action."""
+        self._begin(seed)
+        self._action_space.seed(seed)
+        self._step(self._action_space.sample())
 
     def _begin(self, seed: int | None) -> Struct:
         try:
@@ -181,7 +212,8 @@ def _check_multi_agent(env: Any, steps: int, seed: int) -> list[str]:
                     f"{name}: the observation of agent {agent!r} is outside of its space "
                     f"{loop.observation_space_of(agent)}: {wrong}. Widen the space, or clip what you return"
                 )
-            space = loop.action_space_of(agent)
+            space = copy.deepcopy(loop.action_space_of(agent))
+            space.seed(seed + len(actions))
             row_width(space)
             actions[agent] = space.sample()
         step = loop.step([actions])
@@ -199,11 +231,12 @@ def _check_vector(vector: VectorEnv, steps: int, seed: int) -> list[str]:
     """Play with a vector environment; its lanes raise what is wrong."""
     name = getattr(vector, "name", type(vector).__name__)
     _check_lanes(name, "reset", vector.reset([seed + lane for lane in range(vector.num_lanes)]), vector)
-    vector.action_space.seed(seed)
+    action_space = copy.deepcopy(vector.action_space)
+    action_space.seed(seed)
     actions = nested.empty(vector.action_space, vector.num_lanes)
     for _ in range(steps):
         for lane in range(vector.num_lanes):
-            nested.write_row(actions, lane, vector.action_space.sample())
+            nested.write_row(actions, lane, action_space.sample())
         step = vector.step(actions)
         _check_lanes(name, "step", step.obs, vector)
         for what, values in (("rewards", step.rewards), ("terminateds", step.terminateds)):

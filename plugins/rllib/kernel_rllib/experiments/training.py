@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kernel_rllib.algorithms.registry import algorithm_class
+from kernel_rllib.config.dict_generation import generation_of_keys
 from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import CheckpointError
 from kernel_rllib.experiments.experiment import Experiment
@@ -64,12 +65,15 @@ def config_of(experiment: Experiment, variant: Variant) -> Any:
 def settings_of(algorithm: str, settings: Mapping[str, Any], env: Any = None) -> Any:
     """Return the config of an algorithm with some settings, all of which have to be known.
 
+    Defaults are those of the generation that the names of settings are of; see `config.dict_generation`.
+
     Args:
         algorithm: Its name.
         settings: Under names of any generation.
         env: The environment; None where they have it.
     """
-    config = algorithm_class(algorithm).config_class()
+    made = algorithm_class(algorithm).config_class
+    config = made(generation=generation_of_keys(made, settings))
     config.update_from_dict(settings, source="experiment", keep_unknown=False)
     return config if env is None else config.environment(env)
 

@@ -112,6 +112,15 @@ class RolloutWorker(WorkerView):
         assert isinstance(joined, Batch)
         return joined
 
+    def compute_gradients(self, samples: Any) -> tuple[Any, Any]:
+        """Return the gradients of the policy for a batch, and what it reports of them; weights stay as they are."""
+        gradients, info = self._policy.compute_gradients(samples)
+        return gradients, info
+
+    def apply_gradients(self, gradients: Any) -> Any:
+        """Let the policy take a step along gradients, and return what it returns."""
+        return self._policy.apply_gradients(gradients)
+
     def _made(
         self, config: AlgorithmConfig, spaces: Spaces, module: Any, index: int, count: int, steps: int
     ) -> tuple[Callable[[], EnvRunner], WorkerSettings]:

@@ -87,20 +87,26 @@ class PolicyModel:
     def get_q_value_distributions(self, model_out: Any) -> list[Any]:
         """Return the advantages of actions [N, A], and the logits of their atoms [N, A, atoms], of features [N, F].
 
+        Args:
+            model_out: The features, or what `from_batch` returned: features and what is remembered.
+
         Raises:
             ModuleError: If this is no Q-model.
         """
         module = self._q_network("get_q_value_distributions")
-        return list(self._evaluate(lambda nn, parameters: module.advantages(nn, parameters, model_out)))
+        return list(self._evaluate(lambda nn, parameters: module.advantages(nn, parameters, _features(model_out))))
 
     def get_state_value(self, model_out: Any) -> Any:
         """Return the values of states [N, 1], or of all their atoms [N, atoms], of features [N, F].
+
+        Args:
+            model_out: The features, or what `from_batch` returned: features and what is remembered.
 
         Raises:
             ModuleError: If this is no Q-model, or one without a value of states (`dueling=False`).
         """
         module = self._q_network("get_state_value")
-        return self._evaluate(lambda nn, parameters: module.state_values(nn, parameters, model_out))
+        return self._evaluate(lambda nn, parameters: module.state_values(nn, parameters, _features(model_out)))
 
     @property
     def base_model(self) -> NetworkSummary:
@@ -151,6 +157,10 @@ class PolicyModel:
             key: shape for key, shape in self.module.table.shapes().items() if not below or key.startswith(f"{below}/")
         }
         return NetworkSummary(name, shapes)
+
+
+def _features(model_out: Any) -> Any:
+    return model_out[0] if isinstance(model_out, tuple) else model_out
 
 
 def _floats(values: Any) -> Any:
