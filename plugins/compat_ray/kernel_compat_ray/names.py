@@ -215,6 +215,10 @@ NAMES: dict[str, dict[str, str]] = {
         "Backend": ".collectives:Backend",
         "ReduceOp": "kernel.parallel.collective:ReduceOp",
     },
+    "ray.util.named_actors": {
+        "get_actor": ".named_handles:get_actor",
+        "register_actor": ".named_handles:register_actor",
+    },
     "ray.util.pdb": {"set_trace": "builtins:breakpoint"},
     "ray.util.rpdb": {"set_trace": "builtins:breakpoint"},
     "ray.util.debug": {
@@ -264,6 +268,7 @@ NAMES: dict[str, dict[str, str]] = {
         "NotIn": ".strategies:NotIn",
         "PlacementGroupSchedulingStrategy": "kernel:PlacementGroupSchedulingStrategy",
     },
+    "ray.utils": {"get_user_temp_dir": "tempfile:gettempdir"},
     "ray.util.serialization": {
         "deregister_serializer": "kernel:deregister_serializer",
         "register_serializer": "kernel:register_serializer",
@@ -328,7 +333,7 @@ MODULES_RENAMED: dict[str, str] = {
     "ray.experimental.iter": "ray.util.iter",
     "ray.experimental.joblib": "ray.util.joblib",
     "ray.experimental.multiprocessing": "ray.util.multiprocessing",
-    "ray.experimental.named_actors": "ray.util",
+    "ray.experimental.named_actors": "ray.util.named_actors",
     "ray.experimental.queue": "ray.util.queue",
     "ray.experimental.state.api": "ray.util.state",
     "ray._private.internal_api": "ray.internal.internal_api",
@@ -336,7 +341,6 @@ MODULES_RENAMED: dict[str, str] = {
     "ray.services": "ray._private.services",
     "ray.state": "ray._private.state",
     "ray.test_utils": "ray._private.test_utils",
-    "ray.util.named_actors": "ray.util",
     "ray.util.state.api": "ray.util.state",
     "ray.worker": "ray._private.worker",
 }

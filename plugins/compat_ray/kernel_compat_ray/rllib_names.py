@@ -29,7 +29,7 @@ _AGENTS = {
     "sac.sac": ("SAC",),
 }
 """Modules of `ray.rllib.agents`, and whose trainers they have; `DEFAULT_CONFIG` is that of the first."""
-_ALGORITHMS = {
+ALGORITHMS = {
     "a2c": "A2C",
     "a3c": "A3C",
     "ars": "ARS",
@@ -44,7 +44,7 @@ _ALGORITHMS = {
     "td3": "TD3",
 }
 """Modules of `ray.rllib.algorithms`."""
-_AGENTS_OF_2017 = {"a3c": "A3C", "dqn": "DQN", "ppo": "PPO"}
+_AGENTS_OF_2017 = {"a3c": "A3C", "dqn": "DQN", "es": "ES", "ppo": "PPO"}
 """Modules of 0.2, where trainers were agents."""
 
 
@@ -53,12 +53,13 @@ def _trainers(*names: str) -> dict[str, str]:
 
 
 def _agent(names: tuple[str, ...]) -> dict[str, str]:
-    return {**_trainers(*names), "DEFAULT_CONFIG": f"{_FIRST}.default_configs:{names[0]}"}
+    older = {f"{name}Agent": f"{_FIRST}.trainers:{name}Trainer" for name in names}
+    return {**_trainers(*names), **older, "DEFAULT_CONFIG": f"{_FIRST}.default_configs:{names[0]}"}
 
 
 def _algorithm(module: str, name: str) -> dict[str, str]:
     found = {each: f"kernel.rllib.algorithms.{module}:{each}" for each in (name, f"{name}Config")}
-    return {**found, "DEFAULT_CONFIG": f"{_FIRST}.default_configs:{name}"}
+    return {**found, "DEFAULT_CONFIG": f"kernel.rllib.algorithms.default_configs:{name}"}
 
 
 _CONFIG = {"AlgorithmConfig": "kernel.rllib:AlgorithmConfig"}
@@ -87,6 +88,8 @@ _CALLBACKS = {
     name: f"kernel.rllib:{name}"
     for name in ("DefaultCallbacks", "MemoryTrackingCallbacks", "MultiCallbacks", "RLlibCallback")
 }
+_EPISODE = {name: "kernel.rllib.callbacks.episode:EpisodeView" for name in ("Episode", "MultiAgentEpisode")}
+_SINGLE_EPISODE = {"SingleAgentEpisode": "kernel.rllib.callbacks.episode:EpisodeView"}
 _MULTI_AGENT = {name: f"kernel.rllib.envs.multi_agent:{name}" for name in ("MultiAgentEnv", "make_multi_agent")}
 _VECTOR = {"VectorEnv": "kernel.rllib.envs.vector_base:VectorEnvBase"}
 _CONTEXT = {"EnvContext": "kernel.rllib.envs.context:EnvContext"}
@@ -99,6 +102,7 @@ _PREPROCESSORS = {
         "get_preprocessor",
     )
 }  # fmt: skip
+_PREPROCESSOR = {"Preprocessor": _PREPROCESSORS["Preprocessor"]}
 _MODEL_DEFAULTS = {"MODEL_DEFAULTS": f"{_FIRST}.default_configs:MODEL_DEFAULTS"}
 _CATALOG = {"ModelCatalog": f"{_FIRST}.catalog:ModelCatalog"}
 _ACTION_DIST = {"ActionDistribution": f"{_FIRST}.action_dist:ActionDistribution"}
@@ -128,8 +132,33 @@ _FRAMEWORKS = {
     "try_import_tfp": f"{_FIRST}.frameworks:try_import_tfp",
     "try_import_torch": f"{_FIRST}.frameworks:try_import_torch",
 }
+_EXPLORATIONS = {
+    "epsilon_greedy": ("EpsilonGreedy", "epsilon_greedy"),
+    "gaussian_noise": ("GaussianNoise", "action_noise"),
+    "ornstein_uhlenbeck_noise": ("OrnsteinUhlenbeckNoise", "action_noise"),
+    "per_worker_epsilon_greedy": ("PerWorkerEpsilonGreedy", "epsilon_greedy"),
+    "per_worker_gaussian_noise": ("PerWorkerGaussianNoise", "action_noise"),
+    "per_worker_ornstein_uhlenbeck_noise": ("PerWorkerOrnsteinUhlenbeckNoise", "action_noise"),
+    "random": ("Random", "epsilon_greedy"),
+    "soft_q": ("SoftQ", "epsilon_greedy"),
+    "stochastic_sampling": ("StochasticSampling", "exploration"),
+}
+"""Modules of `ray.rllib.utils.exploration`: the class that each has, and its module of `kernel.rllib.exploration`."""
+_EXPLORATION_MODULES = {
+    module: {name: f"kernel.rllib.exploration.{home}:{name}"} for module, (name, home) in _EXPLORATIONS.items()
+}
 _MERGING = {"merge_dicts": "kernel.rllib.config.defaults:merge_dicts"}
 _OVERRIDE = {"override": f"{_FIRST}.frameworks:override"}
+_TYPES = {
+    name: "typing:Any"
+    for name in (
+        "AgentID", "AlgorithmConfigDict", "EnvConfigDict", "EnvID", "EnvInfoDict", "EnvObsType", "EnvType", "EpisodeID",
+        "FileType", "ModelConfigDict", "ModelGradients", "ModelWeights", "ModuleID", "MultiAgentDict",
+        "MultiAgentPolicyConfigDict", "MultiEnvDict", "PartialAlgorithmConfigDict", "PartialTrainerConfigDict",
+        "PolicyID", "ResultDict", "SampleBatchType", "TensorStructType", "TensorType", "TrainerConfigDict",
+    )
+}  # fmt: skip
+"""What only annotations name."""
 _MARKS = {name: ".annotations:unchanged" for name in ("DeveloperAPI", "ExperimentalAPI", "OldAPIStack", "PublicAPI")}
 _SPACES = {"Repeated": "repeated", "Simplex": "simplex"}
 
@@ -143,7 +172,7 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
         "MultiAgentEnv": _MULTI_AGENT["MultiAgentEnv"],
         **_VECTOR,
     },
-    "ray.rllib.agents": {**_trainers(*_ALGORITHMS.values()), **_TRAINER, **_CALLBACKS},
+    "ray.rllib.agents": {**_trainers(*ALGORITHMS.values()), **_TRAINER, **_CALLBACKS},
     **{f"ray.rllib.agents.{module}": _agent(names) for module, names in _AGENTS.items()},
     "ray.rllib.agents.callbacks": _CALLBACKS,
     "ray.rllib.agents.registry": {
@@ -153,8 +182,8 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.agents.trainer_config": {"TrainerConfig": "kernel.rllib:AlgorithmConfig"},
     "ray.rllib.agents.trainer_template": {"build_trainer": f"{_FIRST}.building:build_trainer"},
     "ray.rllib.algorithms": {"Algorithm": "kernel.rllib:Algorithm", **_CONFIG},
-    **{f"ray.rllib.algorithms.{module}": _algorithm(module, name) for module, name in _ALGORITHMS.items()},
-    **{f"ray.rllib.algorithms.{module}.{module}": _algorithm(module, name) for module, name in _ALGORITHMS.items()},
+    **{f"ray.rllib.algorithms.{module}": _algorithm(module, name) for module, name in ALGORITHMS.items()},
+    **{f"ray.rllib.algorithms.{module}.{module}": _algorithm(module, name) for module, name in ALGORITHMS.items()},
     "ray.rllib.algorithms.algorithm_config": {**_CONFIG, "NotProvided": "kernel.rllib.config:NOT_PROVIDED"},
     "ray.rllib.algorithms.callbacks": _CALLBACKS,
     "ray.rllib.algorithms.registry": {
@@ -172,12 +201,24 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.core.rl_module.torch": _TORCH_RL_MODULE,
     "ray.rllib.core.rl_module.torch.torch_rl_module": _TORCH_RL_MODULE,
     "ray.rllib.env": {**_MULTI_AGENT, **_VECTOR, **_CONTEXT},
+    "ray.rllib.env.single_agent_episode": _SINGLE_EPISODE,
     "ray.rllib.env.apis": {},
     "ray.rllib.env.apis.task_settable_env": _TASKS,
+    "ray.rllib.env.group_agents_wrapper": dict.fromkeys(
+        ("GroupAgentsWrapper", "_GroupAgentsWrapper"), "kernel.rllib.envs.multi_agent:GroupAgentsWrapper"
+    ),
     "ray.rllib.env.env_context": _CONTEXT,
     "ray.rllib.env.multi_agent_env": _MULTI_AGENT,
     "ray.rllib.env.vector_env": _VECTOR,
-    "ray.rllib.evaluation": {**_WORKER, **_WORKER_SET, **_BATCHES, **_BUILDER, **_ADVANTAGES},
+    "ray.rllib.evaluation": {
+        **_WORKER,
+        **_WORKER_SET,
+        **_BATCHES,
+        **_BUILDER,
+        **_ADVANTAGES,
+        "MultiAgentEpisode": _EPISODE["MultiAgentEpisode"],
+    },
+    "ray.rllib.evaluation.episode": _EPISODE,
     "ray.rllib.evaluation.postprocessing": _ADVANTAGES,
     "ray.rllib.evaluation.rollout_worker": _WORKER,
     "ray.rllib.evaluation.sample_batch_builder": _BUILDER,
@@ -188,7 +229,7 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.examples.policy.rock_paper_scissors_dummies": {
         name: f"{_FIRST}.rock_paper_scissors_policies:{name}" for name in ("AlwaysSameHeuristic", "BeatLastHeuristic")
     },
-    "ray.rllib.models": {**_MODEL_DEFAULTS, **_CATALOG, **_ACTION_DIST},
+    "ray.rllib.models": {**_MODEL_DEFAULTS, **_CATALOG, **_PREPROCESSOR, **_ACTION_DIST},
     "ray.rllib.models.action_dist": _ACTION_DIST,
     "ray.rllib.models.catalog": {**_MODEL_DEFAULTS, **_CATALOG},
     "ray.rllib.models.modelv2": _MODEL,
@@ -209,19 +250,33 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     **{
         f"ray.rllib.{module}": {
             **_trainers(name),
-            f"{name}Agent": f"{_FIRST}.trainers:{name}Trainer",
+            f"{name}Agent": f"{_FIRST}.agents:{name}Agent",
             "DEFAULT_CONFIG": f"{_FIRST}.default_configs:{name}",
         }
         for module, name in _AGENTS_OF_2017.items()
     },
-    "ray.rllib.utils": {**_FRAMEWORKS, **_MERGING, **_OVERRIDE},
+    "ray.rllib.utils": {
+        **_FRAMEWORKS,
+        **_MERGING,
+        **_OVERRIDE,
+        "deep_update": ".tune_helpers:deep_update",
+        "sigmoid": "scipy.special:expit",
+        "softmax": "scipy.special:softmax",
+    },
     "ray.rllib.utils.annotations": {**_OVERRIDE, **_MARKS},
     "ray.rllib.utils.deprecation": {"DEPRECATED_VALUE": "kernel.rllib.config:DEPRECATED_VALUE"},
+    "ray.rllib.utils.exploration": {
+        name: target for found in _EXPLORATION_MODULES.values() for name, target in found.items()
+    },
+    "ray.rllib.utils.exploration.exploration": {},
+    **{f"ray.rllib.utils.exploration.{module}": found for module, found in _EXPLORATION_MODULES.items()},
     "ray.rllib.utils.framework": {
         **_FRAMEWORKS,
         "try_import_tf1_tf2": f"{_FIRST}.frameworks:try_import_tf1_tf2",
     },
     "ray.rllib.utils.metrics": {},
+    "ray.rllib.utils.types": _TYPES,
+    "ray.rllib.utils.typing": _TYPES,
     "ray.rllib.utils.spaces": {},
     "ray.rllib.utils.tuple_actions": _TUPLE_ACTIONS,
     **{
@@ -259,49 +314,4 @@ RLLIB_RENAMED: dict[str, str] = {
     "ray.rllib.TorchPolicyGraph": "ray.rllib.TorchPolicy",
     "ray.rllib.evaluation.PolicyEvaluator": "ray.rllib.evaluation.RolloutWorker",
     "ray.rllib.evaluation.PolicyGraph": "ray.rllib.policy.Policy",
-}
-
-_LATER = "it is not here yet"
-_GRAPHS = "losses in TensorFlow are not here yet; write them in torch, for build_torch_policy"
-_OWN_STEP = "derive a class from the trainer, and override its training_step()"
-_OUTSIDE = "environments that ask for actions themselves are not here yet; write one with reset() and step()"
-_NOT_ONE = "a worker and its policy are one; derive a class from ray.rllib.policy.Policy, or use build_torch_policy"
-
-RLLIB_REFUSED: dict[str, str] = {
-    **{f"ray.rllib.{name}": _OUTSIDE for name in ("BaseEnv", "ExternalEnv", "ExternalMultiAgentEnv")},
-    **{f"ray.rllib.env.{name}": _OUTSIDE for name in ("BaseEnv", "ExternalEnv", "ExternalMultiAgentEnv")},
-    **{f"ray.rllib.env.{name}": _OUTSIDE for name in ("PolicyClient", "PolicyServerInput")},
-    "ray.rllib.TFPolicy": _GRAPHS,
-    "ray.rllib.policy.DynamicTFPolicy": _GRAPHS,
-    "ray.rllib.policy.TFPolicy": _GRAPHS,
-    "ray.rllib.evaluation.MultiAgentSampleBatchBuilder": _LATER,
-}
-
-_LATER_ALGORITHMS = {
-    "agents": ("impala", "marwil", "qmix"),
-    "algorithms": ("apex_dqn", "appo", "bc", "cql", "impala", "marwil", "qmix"),
-}
-
-RLLIB_MODULES_REFUSED: dict[str, str] = {
-    **{
-        f"ray.rllib.{package}.{name}": f"this algorithm is not here yet; there are {', '.join(_ALGORITHMS.values())}"
-        for package, names in _LATER_ALGORITHMS.items()
-        for name in names
-    },
-    **{f"ray.rllib.env.{module}": _OUTSIDE for module in ("base_env", "external_env", "policy_client")},
-    "ray.rllib.agents.dqn.dqn_tf_policy": _NOT_ONE,
-    "ray.rllib.agents.pg.pg_tf_policy": _NOT_ONE,
-    "ray.rllib.agents.ppo.ppo_tf_policy": _NOT_ONE,
-    "ray.rllib.agents.ppo.ppo_torch_policy": _NOT_ONE,
-    "ray.rllib.contrib": "none of its algorithms is here yet",
-    "ray.rllib.env.external_multi_agent_env": _OUTSIDE,
-    "ray.rllib.env.policy_server_input": _OUTSIDE,
-    "ray.rllib.examples.env": "of its environments there are those of kernel.rllib.envs.games",
-    "ray.rllib.examples.envs": "of its environments there are those of kernel.rllib.envs.games",
-    "ray.rllib.execution": f"there are no execution plans; {_OWN_STEP}",
-    "ray.rllib.models.tf": _GRAPHS,
-    "ray.rllib.offline": _LATER,
-    "ray.rllib.optimizers": f"there are no policy optimizers; {_OWN_STEP}",
-    "ray.rllib.policy.dynamic_tf_policy": _GRAPHS,
-    "ray.rllib.policy.tf_policy": _GRAPHS,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from typing import Any
 
@@ -20,11 +21,21 @@ def make(id: str, **kwargs: Any) -> Any:
     Args:
         id: The name.
         kwargs: What the environment is made with.
+
+    Raises:
+        NameNotFound: If gymnasium has none of this name.
     """
     found = id if id in registry else RENAMED.get(id, id)
+    if found not in registry and importlib.util.find_spec("ale_py") is not None:
+        gymnasium.register_envs(importlib.import_module("ale_py"))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
-        made = gymnasium.make(found, **{"disable_env_checker": True, **kwargs})
+        try:
+            made = gymnasium.make(found, **{"disable_env_checker": True, **kwargs})
+        except gymnasium.error.NameNotFound as error:
+            raise gymnasium.error.NameNotFound(
+                f"{error} Games of Atari come with a library of their own: pip install ale-py"
+            ) from None
     inner: Any = made.unwrapped
     if not isinstance(inner, Env):
         return FromGymnasium(made)

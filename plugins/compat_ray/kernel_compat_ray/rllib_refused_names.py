@@ -1,0 +1,126 @@
+"""What of RLlib kernel can't honour: each name with the reason, and with what to use instead. Data only."""
+
+from __future__ import annotations
+
+from kernel_compat_ray.rllib_names import ALGORITHMS
+
+_HERE = ", ".join(ALGORITHMS.values())
+_LATER = "it is not here yet"
+_LATER_ALGORITHM = f"this algorithm is not here yet; there are {_HERE}"
+_GRAPHS = (
+    "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy and TorchModelV2"
+)
+_OWN_STEP = "derive a class from the trainer, and override its training_step()"
+_OUTSIDE = "environments that ask for actions themselves are not here yet; write one with reset() and step()"
+_BUILT_IN = (
+    "built-in algorithms learn by losses of their own, which are no classes of policies; for another loss use "
+    "build_torch_policy and build_trainer, or derive a class from ray.rllib.policy.Policy"
+)
+_FIRST_MODELS = "models are classes derived from ray.rllib.models.torch.torch_modelv2.TorchModelV2"
+_OF_NUMPY = "write it in numpy, or in the library that your loss is in"
+_FILTERS = "set observation_filter, or give connectors of your own by env_to_module_connector (docs/rllib.md of kernel)"
+_SCHEDULES = "settings that change over time take a list of [timestep, value] pairs"
+_OWN_EXPLORATION = (
+    "an exploration of your own has the methods of kernel.rllib.exploration.exploration.Exploration, which chooses for "
+    "all lanes at once"
+)
+_RENAMING = "use warnings.warn of Python"
+_SAMPLERS = "RolloutWorker(...).sample() returns a batch"
+
+RLLIB_REFUSED: dict[str, str] = {
+    **{f"ray.rllib.{name}": _OUTSIDE for name in ("BaseEnv", "ExternalEnv", "ExternalMultiAgentEnv")},
+    **{f"ray.rllib.env.{name}": _OUTSIDE for name in ("BaseEnv", "ExternalEnv", "ExternalMultiAgentEnv")},
+    **{f"ray.rllib.env.{name}": _OUTSIDE for name in ("PolicyClient", "PolicyServerInput")},
+    "ray.rllib.TFPolicy": _GRAPHS,
+    "ray.rllib.policy.DynamicTFPolicy": _GRAPHS,
+    "ray.rllib.policy.TFPolicy": _GRAPHS,
+    "ray.rllib.agents.ddpg.ApexDDPGTrainer": _LATER_ALGORITHM,
+    "ray.rllib.agents.dqn.ApexTrainer": _LATER_ALGORITHM,
+    "ray.rllib.agents.ppo.APPOTrainer": _LATER_ALGORITHM,
+    "ray.rllib.evaluation.AsyncSampler": _SAMPLERS,
+    "ray.rllib.evaluation.MultiAgentSampleBatchBuilder": _LATER,
+    "ray.rllib.evaluation.SyncSampler": _SAMPLERS,
+    "ray.rllib.evaluation.collect_metrics": "what train() and evaluate() return has the metrics of episodes",
+    "ray.rllib.evaluation.rollout_worker.get_global_worker": (
+        "the methods of callbacks get the worker as their argument `worker` (or `env_runner`)"
+    ),
+    **{
+        f"ray.rllib.models.{name}": _FIRST_MODELS
+        for name in ("ConvolutionalNetwork", "FullyConnectedNetwork", "LSTM", "Model", "VisionNetwork")
+    },
+    **{
+        f"ray.rllib.models.{name}": "policy.dist_class is the distribution of a policy's actions"
+        for name in ("Categorical", "Deterministic", "DiagGaussian")
+    },
+    **{
+        f"ray.rllib.utils.{name}": reason
+        for names, reason in (
+            (("FilterManager", "Filter"), _FILTERS),
+            (("PolicyClient", "PolicyServer"), _OUTSIDE),
+            (("deprecation_warning", "renamed_agent", "renamed_class", "renamed_function"), _RENAMING),
+            (("fc", "force_list", "force_tuple", "lstm", "one_hot", "relu"), _OF_NUMPY),
+            (("add_mixins",), "derive a class from all of them"),
+            (("check",), "use numpy.testing.assert_allclose"),
+            (("check_framework",), "try_import_torch() returns None where there is no torch"),
+            (("framework_iterator",), 'write a loop that sets config["framework"]'),
+        )
+        for name in names
+    },
+    "ray.rllib.utils.exploration.Exploration": _OWN_EXPLORATION,
+    "ray.rllib.utils.exploration.exploration.Exploration": _OWN_EXPLORATION,
+    **{
+        f"ray.rllib.utils.{kind}Schedule": _SCHEDULES
+        for kind in ("Constant", "Exponential", "Linear", "Piecewise", "Polynomial")
+    },
+}
+
+_LATER_ALGORITHMS = {
+    "agents": ("ddpg.apex", "dqn.apex", "impala", "marwil", "ppo.appo", "qmix"),
+    "algorithms": ("apex_dqn", "appo", "bc", "cql", "impala", "marwil", "qmix"),
+}
+_POLICIES = {
+    "a3c": ("a3c_tf_policy", "a3c_torch_policy"),
+    "ddpg": ("ddpg_policy", "ddpg_tf_policy", "ddpg_torch_policy"),
+    "dqn": (
+        "dqn_policy", "dqn_tf_policy", "dqn_torch_policy", "simple_q_policy", "simple_q_tf_policy",
+        "simple_q_torch_policy",
+    ),
+    "pg": ("pg_policy", "pg_tf_policy", "pg_torch_policy"),
+    "ppo": ("ppo_policy", "ppo_tf_policy", "ppo_torch_policy"),
+    "sac": ("sac_policy", "sac_tf_policy", "sac_torch_policy"),
+}  # fmt: skip
+
+RLLIB_MODULES_REFUSED: dict[str, str] = {
+    **{
+        f"ray.rllib.{package}.{name}": _LATER_ALGORITHM
+        for package, names in _LATER_ALGORITHMS.items()
+        for name in names
+    },
+    **{f"ray.rllib.agents.{package}.{name}": _BUILT_IN for package, names in _POLICIES.items() for name in names},
+    **{f"ray.rllib.env.{module}": _OUTSIDE for module in ("base_env", "external_env", "policy_client")},
+    "ray.rllib.agent": "derive a class from ray.rllib.agents.trainer.Trainer",
+    "ray.rllib.contrib": f"none of its algorithms is here yet; there are {_HERE}",
+    "ray.rllib.env.external_multi_agent_env": _OUTSIDE,
+    "ray.rllib.env.policy_server_input": _OUTSIDE,
+    "ray.rllib.evaluation.metrics": "what train() and evaluate() return has the metrics of episodes",
+    "ray.rllib.evaluation.sampler": _SAMPLERS,
+    **{
+        f"ray.rllib.examples.{module}": "of its environments there are those of kernel.rllib.envs.games"
+        for module in ("env", "envs")
+    },
+    "ray.rllib.examples.models": "write a TorchModelV2, or a TorchRLModule; docs/rllib-models.md of kernel shows how",
+    "ray.rllib.execution": f"there are no execution plans; {_OWN_STEP}",
+    "ray.rllib.models.tf": _GRAPHS,
+    "ray.rllib.offline": _LATER,
+    "ray.rllib.optimizers": f"there are no policy optimizers; {_OWN_STEP}",
+    "ray.rllib.policy.dynamic_tf_policy": _GRAPHS,
+    "ray.rllib.policy.tf_policy": _GRAPHS,
+    "ray.rllib.utils.filter": _FILTERS,
+    "ray.rllib.utils.numpy": _OF_NUMPY,
+    "ray.rllib.utils.schedules": _SCHEDULES,
+    "ray.rllib.utils.test_utils": "its checks were for RLlib's own tests; use numpy.testing.assert_allclose",
+    "ray.rllib.utils.torch_ops": _OF_NUMPY,
+    "ray.rllib.utils.explained_variance": _OF_NUMPY,
+    "ray.rllib.utils.actors": "use kernel.parallel's ActorPool",
+    "ray.rllib.utils.memory": "objects go with their references; use ray.get",
+}
