@@ -243,6 +243,26 @@ for call in (lambda: named_actors.register_actor("global_counter", counter), lam
     assert taken.startswith("an actor is already named 'global_counter'") and "'no'" in missing
 
 
+def test_without_rllib_it_is_said_what_to_install(tmp_path: Path) -> None:
+    out = printed(
+        """
+import kernel.entry_points as points
+real = points.entry_points
+points.entry_points = lambda group: [(name, package) for name, package in real(group) if "rllib" not in package]
+import ray.tune
+print(callable(ray.tune.run))
+for line in ("import ray.rllib", "import ray.rllib.agents.ppo", "from ray.rllib.algorithms.ppo import PPOConfig"):
+    try:
+        exec(line)
+    except ImportError as error:
+        print(error)
+""",
+        tmp_path,
+    )
+    assert out.startswith("True\nthe library kernel.rllib is not installed: pip install ")
+    assert out.count("the library kernel.rllib is not installed: pip install ") == len(out.splitlines()) - 1 == 3
+
+
 def test_what_is_not_here_yet_says_so(tmp_path: Path) -> None:
     out = printed(
         f"LINES = {NOT_HERE!r}"

@@ -114,6 +114,13 @@ def test_only_so_many_runners_are_replaced() -> None:
     algorithm.stop()
 
 
-def test_settings_of_both_stacks_are_taken() -> None:
-    made = config().api_stack(enable_rl_module_and_learner=False, enable_env_runner_and_connector_v2=False)
-    assert made.build().train()["training_iteration"] == 1
+@pytest.mark.parametrize("newer", [True, False])
+def test_either_stack_trains_and_reports_the_keys_of_both(newer: bool) -> None:
+    made = config().api_stack(enable_rl_module_and_learner=newer, enable_env_runner_and_connector_v2=newer)
+    result = made.build().train()
+    assert result["episode_reward_mean"] == result["env_runners"]["episode_return_mean"] == 4
+    assert result["episodes_total"] == result["env_runners"]["num_episodes_lifetime"] == 8
+    older = result["info"]["learner"]["default_policy"]["learner_stats"]
+    assert older["policy_loss"] == result["learners"]["default_policy"]["policy_loss"]
+    assert result["timesteps_total"] == result["num_env_steps_sampled_lifetime"] == 32
+    assert sorted(result["hist_stats"]) == ["episode_lengths", "episode_reward"]

@@ -204,7 +204,7 @@ def _check_multi_agent(env: Any, steps: int, seed: int) -> list[str]:
     (obs,) = loop.reset([seed])
     ends = 0
     for _ in range(steps):
-        actions = {}
+        actions: dict[Any, Any] = {}
         for agent, row in obs.items():
             wrong = outside(loop.observation_space_of(agent), row)
             if wrong:
