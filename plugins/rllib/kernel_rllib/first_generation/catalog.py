@@ -79,6 +79,18 @@ class ModelCatalog:
         return distribution_class(distribution, np.random.default_rng()), distribution.parameter_size
 
     @staticmethod
+    def get_model(*_: Any, **__: Any) -> Any:
+        """Refuse: models of graphs of TensorFlow are not here.
+
+        Raises:
+            ConfigError: Always; it says what to use instead.
+        """
+        raise ConfigError(
+            "ModelCatalog.get_model() can't be done: it made graphs of TensorFlow. Use "
+            "ModelCatalog.get_model_v2(obs_space, action_space, num_outputs, options), which makes modules of torch"
+        )
+
+    @staticmethod
     def get_model_v2(
         obs_space: Space[Any],
         action_space: Space[Any],
