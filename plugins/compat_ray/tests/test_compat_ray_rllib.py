@@ -139,7 +139,7 @@ analysis = tune.run(
     config={
         "env": SimpleCorridor,
         "num_workers": 1, "num_cpus_per_worker": 0, "train_batch_size": 200, "sgd_minibatch_size": 100,
-        "env_config": {"corridor_length": 5}},
+        "env_config": {"corridor_length": 5}, "seed": 2},
     stop={"training_iteration": 1}, verbose=0)
 print([trial.last_result["episodes_total"] > 3 for trial in analysis.trials])
 
