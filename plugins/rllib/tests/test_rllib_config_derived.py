@@ -9,7 +9,7 @@ import pytest
 from kernel_rllib.algorithms.a2c import A2CConfig
 from kernel_rllib.algorithms.ddppo import DDPPOConfig
 from kernel_rllib.algorithms.dqn import DQNConfig
-from kernel_rllib.algorithms.ppo import PPOConfig
+from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.algorithms.sac import SACConfig
 from kernel_rllib.config import AlgorithmConfig
 
@@ -178,6 +178,17 @@ def test_gradients_are_clipped_by_a_rule() -> None:
 )  # fmt: skip
 def test_what_processes_reserve(config: Any, bundles: list[dict[str, float]]) -> None:
     assert config.resource_bundles() == bundles
+
+
+def test_a_trial_reserves_what_its_processes_need() -> None:
+    request = PPO.default_resource_request({"num_workers": 2, "num_cpus_per_worker": 0.5})
+    assert request.bundles() == [{"CPU": 1}, {"CPU": 0.5}, {"CPU": 0.5}]
+    spread = PPOConfig().env_runners(num_env_runners=1).resources(placement_strategy="SPREAD")
+    request = PPO.default_resource_request(spread)
+    assert (request.strategy, request.required_resources) == ("SPREAD", {"CPU": 2})
+    # Its trial fails, and says why; the others of the experiment go on.
+    assert PPO.default_resource_request({"lr": "fast"}).bundles() == [{"CPU": 1}]
+    assert "num_cpus_per_env_runner=0" in PPO.resource_help({})
 
 
 def test_the_config_of_evaluations_is_this_one_with_what_is_other() -> None:

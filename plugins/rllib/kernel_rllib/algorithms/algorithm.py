@@ -55,6 +55,7 @@ from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.group import GroupSettings, RunnerGroup
 from kernel_rllib.runners.kept_samples import state_of_rounds
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
+from kernel_runs.resources import PlacementGroupFactory
 
 
 class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
@@ -141,6 +142,29 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
             env: One environment, after its first step. Those that are trained in are others.
             env_context: What it was made with.
         """
+
+    @classmethod
+    def default_resource_request(cls, config: AlgorithmConfig | Mapping[str, Any]) -> PlacementGroupFactory:
+        """Return what a trial of Tune reserves: a bundle for the algorithm, and one for each runner and learner.
+
+        Settings that are wrong reserve what one process does: the trial that they build says what is wrong with them.
+
+        Args:
+            config: The settings of the trial, as the constructor takes them.
+        """
+        try:
+            settings = cls._config_of(config, None)
+        except (ConfigError, TypeError, ValueError):
+            settings = cls.config_class().env_runners(num_env_runners=0)
+        return PlacementGroupFactory(settings.resource_bundles(), settings.placement_strategy)
+
+    @classmethod
+    def resource_help(cls, config: AlgorithmConfig | Mapping[str, Any]) -> str:
+        """Return which settings say what a trial reserves."""
+        return (
+            f"A trial of {cls.__name__} reserves num_cpus_for_main_process CPUs, and num_cpus_per_env_runner for each "
+            "of num_env_runners: fewer runners, or num_cpus_per_env_runner=0, need fewer."
+        )
 
     @property
     def learns_several(self) -> bool:
