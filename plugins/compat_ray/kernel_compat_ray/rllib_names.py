@@ -103,6 +103,13 @@ _PREPROCESSORS = {
     )
 }  # fmt: skip
 _PREPROCESSOR = {"Preprocessor": _PREPROCESSORS["Preprocessor"]}
+_ATARI = {
+    name: f"kernel.rllib.envs.atari:{name}"
+    for name in (
+        "ClipRewardEnv", "EpisodicLifeEnv", "FireResetEnv", "FrameStack", "MaxAndSkipEnv", "NoopResetEnv", "WarpFrame",
+        "is_atari", "wrap_deepmind",
+    )
+}  # fmt: skip
 _MODEL_DEFAULTS = {"MODEL_DEFAULTS": f"{_FIRST}.default_configs:MODEL_DEFAULTS"}
 _CATALOG = {"ModelCatalog": f"{_FIRST}.catalog:ModelCatalog"}
 _ACTION_DIST = {"ActionDistribution": f"{_FIRST}.action_dist:ActionDistribution"}
@@ -219,6 +226,9 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
         "MultiAgentEpisode": _EPISODE["MultiAgentEpisode"],
     },
     "ray.rllib.evaluation.episode": _EPISODE,
+    "ray.rllib.env.atari_wrappers": _ATARI,
+    "ray.rllib.env.wrappers": {},
+    "ray.rllib.env.wrappers.atari_wrappers": _ATARI,
     "ray.rllib.evaluation.postprocessing": _ADVANTAGES,
     "ray.rllib.evaluation.rollout_worker": _WORKER,
     "ray.rllib.evaluation.sample_batch_builder": _BUILDER,

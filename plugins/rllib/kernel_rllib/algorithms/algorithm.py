@@ -24,7 +24,7 @@ from kernel_rllib.algorithms.multi_agent import (
     learning_policies,
     policies_of,
 )
-from kernel_rllib.algorithms.parts import group_settings_of
+from kernel_rllib.algorithms.parts import env_maker_of, group_settings_of
 from kernel_rllib.algorithms.policy_learning import PolicyLearning, Progress
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.algorithms.reports import Reports
@@ -46,7 +46,6 @@ from kernel_rllib.config.dict_generation import generation_of_keys
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.fragment import Fragment, joined
 from kernel_rllib.envs.context import EnvContext
-from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import ConfigError, StoppedError
 from kernel_rllib.learners.group import LearnerGroup
 from kernel_rllib.learners.learner import Learner, Metrics
@@ -122,7 +121,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
             self.begin_learning(
                 DEFAULT_POLICY_ID,
                 self.config,
-                spaces_of(env_maker(self.config.env), self.config.env_config, *given, look),
+                spaces_of(env_maker_of(self.config), self.config.env_config, *given, look),
             )
         else:
             self.begin_policies(specs)

@@ -120,6 +120,7 @@ HONOURED_OF_MODELS = {
     "grayscale",
     "zero_mean",
     "custom_preprocessor",
+    "framestack",
 }
 """Options of the model."""
 

@@ -13,7 +13,8 @@ from kernel_rllib.connectors.clip_rewards import is_atari_name, reward_clipper
 from kernel_rllib.connectors.env_to_module import EnvToModule
 from kernel_rllib.connectors.pipeline import observation_connectors
 from kernel_rllib.connectors.preprocessors import preprocessor_of
-from kernel_rllib.envs.registry import env_maker
+from kernel_rllib.envs.atari import DeepMindMaker
+from kernel_rllib.envs.registry import EnvMaker, env_maker
 from kernel_rllib.exploration.exploration import Exploration
 from kernel_rllib.modules.module import Module
 from kernel_rllib.runners.blueprint import ActionSettings, Blueprint, EnvSettings, PolicyBlueprint
@@ -32,10 +33,31 @@ KINDS = {
 """How lanes are stepped, by the words of settings."""
 
 
+def env_maker_of(config: AlgorithmConfig, *, lives: bool = True) -> EnvMaker:
+    """Return what makes environments: games of Atari as `preprocessor_pref` says.
+
+    Args:
+        config: The settings.
+        lives: Whether an episode of such a game is a life, unless samples are to be of whole episodes.
+
+    Raises:
+        EnvError: If none has the name that is given.
+    """
+    maker = env_maker(config.env)
+    if config.preprocessor_pref != "deepmind" or not _is_atari(config) or config.model.custom_preprocessor is not None:
+        return maker
+    lives = lives and config.batch_mode != "complete_episodes"
+    return EnvMaker(maker.name, DeepMindMaker(maker, config.model.dim, config.model.framestack, lives))
+
+
+def _is_atari(config: AlgorithmConfig) -> bool:
+    return is_atari_name(config.env) if config.is_atari is None else bool(config.is_atari)
+
+
 def env_settings_of(config: AlgorithmConfig) -> EnvSettings:
     """Return how environments are made and stepped. Raises EnvError if none has the name that is given."""
     return EnvSettings(
-        env_maker(config.env),
+        env_maker_of(config),
         config.env_config,
         kind="actors" if config.remote_worker_envs else KINDS[config.gym_env_vectorize_mode],
         restart_failed=config.restart_failed_sub_environments,
@@ -67,7 +89,6 @@ def policy_blueprint_of(
         exploration: How it chooses.
         learns: Whether filters learn from what is observed: not where it is only evaluated.
     """
-    is_atari = is_atari_name(config.env) if config.is_atari is None else config.is_atari
     return PolicyBlueprint(
         observation_space=spaces.observation,
         action_space=spaces.action,
@@ -76,7 +97,7 @@ def policy_blueprint_of(
         actions=ActionSettings(config.normalize_actions, config.clip_actions),
         observation_connectors=partial(observation_connectors, config, spaces.action),
         learns=learns,
-        clip_rewards=reward_clipper(config.clip_rewards, is_atari=is_atari),
+        clip_rewards=reward_clipper(config.clip_rewards, is_atari=_is_atari(config)),
         preprocessor=config.preprocessor_pref,
         model_options=_model_options(config),
     )

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernel_rllib.algorithms.parts import env_maker_of
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.lanes import name_of
 from kernel_rllib.envs.multi_agent import is_multi_agent
 from kernel_rllib.envs.old_gym import Generations, five_values
-from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import EnvError, MissingDependencyError
 
 
@@ -44,7 +44,7 @@ def make_env(algorithm: Any, render_mode: str | None = None) -> Any:
     settings = dict(config.env_config)
     if render_mode is not None:
         settings["render_mode"] = render_mode
-    maker = env_maker(config.env)
+    maker = env_maker_of(config, lives=False)
     env = maker(EnvContext(settings))
     if is_multi_agent(env):
         raise EnvError(

@@ -20,6 +20,7 @@ from kernel_rllib.connectors.moments import Moments
 from kernel_rllib.data import columns
 from kernel_rllib.data.fragment import Fragment, followed_by
 from kernel_rllib.distributions.distribution import Noise
+from kernel_rllib.envs.atari import LIFE_LOST
 from kernel_rllib.envs.contract import Step, VectorEnv
 from kernel_rllib.exploration.exploration import Exploration, NoExploration, NoiseProcess
 from kernel_rllib.modules.module import Module, Parameters
@@ -316,7 +317,7 @@ class Sampler:
                 record.end(t, position, self._env_to_module.final(step.final_obs[position], position, previous))
                 if position in step.faults:
                     self.episodes.drop(position)
-            self.episodes.end(position for position in ended if position not in step.faults)
+            self.episodes.end(p for p in ended if p not in step.faults and LIFE_LOST not in step.infos.get(p, {}))
             self._resets[ended] = True
             self._forget(ended)
         self._obs[:count] = self._env_to_module(step.obs, previous)
