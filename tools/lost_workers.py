@@ -33,8 +33,11 @@ class FileScheduling(LoadFileScheduling):
     def _reschedule(self, node: WorkerController) -> None:
         if node not in self.registered_collections:
             return  # it takes the place of a lost one, and is still looking which tests there are
-        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) <= 2:
-            self._assign_work_unit(node)
+        try:
+            while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) <= 2:
+                self._assign_work_unit(node)
+        except OSError:
+            return  # it is lost already: what it was given goes to others when `remove_node` is called
         if not self.workqueue and not node.shutting_down:
             node.shutdown()  # it would else keep its last test until it is given another
 

@@ -3,7 +3,11 @@
 import re
 import subprocess
 import sys
+from collections import OrderedDict
 from pathlib import Path
+from typing import Any
+
+from lost_workers import FileScheduling
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LOST = "import os\ndef test_first(): pass\ndef test_lost(): os._exit(1)\ndef test_last(): pass\n"
@@ -51,6 +55,36 @@ def test_many_lost_processes_end_the_run(tmp_path: Path) -> None:
     failed = re.search(r"(\d+) failed", done.stdout)
     assert failed and failed[1] in ("6", "7"), "the sixth ends the run; the other process may be in its own by then"
     assert "none is run again alone" in done.stdout
+
+
+class Process:
+    """Stands for a process of a run, which notes what it is asked to run, or has ended."""
+
+    shutting_down = False
+
+    def __init__(self, has_ended: bool) -> None:
+        self.has_ended = has_ended
+        self.asked: list[int] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        if self.has_ended:
+            raise OSError("cannot send (already closed?)")
+        self.asked += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_what_a_process_is_given_that_has_just_ended_goes_to_the_others() -> None:
+    scheduling: Any = FileScheduling.__new__(FileScheduling)
+    ended, other = Process(has_ended=True), Process(has_ended=False)
+    tests = ["a::lost", "b::other"]
+    scheduling.registered_collections = {ended: tests, other: tests}
+    scheduling.assigned_work = {ended: OrderedDict(a={"a::lost": False}), other: OrderedDict()}
+    scheduling.workqueue = OrderedDict(b={"b::other": False})
+    scheduling._reschedule(ended)
+    assert scheduling.remove_node(ended) == "a::lost"
+    assert other.asked == [1] and other.shutting_down
 
 
 def test_a_run_whose_processes_never_get_to_a_test_does_not_pass(tmp_path: Path) -> None:
