@@ -19,6 +19,7 @@ LIBRARY_OF_ANOTHER = "kernel.parallel"
 """Its names are tested by the programs that use them; here, that the library is known."""
 
 NEED_ANOTHER_LIBRARY = {
+    "kernel.rllib.first_generation.torch_action_dist",
     "kernel.rllib.modules.model_v2",
     "kernel.rllib.modules.rl_module",
     *(f"kernel.tune.integration.{library}" for library in ("keras", "lightgbm", "lightning", "xgboost")),

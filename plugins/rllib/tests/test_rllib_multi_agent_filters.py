@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.connectors.policy_statistics import of_policy
 from kernel_rllib.testing.multi_agent import TakingTurns
@@ -14,6 +15,8 @@ from kernel_rllib.testing.multi_agent import TakingTurns
 
 class Far(TakingTurns):
     """Agents that observe numbers around 100."""
+
+    observation_space = spaces.Box(90.0, 110.0, (3,), np.float32)
 
     def _seen(self) -> np.ndarray:
         return super()._seen() * 3 + 100

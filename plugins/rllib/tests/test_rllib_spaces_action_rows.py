@@ -111,7 +111,7 @@ class FromFive(gym.Env[Any, Any]):
         """Pay, and refuse what is no action."""
         assert self.action_space.contains(action), action
         self.steps += 1
-        return np.zeros(2, np.float32), float(action == 7), self.steps == 10, False, {}
+        return np.zeros(2, np.float32), float(np.all(action == 7)), self.steps == 10, False, {}
 
 
 class ManyAtOnce(FromFive):

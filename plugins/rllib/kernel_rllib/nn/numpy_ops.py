@@ -14,7 +14,7 @@ from kernel_rllib.nn import elementwise
 from kernel_rllib.nn.convolution import convolve
 from kernel_rllib.nn.elementwise import activation_named
 from kernel_rllib.nn.ops import Axis
-from kernel_rllib.nn.products import product
+from kernel_rllib.nn.products import ones, product
 from kernel_rllib.nn.recurrent import gru_forward, lstm_forward
 
 Numbers = NDArray[Any]
@@ -352,6 +352,34 @@ def standardized(x: Numbers, epsilon: float) -> tuple[Numbers, Numbers]:
     np.divide(1, factor, out=factor)
     y *= factor
     return y, factor
+
+
+def standardized_backward(gradient: Numbers, value: Numbers, factor: Numbers) -> Numbers:
+    """Return the gradient of x from that of `value`, where `value, factor = standardized(x, ...)`."""
+    share = 1 / value.shape[-1]
+    slope: Numbers = gradient - reduce(np.add, gradient, -1, keepdims=True) * share
+    slope -= value * (reduce(np.add, gradient * value, -1, keepdims=True) * share)
+    slope *= factor
+    return slope
+
+
+def log_softmax_backward(gradient: Numbers, value: Numbers, axis: int) -> Numbers:
+    """Return the gradient of x from that of `value`, where value is the logarithm of its softmax along `axis`."""
+    slope: Numbers = np.exp(value)
+    if slope.ndim == 2 and axis == -1:
+        slope *= np.dot(gradient, ones(slope.shape[1], slope.dtype))[:, None]
+    else:
+        slope *= reduce(np.add, gradient, axis, keepdims=True)
+    return np.subtract(gradient, slope, out=slope)
+
+
+def log_softmax_at_backward(gradient: Numbers, value: Numbers, place: tuple[Numbers, Numbers]) -> Numbers:
+    """Return the gradient of x [N, A] from that of `value[place]` [N], where value is the logarithm of its softmax."""
+    slope: Numbers = np.exp(value)
+    slope *= gradient[:, None]
+    np.subtract(0, slope, out=slope)
+    slope[place] += gradient
+    return slope
 
 
 def parts(shape: tuple[int, ...], sections: int | Sequence[int], axis: int) -> list[tuple[slice, ...]]:

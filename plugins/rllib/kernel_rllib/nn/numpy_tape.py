@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 from kernel_rllib.nn import elementwise
 from kernel_rllib.nn.elementwise import Elementwise, activation_named
 from kernel_rllib.nn.memory import LARGE
-from kernel_rllib.nn.numpy_ops import NumpyOps, kept, parts, places, project, reduce, standardized
+from kernel_rllib.nn.numpy_ops import (
+    NumpyOps,
+    kept,
+    log_softmax_at_backward,
+    log_softmax_backward,
+    parts,
+    places,
+    project,
+    reduce,
+    standardized,
+    standardized_backward,
+)
 from kernel_rllib.nn.ops import Axis
 from kernel_rllib.nn.products import ones, product
 from kernel_rllib.nn.recurrent import gru_backward, gru_forward, lstm_backward, lstm_forward
@@ -191,31 +202,14 @@ class TapeOps(NumpyOps):
 
     def log_softmax(self, x: Any, axis: int = -1) -> Any:
         value = super().log_softmax(value_of(x), axis)
-
-        def backward_of(gradient: Any) -> Any:
-            slope = np.exp(value)
-            if slope.ndim == 2 and axis == -1:
-                slope *= np.dot(gradient, ones(slope.shape[1], slope.dtype))[:, None]
-            else:
-                slope *= reduce(np.add, gradient, axis, keepdims=True)
-            return np.subtract(gradient, slope, out=slope)
-
-        return self._made(x, value, backward_of)
+        return self._made(x, value, lambda gradient: log_softmax_backward(gradient, value, axis))
 
     def log_softmax_at(self, x: Any, index: Any) -> Any:
         index = value_of(index)
         if not isinstance(x, Tensor) or x.value.ndim != 2:
             return super().log_softmax_at(x, index)
         value, place = NumpyOps.log_softmax(self, x.value), (np.arange(len(index)), index)
-
-        def backward_of(gradient: Any) -> Any:
-            slope = np.exp(value)
-            slope *= gradient[:, None]
-            np.subtract(0, slope, out=slope)
-            slope[place] += gradient
-            return slope
-
-        return self._made(x, value[place], backward_of)
+        return self._made(x, value[place], lambda gradient: log_softmax_at_backward(gradient, value, place))
 
     def cumsum(self, x: Any, axis: int) -> Any:
         def backward_of(gradient: Numbers) -> Numbers:
@@ -341,15 +335,7 @@ class TapeOps(NumpyOps):
 
     def layer_norm(self, x: Any, scale: Any | None = None, bias: Any | None = None, epsilon: float = 1e-5) -> Any:
         value, factor = standardized(value_of(x), epsilon)
-
-        def backward_of(gradient: Any) -> Any:
-            share = 1 / value.shape[-1]
-            slope = gradient - reduce(np.add, gradient, -1, keepdims=True) * share
-            slope -= value * (reduce(np.add, gradient * value, -1, keepdims=True) * share)
-            slope *= factor
-            return slope
-
-        y = self._made(x, value, backward_of)
+        y = self._made(x, value, lambda gradient: standardized_backward(gradient, value, factor))
         if scale is not None:
             y = y * scale
         return y if bias is None else y + bias
