@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kernel_rllib.callbacks.episode import chosen
+from kernel_rllib.callbacks.episode import NamesOfEpisodes, chosen
 from kernel_rllib.errors import CallbackError
 from kernel_rllib.nearest import did_you_mean
 
@@ -28,7 +28,7 @@ class AgentTrack:
         self.rewards: list[float] = []
 
 
-class AgentsEpisodeView:
+class AgentsEpisodeView(NamesOfEpisodes):
     """One episode of one copy of an environment with several agents.
 
     Attributes:
@@ -99,18 +99,6 @@ class AgentsEpisodeView:
     module_for = policy_for
 
     # -- as today -----------------------------------------------------------------------------------------------------
-
-    @property
-    def id_(self) -> str:
-        """Its number, as a text."""
-        return f"{self.episode_id:x}"
-
-    custom_data = property(lambda self: self.user_data, doc="Whatever callbacks keep from step to step.")
-    is_done = property(lambda self: self.is_terminated or self.is_truncated, doc="Whether it has ended.")
-    t = property(lambda self: self.length, doc="How many steps it has.")
-
-    def __len__(self) -> int:
-        return self.length
 
     def get_observations(self, indices: Any = None, agent_ids: Collection[Any] | None = None, **_: Any) -> Any:
         """Return what agents observed, by agent: all, one by its place, or some by a slice or a list of places."""

@@ -11,7 +11,29 @@ AGENT = "agent0"
 POLICY = "default_policy"
 
 
-class EpisodeView:
+class NamesOfEpisodes:
+    """Names of 2.x for what an episode is and has, with one agent and with several."""
+
+    episode_id: int
+    user_data: dict[str, Any]
+    is_terminated: bool
+    is_truncated: bool
+    length: int
+
+    @property
+    def id_(self) -> str:
+        """Its number, as a text."""
+        return f"{self.episode_id:x}"
+
+    custom_data = property(lambda self: self.user_data, doc="Whatever callbacks keep from step to step.")
+    is_done = property(lambda self: self.is_terminated or self.is_truncated, doc="Whether it has ended.")
+    t = property(lambda self: self.length, doc="How many steps it has.")
+
+    def __len__(self) -> int:
+        return self.length
+
+
+class EpisodeView(NamesOfEpisodes):
     """One episode of one lane: what was observed, done and got so far, and what callbacks keep of it.
 
     Attributes:
@@ -51,18 +73,6 @@ class EpisodeView:
         self.length += 1
 
     # -- as today -----------------------------------------------------------------------------------------------------
-
-    @property
-    def id_(self) -> str:
-        """Its number, as a text."""
-        return f"{self.episode_id:x}"
-
-    custom_data = property(lambda self: self.user_data, doc="Whatever callbacks keep from step to step.")
-    is_done = property(lambda self: self.is_terminated or self.is_truncated, doc="Whether it has ended.")
-    t = property(lambda self: self.length, doc="How many steps it has.")
-
-    def __len__(self) -> int:
-        return self.length
 
     def get_observations(self, indices: Any = None, **_: Any) -> Any:
         """Return what was observed: all as an array, one by its place, or some by a slice or a list of places."""

@@ -240,16 +240,7 @@ class RunnerCallbacks:
     def _call(self, event: str, given: Mapping[str, Any]) -> None:
         view = self._view
         assert view is not None
-        common = {
-            "env_runner": view,
-            "worker": view,
-            "metrics_logger": self.metrics,
-            "env": view.env,
-            "base_env": view.env,
-            "rl_module": view.module,
-            "policies": view.policy_map,
-        }
-        self.callbacks.call(event, {**common, **given})
+        self.callbacks.call(event, {**view.as_arguments(self.metrics), **given})
 
 
 def _is_in(fragment: Fragment, position: int, piece: _Piece) -> bool:

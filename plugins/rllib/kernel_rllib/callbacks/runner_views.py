@@ -69,6 +69,18 @@ class RunnerView:
         """Return what `function(policy, id)` returns for each policy."""
         return [function(policy, name) for name, policy in self.policy_map.items()]
 
+    def as_arguments(self, metrics: Any) -> dict[str, Any]:
+        """Return what each callback is given of a runner, by the names of all generations."""
+        return {
+            "env_runner": self,
+            "worker": self,
+            "metrics_logger": metrics,
+            "env": self.env,
+            "base_env": self.env,
+            "rl_module": self.module,
+            "policies": self.policy_map,
+        }
+
 
 class RunnerPolicy:
     """A policy of a runner: its module, and the parameters that it acts with."""
