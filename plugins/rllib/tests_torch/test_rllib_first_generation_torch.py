@@ -185,3 +185,10 @@ def test_what_has_no_place_is_refused_and_what_is_not_finite_is_said() -> None:
     with pytest.raises(NumericError, match="the loss of P is"):
         trainer.train()
     assert all(np.isfinite(value).all() for value in trainer.get_policy().get_weights().values())
+
+
+def test_a_model_of_the_users_own_is_refused_where_it_would_be_left_out() -> None:
+    made = build_torch_policy(name="MyTorchPolicy", loss_fn=policy_gradient_loss)
+    observations = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    with pytest.raises(ConfigError, match=r"model\['custom_model'\] is 'mine', .* PPOTrainer for a model of your own"):
+        made(observations, gymnasium.spaces.Discrete(2), with_common_config({"model": {"custom_model": "mine"}}))

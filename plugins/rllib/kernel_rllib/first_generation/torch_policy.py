@@ -97,6 +97,12 @@ class TorchPolicy(Policy):
         self.device, self.lock = torch.device("cpu"), threading.RLock()
         self._nn = TorchOps()
         settings = AlgorithmConfig.from_dict({"model": self.config["model"]}, generation="0.8.5")
+        if settings.model.custom_model is not None:
+            raise ConfigError(
+                f"{type(self).__name__}: model['custom_model'] is {settings.model.custom_model!r}, but a policy of "
+                "build_torch_policy has the networks that the model's other settings describe; take a trainer such as "
+                "PPOTrainer for a model of your own"
+            )
         preprocessor = preprocessor_of(observation_space, self.config["preprocessor_pref"], settings.model.to_dict())
         self.distribution = distribution_of(action_space, settings.model.to_dict())
         self.module = actor_critic(settings, preprocessor.shape, self.distribution)
