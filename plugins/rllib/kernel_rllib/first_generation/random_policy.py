@@ -27,14 +27,7 @@ class RandomPolicy(Policy):
         self._drawn_from = copy.deepcopy(action_space)  # drawing changes what a space has of random numbers
 
     def compute_actions(
-        self,
-        obs_batch: Any,
-        state_batches: Sequence[Any] | None = None,
-        prev_action_batch: Any = None,
-        prev_reward_batch: Any = None,
-        info_batch: Any = None,
-        episodes: Any = None,
-        **further: Any,
+        self, obs_batch: Any, state_batches: Sequence[Any] | None = None, *unread: Any, **unread_by_name: Any
     ) -> tuple[list[Any], list[Any], dict[str, Any]]:
         """Return an action for each observation; see `Policy.compute_actions`."""
         return [self._drawn() for _ in obs_batch], list(state_batches or []), {}
