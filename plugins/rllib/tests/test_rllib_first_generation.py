@@ -12,6 +12,7 @@ from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.algorithms.registry import ALGORITHMS
 from kernel_rllib.config.defaults import with_common_config
 from kernel_rllib.data.batch import Batch
+from kernel_rllib.envs.registry import register_env
 from kernel_rllib.errors import ConfigError, DataError, ModuleError, RLlibError, UnknownSettingError
 from kernel_rllib.first_generation.building import build_trainer
 from kernel_rllib.first_generation.frameworks import override, try_import_torch
@@ -22,6 +23,7 @@ from kernel_rllib.first_generation.sample_batch_builder import SampleBatchBuilde
 from kernel_rllib.first_generation.tf_policy import build_tf_policy
 from kernel_rllib.first_generation.trainer import Trainer
 from kernel_rllib.first_generation.trainers import default_config, trainer_class
+from kernel_rllib.testing.console import Console
 
 import kernel
 
@@ -124,6 +126,31 @@ def test_a_trainer_may_prepare_and_train_by_itself() -> None:
     trainer.stop()
     with pytest.raises(UnknownSettingError, match="RandomAgent has no setting 'rollouts'"):
         RandomAgent(config={"rollouts": 2}, env="CartPole-v0")
+
+
+class Looking(Trainer):
+    """Keeps the environment that it was given a maker of."""
+
+    def _init(self, config: Any, env_creator: Any) -> None:
+        self.env = env_creator(config["env_config"])
+
+
+def test_trainers_and_workers_see_games_of_atari_as_algorithms_do() -> None:
+    register_env("ConsoleNoFrameskip-v4", Console)
+    for preference, shape in (("deepmind", (84, 84, 4)), ("rllib", (210, 160, 3))):
+        trainer = Looking(config={"preprocessor_pref": preference}, env="ConsoleNoFrameskip-v4")
+        assert trainer.env.observation_space.shape == trainer.env.reset().shape == shape
+    batch = RolloutWorker(lambda config: Console(), Counting, rollout_fragment_length=3, num_envs=1, seed=1).sample()
+    assert batch["obs"].shape == (3, 84, 84, 4) and batch["rewards"].tolist() == [1.0, 1.0, 1.0], "signs of rewards"
+    worker = RolloutWorker(
+        lambda config: Console(),
+        Counting,
+        rollout_fragment_length=3,
+        preprocessor_pref=None,
+        policy_config={"clip_rewards": False},
+    )
+    batch = worker.sample()
+    assert batch["obs"].shape == (3, 210, 160, 3) and batch["rewards"].tolist() == [2.0, 2.0, 2.0]
 
 
 class Counting(Policy):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 import kernel
-from kernel_rllib.algorithms.parts import blueprint_of, policy_blueprint_of
+from kernel_rllib.algorithms.parts import blueprint_of, env_maker_of, policy_blueprint_of
 from kernel_rllib.algorithms.spaces import Spaces, spaces_of
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
 from kernel_rllib.data.batch import Batch, concatenated
-from kernel_rllib.envs.registry import env_maker
+from kernel_rllib.envs.atari import is_atari
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.first_generation.policy_trainer import (
     exploration_of,
@@ -60,7 +60,8 @@ class RolloutWorker(WorkerView):
             env_config: What these are told.
             model_config: Options of the model.
             policy_config: Settings of the policy.
-            preprocessor_pref: How pictures are made small.
+            preprocessor_pref: How pictures are made small; `"deepmind"` shows games of Atari as DeepMind's agents see
+                them.
             clip_actions: Whether actions are cut off at the bounds of the space.
             worker_index: Its number, which environments are told.
             num_workers: How many there are, which these are told.
@@ -90,7 +91,7 @@ class RolloutWorker(WorkerView):
         if model_config is not None:
             given["model"] = dict(model_config)
         config = AlgorithmConfig.from_dict({}, generation="0.8.5").update_from_dict(given, keep_unknown=True)
-        spaces = spaces_of(env_maker(env_creator), config.env_config, config.observation_space, config.action_space)
+        spaces = _spaces_of(config)
         self._policy, module = policy_and_module(chosen, spaces.observation, spaces.action, config.to_dict("0.8.5"))
         runner, settings = self._made(config, spaces, module, worker_index, num_workers, rollout_fragment_length)
         super().__init__(settings, {DEFAULT_POLICY_ID: self._policy}, runner() if create_env else None, worker_index)
@@ -191,3 +192,21 @@ class WorkerSet:
         for worker in self._remote:
             kernel.kill(worker)
         self._remote.clear()
+
+
+def _spaces_of(config: AlgorithmConfig) -> Spaces:
+    """Return the spaces of one agent, and let the settings say whether its environment is a game of Atari.
+
+    A function that makes an environment has no name that tells so: what it makes does.
+    """
+    given, said = (config.observation_space, config.action_space), config.is_atari
+    found: list[bool] = []
+    config.is_atari = True if said is None else said  # what shows no screen of such a game is made as it is
+    spaces = spaces_of(
+        env_maker_of(config),
+        config.env_config,
+        *given,
+        look=lambda env: found.append(is_atari(getattr(env, "unwrapped", env))),
+    )
+    config.is_atari = found[0] if said is None and found else said
+    return spaces

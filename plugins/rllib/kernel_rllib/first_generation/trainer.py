@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel_rllib.algorithms.algorithm import Algorithm
+from kernel_rllib.algorithms.parts import env_maker_of
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import ResultTree
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.defaults import merge_trainer_configs
 from kernel_rllib.config.generations import Generation
 from kernel_rllib.envs.context import EnvContext
-from kernel_rllib.envs.registry import env_maker
 from kernel_rllib.errors import UnknownSettingError
 from kernel_rllib.first_generation.hooks import TrainerHooks
 from kernel_rllib.first_generation.old_env import FourValues
@@ -182,7 +182,7 @@ class Trainer(Algorithm):
     def _env_creator(self) -> Callable[[Mapping[str, Any]], Any]:
         if not self.config.env:
             return lambda env_config: None
-        maker = env_maker(self.config.env)
+        maker = env_maker_of(self.config)
         return lambda env_config: FourValues.around(maker(EnvContext(env_config)))
 
 
