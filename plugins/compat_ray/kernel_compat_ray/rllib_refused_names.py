@@ -6,7 +6,7 @@ from kernel_compat_ray.rllib_names import ALGORITHMS
 
 _HERE = ", ".join(ALGORITHMS.values())
 _LATER = "it is not here yet"
-_LATER_ALGORITHM = f"this algorithm is not here yet; there are {_HERE}"
+_LATER_ALGORITHM = f"this algorithm comes in a later release; today there are {_HERE}"
 _GRAPHS = (
     "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy and TorchModelV2"
 )
@@ -36,6 +36,7 @@ RLLIB_REFUSED: dict[str, str] = {
     "ray.rllib.policy.TFPolicy": _GRAPHS,
     "ray.rllib.agents.ddpg.ApexDDPGTrainer": _LATER_ALGORITHM,
     "ray.rllib.agents.dqn.ApexTrainer": _LATER_ALGORITHM,
+    "ray.rllib.agents.dqn.R2D2Trainer": _LATER_ALGORITHM,
     "ray.rllib.agents.ppo.APPOTrainer": _LATER_ALGORITHM,
     "ray.rllib.evaluation.AsyncSampler": _SAMPLERS,
     "ray.rllib.evaluation.MultiAgentSampleBatchBuilder": _LATER,
@@ -75,9 +76,16 @@ RLLIB_REFUSED: dict[str, str] = {
 }
 
 _LATER_ALGORITHMS = {
-    "agents": ("ddpg.apex", "dqn.apex", "impala", "marwil", "ppo.appo", "qmix"),
-    "algorithms": ("apex_dqn", "appo", "bc", "cql", "impala", "marwil", "qmix"),
-}
+    "agents": (
+        "alpha_zero", "bandit", "cql", "ddpg.apex", "dqn.apex", "dqn.r2d2", "dreamer", "impala", "maddpg", "maml",
+        "marwil", "mbmpo", "ppo.appo", "qmix", "slateq",
+    ),
+    "algorithms": (
+        "alpha_star", "alpha_zero", "apex_ddpg", "apex_dqn", "appo", "bandit", "bc", "cql", "crr", "dreamer",
+        "dreamerv3", "dt", "impala", "iql", "leela_chess_zero", "maddpg", "maml", "marwil", "mbmpo", "qmix", "r2d2",
+        "slateq", "tqc",
+    ),
+}  # fmt: skip
 _POLICIES = {
     "a3c": ("a3c_tf_policy", "a3c_torch_policy"),
     "ddpg": ("ddpg_policy", "ddpg_tf_policy", "ddpg_torch_policy"),
@@ -99,7 +107,7 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
     **{f"ray.rllib.agents.{package}.{name}": _BUILT_IN for package, names in _POLICIES.items() for name in names},
     **{f"ray.rllib.env.{module}": _OUTSIDE for module in ("base_env", "external_env", "policy_client")},
     "ray.rllib.agent": "derive a class from ray.rllib.agents.trainer.Trainer",
-    "ray.rllib.contrib": f"none of its algorithms is here yet; there are {_HERE}",
+    "ray.rllib.contrib": f"its algorithms come in a later release; today there are {_HERE}",
     "ray.rllib.env.external_multi_agent_env": _OUTSIDE,
     "ray.rllib.env.policy_server_input": _OUTSIDE,
     "ray.rllib.evaluation.metrics": "what train() and evaluate() return has the metrics of episodes",

@@ -13,6 +13,7 @@ from kernel_runs import FunctionTrainable, RunError, Trainable, register_env, re
 from kernel_runs.trainable import registry
 from kernel_runs.trainable.registry import (
     GROUP,
+    GROUP_OF_REASONS,
     as_trainable,
     find_environment,
     find_trainable,
@@ -64,6 +65,21 @@ def test_installed_libraries_offer_trainables_by_name(monkeypatch: pytest.Monkey
         find_trainable("swimmers")
     register_trainable("Walker", mine)
     assert find_trainable("Walker") is not Trainable, "what was registered comes first"
+
+
+def why_no_walker(name: str) -> str | None:
+    return "Walker comes later; take Swimmer" if name == "Walker" else None
+
+
+def test_an_installed_library_may_say_why_a_name_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = importlib.metadata.EntryPoints(
+        [importlib.metadata.EntryPoint("walkers", f"{__name__}:why_no_walker", GROUP_OF_REASONS)]
+    )
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **wanted: offered.select(**wanted))
+    with pytest.raises(RunError, match="^Walker comes later; take Swimmer$"):
+        find_trainable("Walker")
+    with pytest.raises(RunError, match="^no trainable is registered as 'Runner'"):
+        find_trainable("Runner")
 
 
 def test_environments_are_functions() -> None:

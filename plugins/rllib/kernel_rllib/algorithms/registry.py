@@ -32,7 +32,10 @@ def algorithm_class(name: str) -> Any:
         ConfigError: If there is none.
     """
     if name not in ALGORITHMS:
+        from kernel_rllib.algorithms.later import why_missing  # here: only where a name is wrong, and it has the names
+
+        there_are = f"there are {', '.join(sorted(ALGORITHMS))}"
         raise ConfigError(
-            f"there is no algorithm {name!r}{did_you_mean(name, ALGORITHMS)}; there are {', '.join(sorted(ALGORITHMS))}"
+            why_missing(name) or f"there is no algorithm {name!r}{did_you_mean(name, ALGORITHMS)}; {there_are}"
         )
     return getattr(importlib.import_module(ALGORITHMS[name]), name)

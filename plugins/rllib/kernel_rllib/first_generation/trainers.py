@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernel_rllib.algorithms.later import why_missing
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.first_generation.trainer import GENERATION, Trainer
 
@@ -31,7 +32,10 @@ def __getattr__(name: str) -> Any:
     """Make a trainer when it is first asked for."""
     algorithm = name[: -len(SUFFIX)]
     if not name.endswith(SUFFIX) or algorithm not in ALGORITHMS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; there are {', '.join(__dir__())}")
+        reason = why_missing(algorithm) if name.endswith(SUFFIX) else None
+        raise AttributeError(
+            reason or f"module {__name__!r} has no attribute {name!r}; there are {', '.join(__dir__())}"
+        )
     base = algorithm_class(algorithm)
     body = {
         "__module__": __name__,

@@ -16,6 +16,9 @@ from kernel_runs.trainable.trainable import Trainable
 GROUP = "kernel.trainables"
 """The entry points by which an installed library offers trainables by name, without being imported before."""
 
+GROUP_OF_REASONS = "kernel.trainables.reasons"
+"""The entry points by which an installed library says of a name why it offers none: functions of a name."""
+
 _trainables: dict[str, type[Trainable]] = {}
 _environments: dict[str, Callable[[Any], Any]] = {}
 
@@ -45,12 +48,16 @@ def environment_names() -> Iterable[str]:
 def find_trainable(name: str) -> type[Trainable]:
     """Return the trainable with this name: one that was registered, or that an installed library offers.
 
-    Raises RunError that names what is near.
+    Raises RunError that names what is near, or has what an installed library says of the name.
     """
     if name in _trainables:
         return _trainables[name]
     for point in importlib.metadata.entry_points(group=GROUP, name=name):
         return as_trainable(point.load(), name)
+    for point in importlib.metadata.entry_points(group=GROUP_OF_REASONS):
+        reason = point.load()(name)
+        if reason is not None:
+            raise RunError(str(reason))
     raise RunError(
         f"no trainable is registered as {name!r}: register_trainable(name, function or class) does that."
         f"{nearest(name, [*_trainables, *importlib.metadata.entry_points(group=GROUP).names])}"

@@ -1,0 +1,66 @@
+"""Algorithms of RLlib that are not here yet: what to take today for each of them. Data only, and one sentence of it."""
+
+from __future__ import annotations
+
+from kernel_rllib.algorithms.registry import ALGORITHMS
+
+_OFFLINE = "it learns from recorded data, and offline data is of a later release"
+_BANDITS = "DQN with gamma=0.0 learns what single actions are worth"
+_MODELS = "it learns a model of its environment; PPO and SAC learn without one"
+_ASYNCHRONOUS = "A3C learns from runners as they come, and PPO with pipelined_sampling=True samples while it learns"
+_MANY_REPLAYS = "with replay_buffer_config for prioritised replay, and runners by num_env_runners"
+_COOPERATION = "PPO and DQN learn as independent agents, or as one, by env.with_agent_groups()"
+_SEARCH = "PPO and DQN learn without a search"
+
+LATER = {
+    "APEX": f"DQN {_MANY_REPLAYS}",
+    "APEX_DDPG": f"DDPG {_MANY_REPLAYS}",
+    "APEX_QMIX": _COOPERATION,
+    "APPO": _ASYNCHRONOUS,
+    "AlphaStar": "policies of several agents can be added while training, by add_policy()",
+    "AlphaZero": _SEARCH,
+    "ApexDDPG": f"DDPG {_MANY_REPLAYS}",
+    "ApexDQN": f"DQN {_MANY_REPLAYS}",
+    "BC": _OFFLINE,
+    "BanditLinTS": _BANDITS,
+    "BanditLinUCB": _BANDITS,
+    "CQL": _OFFLINE,
+    "CRR": _OFFLINE,
+    "DT": _OFFLINE,
+    "Dreamer": _MODELS,
+    "DreamerV3": _MODELS,
+    "IMPALA": _ASYNCHRONOUS,
+    "IQL": _OFFLINE,
+    "LeelaChessZero": _SEARCH,
+    "LinTS": _BANDITS,
+    "LinUCB": _BANDITS,
+    "MADDPG": "DDPG learns for several agents, each by itself",
+    "MAML": "PPO learns one task at a time",
+    "MARWIL": _OFFLINE,
+    "MBMPO": _MODELS,
+    "QMIX": _COOPERATION,
+    "R2D2": 'PPO with model={"use_lstm": True} learns by a memory',
+    "RandomAgent": "RandomPolicy acts at random (docs/rllib-multi-agent.md)",
+    "SlateQ": "DQN learns to choose one item",
+    "TQC": "SAC and TD3 are near to it",
+}
+"""The names that releases of RLlib had for algorithms of a later part, and what to take today, or why nothing."""
+
+CONTRIBUTED = "contrib/"
+"""What names of algorithms that others had contributed begin with."""
+
+
+def why_missing(name: str) -> str | None:
+    """Return what to say of an algorithm that is known and not here yet; None of other names.
+
+    Args:
+        name: As any release of RLlib has it, such as "IMPALA", "apex" or "contrib/MADDPG".
+    """
+    asked = name.removeprefix(CONTRIBUTED).lower()
+    for known, advice in LATER.items():
+        if known.lower() == asked:
+            return (
+                f"{name} is an algorithm of RLlib that comes in a later release of kernel.rllib. Today there are "
+                f"{', '.join(sorted(ALGORITHMS))}. For {known}: {advice}"
+            )
+    return None

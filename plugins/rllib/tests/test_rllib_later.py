@@ -1,0 +1,42 @@
+"""Algorithms that RLlib has and that are not here yet: what asking for each of them says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import kernel_rllib
+import pytest
+from kernel_rllib.algorithms.later import LATER, why_missing
+from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
+from kernel_rllib.errors import ConfigError
+from kernel_rllib.first_generation import trainers
+
+from kernel_runs.errors import RunError
+from kernel_runs.trainable.registry import find_trainable
+
+LATE = "is an algorithm of RLlib that comes in a later release of kernel.rllib. Today there are A2C, A3C, ARS"
+
+
+@pytest.mark.parametrize(
+    ("ask", "name", "error"),
+    [
+        (algorithm_class, "IMPALA", ConfigError),
+        (algorithm_class, "contrib/LinUCB", ConfigError),
+        (find_trainable, "APEX", RunError),
+        (find_trainable, "contrib/MADDPG", RunError),
+        (lambda name: getattr(kernel_rllib, f"{name}Config"), "APPO", AttributeError),
+        (lambda name: getattr(trainers, f"{name}Trainer"), "Impala", AttributeError),
+    ],
+)
+def test_an_algorithm_of_a_later_release_says_so(ask: Callable[[str], Any], name: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match=f"^{re.escape(name)} {LATE}"):
+        ask(name)
+
+
+def test_each_has_its_advice_and_none_is_here() -> None:
+    assert not {name.lower() for name in LATER} & {name.lower() for name in ALGORITHMS}
+    for name, advice in LATER.items():
+        assert str(why_missing(name)).endswith(f"For {name}: {advice}")
+    assert why_missing("PPOO") is None and why_missing("PPO") is None
