@@ -14,9 +14,11 @@ import kernel
 torch = pytest.importorskip("torch")
 
 from kernel_rllib.config.defaults import with_common_config  # noqa: E402
+from kernel_rllib.envs.games.rock_paper_scissors import RockPaperScissors  # noqa: E402
 from kernel_rllib.errors import ConfigError, NumericError  # noqa: E402
 from kernel_rllib.first_generation.building import build_trainer  # noqa: E402
 from kernel_rllib.first_generation.postprocessing import compute_advantages  # noqa: E402
+from kernel_rllib.first_generation.rollout_worker import RolloutWorker  # noqa: E402
 from kernel_rllib.first_generation.torch_policy import build_torch_policy  # noqa: E402
 
 CONFIG = {
@@ -192,3 +194,25 @@ def test_a_model_of_the_users_own_is_refused_where_it_would_be_left_out() -> Non
     observations = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     with pytest.raises(ConfigError, match=r"model\['custom_model'\] is 'mine', .* PPOTrainer for a model of your own"):
         made(observations, gymnasium.spaces.Discrete(2), with_common_config({"model": {"custom_model": "mine"}}))
+
+
+def test_a_worker_acts_and_learns_by_several_policies_in_torch() -> None:
+    made = build_torch_policy(name="MyTorchPolicy", loss_fn=policy_gradient_loss)
+    worker = RolloutWorker(
+        lambda config: RockPaperScissors(),
+        {name: (made, None, None, {"lr": lr}) for name, lr in (("left", 0.01), ("right", 0.0))},
+        lambda agent: {"player_0": "left", "player_1": "right"}[agent],
+        rollout_fragment_length=10,
+        model_config={"fcnet_hiddens": [8]},
+        seed=3,
+    )
+    before = worker.get_weights()
+    name = next(iter(before["left"]))
+    assert (before["left"][name] != before["right"][name]).any(), "policies begin with parameters of their own"
+    worker.learn_on_batch(worker.sample())
+    after = worker.get_weights()
+    assert (after["left"][name] != before["left"][name]).any() and (after["right"][name] == before["right"][name]).all()
+    runner = worker.apply(lambda each: each._runner)
+    worker.sample()
+    acting = [lanes.vector.tobytes() for lanes in runner.sampler.modules.values()]
+    assert acting == [worker.get_policy(each).vector.tobytes() for each in ("left", "right")]

@@ -116,8 +116,13 @@ class AgentCallbacks:
             self._call_for("on_episode_end", place)
             self._ended.append((made, self._copies[place], view))
 
-    def sampled(self, fragments: Mapping[str, Fragment]) -> None:
-        """Hear of the end of a sample; what callbacks change in it is learned from."""
+    def sampled(self, fragments: Mapping[str, Fragment], *, keeps_owners: bool = False) -> None:
+        """Hear of the end of a sample; what callbacks change in it is learned from.
+
+        Args:
+            fragments: What was sampled, by policy.
+            keeps_owners: Whether the numbers of episodes and agents stay in it; callbacks do not see them.
+        """
         numbers = {policy_id: _taken_out(fragment) for policy_id, fragment in fragments.items()}
         if self.callbacks.has("on_postprocess_trajectory"):
             for view in self._sampled.values():
@@ -131,6 +136,8 @@ class AgentCallbacks:
             batches = {policy_id: fragment.batch() for policy_id, fragment in fragments.items()}
             samples = Samples(MultiAgentBatch(batches, self._steps), list(self._sampled.values()))
             self._call("on_sample_end", {"samples": samples})
+        for policy_id, (episodes, agents) in numbers.items() if keeps_owners else ():
+            fragments[policy_id].columns |= {columns.EPS_ID: episodes, columns.AGENT_INDEX: agents}
 
     # -- reports ------------------------------------------------------------------------------------------------------
 

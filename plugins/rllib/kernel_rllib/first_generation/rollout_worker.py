@@ -1,26 +1,18 @@
-"""Workers without an algorithm: `RolloutWorker` samples with a policy, `WorkerSet` is several of them in actors."""
+"""Workers without an algorithm: `RolloutWorker` samples with policies, `WorkerSet` is several of them in actors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import kernel
-from kernel_rllib.algorithms.parts import blueprint_of, env_maker_of, policy_blueprint_of
-from kernel_rllib.algorithms.spaces import Spaces, spaces_of
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
-from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
-from kernel_rllib.data.batch import Batch, concatenated
-from kernel_rllib.envs.atari import is_atari
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec, as_specs, policies_problem
+from kernel_rllib.data.batch import Batch, MultiAgentBatch
 from kernel_rllib.errors import ConfigError
-from kernel_rllib.first_generation.policy_trainer import (
-    exploration_of,
-    policy_and_module,
-    require_policy_class,
-)
-from kernel_rllib.first_generation.torch_policy import TorchPolicy
+from kernel_rllib.first_generation.worker_policies import worker_policies
 from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
 from kernel_rllib.policy.workers import WorkerView
 from kernel_rllib.runners.env_runner import EnvRunner
@@ -28,13 +20,16 @@ from kernel_rllib.runners.place import RunnerPlace
 
 
 class RolloutWorker(WorkerView):
-    """Steps environments with a policy; `sample()` returns what happened. It may be an actor, as any class may."""
+    """Steps environments with policies; `sample()` returns what happened. It may be an actor, as any class may."""
 
     def __init__(
         self,
         env_creator: Callable[[Any], Any],
-        policy: Any,
+        policy: Any = None,
+        policy_mapping_fn: Callable[..., str] | None = None,
+        policies_to_train: Sequence[str] | None = None,
         *,
+        policies: Mapping[str, Any] | None = None,
         rollout_fragment_length: int = 100,
         batch_mode: str = "truncate_episodes",
         num_envs: int = 1,
@@ -49,11 +44,16 @@ class RolloutWorker(WorkerView):
         create_env: bool = True,
         **further: Any,
     ) -> None:
-        """Make the policy and the environments.
+        """Make the policies and the environments.
 
         Args:
             env_creator: Makes an environment of its `env_config`.
-            policy: The class of the policy: one derived from `Policy`, or of `build_torch_policy`.
+            policy: The class of the policy: one derived from `Policy`, or of `build_torch_policy`. With several agents
+                also a dict of policies, each a class, its spaces and its settings; spaces that are None are those of
+                the environment's agents.
+            policy_mapping_fn: Returns the id of the policy of an agent, given the agent; None: all have the default.
+            policies_to_train: The ids of the policies that learn; None for all.
+            policies: The same as `policy`, for a dict.
             rollout_fragment_length: How many steps each environment makes for a sample.
             batch_mode: `"truncate_episodes"`, or `"complete_episodes"` for samples of whole episodes.
             num_envs: How many environments it steps together.
@@ -70,16 +70,18 @@ class RolloutWorker(WorkerView):
             further: Nothing else is honoured.
 
         Raises:
-            ConfigError: If something is given that has no effect here.
+            ConfigError: If something is given that has no effect here, or policies do not fit the environment.
         """
         if further:
             raise ConfigError(
-                f"RolloutWorker({next(iter(further))}=) can't be honoured: a worker by itself samples with one policy "
+                f"RolloutWorker({next(iter(further))}=) can't be honoured: a worker by itself samples with policies, "
                 "and no more. Build an algorithm, whose config has it"
             )
-        chosen = require_policy_class(policy, "RolloutWorker")
+        if policy is not None and policies is not None:
+            raise ConfigError("RolloutWorker was given policy= and policies=: give one of them")
         self._seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed + worker_index
-        given = {**(policy_config or {}), "env": env_creator, "env_config": dict(env_config or {})}
+        given = {name: value for name, value in (policy_config or {}).items() if name != "multiagent"}
+        given |= {"env": env_creator, "env_config": dict(env_config or {})}
         given |= {
             "batch_mode": batch_mode,
             "clip_actions": clip_actions,
@@ -91,48 +93,74 @@ class RolloutWorker(WorkerView):
         if model_config is not None:
             given["model"] = dict(model_config)
         config = AlgorithmConfig.from_dict({}, generation="0.8.5").update_from_dict(given, keep_unknown=True)
-        spaces = _spaces_of(config)
-        self._policy, module = policy_and_module(chosen, spaces.observation, spaces.action, config.to_dict("0.8.5"))
-        runner, settings = self._made(config, spaces, module, worker_index, num_workers, rollout_fragment_length)
-        super().__init__(settings, {DEFAULT_POLICY_ID: self._policy}, runner() if create_env else None, worker_index)
+        if policy_mapping_fn is not None:
+            config.multi_agent(policy_mapping_fn=policy_mapping_fn)
+        self._acting = worker_policies(config, _specs(policies if policy is None else policy), self._seed)
+        blueprint, lanes = self._acting.blueprint, tuple(range(num_envs))
+        place = RunnerPlace(worker_index, lanes, num_workers, len(lanes))
+        runner = EnvRunner(lambda: blueprint(place), index=worker_index) if create_env else None
+        if runner is not None:
+            self._acting.acts_in(runner)
+        said, made = config.to_dict("0.8.5"), self._acting.policies
+        settings = WorkerSettings(
+            blueprint,
+            {policy_id: PolicySettings(None, said) for policy_id in made},
+            said,
+            {worker_index: rollout_fragment_length},
+            policies_to_train=policies_to_train,
+        )
+        super().__init__(settings, made, runner, worker_index)
 
     @classmethod
     def as_remote(cls, num_cpus: float = 1, num_gpus: float = 0, **options: Any) -> Any:
         """Return the class as one of actors: `RolloutWorker.as_remote().remote(env_creator=..., policy=...)`."""
         return kernel.remote(num_cpus=num_cpus, num_gpus=num_gpus, **options)(cls)
 
-    def sample(self) -> Batch:
-        """Return what happened in as many steps as were asked for, as the policy has postprocessed it."""
+    def sample(self) -> Batch | MultiAgentBatch:
+        """Return what happened in as many steps as were asked for, as policies have postprocessed it.
+
+        Returns:
+            A `MultiAgentBatch`, where there are other policies than the default one. Postprocessing is given what other
+            agents of the same episode did in this sample, by agent: their policies and batches.
+
+        Raises:
+            RLlibError: If this worker has no environments.
+        """
         runner = self._with_envs("sample")
-        if isinstance(self._policy, TorchPolicy):
-            runner.set_weights(self._policy.vector, runner.sampler.weights_version + 1)
-        found = super().sample()
-        assert isinstance(found, Batch)
-        pieces = [self._policy.postprocess_trajectory(piece, {}, None) for piece in found.split_by_episode()]
-        joined = concatenated(pieces)
-        assert isinstance(joined, Batch)
-        return joined
+        runner.set_weights(self._acting.vector, runner.sampler.weights_version + 1)
+        return self._acting.postprocessed(runner.sample(self._settings.steps[self.worker_index]), runner)
+
+    def set_weights(self, weights: Mapping[str, Any], global_vars: Mapping[str, Any] | None = None) -> None:
+        """Go on with what `get_weights` returned.
+
+        Args:
+            weights: By the ids of policies.
+            global_vars: Numbers that all policies are told by `on_global_var_update`: `timestep`.
+        """
+        super().set_weights(weights)
+        for policy in self.policy_map.values() if global_vars else ():
+            policy.on_global_var_update(global_vars)
 
     def compute_gradients(self, samples: Any) -> tuple[Any, Any]:
-        """Return the gradients of the policy for a batch, and what it reports of them; weights stay as they are."""
-        gradients, info = self._policy.compute_gradients(samples)
-        return gradients, info
+        """Return the gradients for a batch, and what policies report of them; weights stay as they are.
+
+        Args:
+            samples: A batch of the default policy; or a `MultiAgentBatch`: both are by the ids of the policies then
+                that are to be trained.
+        """
+        if not isinstance(samples, MultiAgentBatch):
+            gradients, info = self.get_policy().compute_gradients(samples)
+            return gradients, info
+        there = samples.policy_batches
+        chosen = [name for name in there if self.is_policy_to_train(name, samples)]
+        found = {name: self.get_policy(name).compute_gradients(there[name]) for name in chosen}
+        return {name: pair[0] for name, pair in found.items()}, {name: pair[1] for name, pair in found.items()}
 
     def apply_gradients(self, gradients: Any) -> Any:
-        """Let the policy take a step along gradients, and return what it returns."""
-        return self._policy.apply_gradients(gradients)
-
-    def _made(
-        self, config: AlgorithmConfig, spaces: Spaces, module: Any, index: int, count: int, steps: int
-    ) -> tuple[Callable[[], EnvRunner], WorkerSettings]:
-        exploration = exploration_of(self._policy)
-        blueprint = blueprint_of(config, policy_blueprint_of(config, spaces, module, exploration), self._seed)
-        lanes = tuple(range(int(config.num_envs_per_env_runner)))
-        place = RunnerPlace(index, lanes, count, len(lanes))
-        said = config.to_dict("0.8.5")
-        known = {DEFAULT_POLICY_ID: PolicySettings(None, said)}
-        settings = WorkerSettings(blueprint, known, said, {index: steps})
-        return lambda: EnvRunner(lambda: blueprint(place), index=index), settings
+        """Let policies take a step along what `compute_gradients` returned, and return what they return."""
+        if isinstance(gradients, Mapping) and gradients and gradients.keys() <= self.policy_map.keys():
+            return {name: self.get_policy(name).apply_gradients(found) for name, found in gradients.items()}
+        return self.get_policy().apply_gradients(gradients)
 
 
 class WorkerSet:
@@ -152,14 +180,22 @@ class WorkerSet:
 
         Args:
             env_creator: Makes an environment of its `env_config`.
-            policy: The class of the policy.
-            trainer_config: Settings, as a dict of 0.8.5.
+            policy: The class of the policy, or a dict of several; see `RolloutWorker`.
+            trainer_config: Settings, as a dict of 0.8.5. Its `multiagent` has policies, whose class is `policy` where
+                they name none, the `policy_mapping_fn` and the `policies_to_train`.
             num_workers: How many there are in actors; without any the local worker has environments.
             policy_class: The same as `policy`.
             further: Arguments of `RolloutWorker`.
         """
         config = dict(trainer_config or {})
-        given = {"env_creator": env_creator, "policy": policy or policy_class, "num_workers": num_workers, **further}
+        several, chosen = config.get("multiagent") or {}, policy or policy_class
+        if several.get("policies"):
+            chosen = {
+                name: PolicySpec(spec.policy_class or chosen, *list(spec)[1:])
+                for name, spec in as_specs(several["policies"]).items()
+            }
+        named = {name: several[name] for name in ("policy_mapping_fn", "policies_to_train") if name in several}
+        given = {"env_creator": env_creator, "policy": chosen, "num_workers": num_workers, **named, **further}
         given |= {
             "rollout_fragment_length": config.get("rollout_fragment_length", 100),
             "env_config": config.get("env_config"),
@@ -194,19 +230,10 @@ class WorkerSet:
         self._remote.clear()
 
 
-def _spaces_of(config: AlgorithmConfig) -> Spaces:
-    """Return the spaces of one agent, and let the settings say whether its environment is a game of Atari.
-
-    A function that makes an environment has no name that tells so: what it makes does.
-    """
-    given, said = (config.observation_space, config.action_space), config.is_atari
-    found: list[bool] = []
-    config.is_atari = True if said is None else said  # what shows no screen of such a game is made as it is
-    spaces = spaces_of(
-        env_maker_of(config),
-        config.env_config,
-        *given,
-        look=lambda env: found.append(is_atari(getattr(env, "unwrapped", env))),
-    )
-    config.is_atari = found[0] if said is None and found else said
-    return spaces
+def _specs(policy: Any) -> dict[str, PolicySpec]:
+    """Return policies by their ids, of one class or of a dict."""
+    found = as_specs(policy) if isinstance(policy, Mapping) else {DEFAULT_POLICY_ID: PolicySpec(policy)}
+    problem = policies_problem(found)
+    if problem is not None:
+        raise ConfigError(f"RolloutWorker can't have these policies: {problem}")
+    return dict(found)

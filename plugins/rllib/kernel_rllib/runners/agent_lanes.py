@@ -148,7 +148,8 @@ class AgentLanes(AgentSlots):
         places = list(self._seen)
         positions, count = np.array(places), len(places)
         seen = _stacked(list(self._seen.values()))
-        obs = _padded(self._env_to_module(seen))
+        block = self.module.row_block
+        obs = _padded(self._env_to_module(seen), block)
         self._seen = {}
         numbers, made = np.array(self.numbers)[positions], self._made[positions]
         if self._observed is not None:
@@ -156,9 +157,9 @@ class AgentLanes(AgentSlots):
         state = {name: memory[positions] for name, memory in self._state.items()}
         inputs: dict[str, Any] = {columns.OBS: obs}
         if state:
-            inputs[columns.STATE_IN] = {name: _padded(memory) for name, memory in state.items()}
+            inputs[columns.STATE_IN] = {name: _padded(memory, block) for name, memory in state.items()}
         if self._module_noise.width:
-            inputs[columns.NOISE] = _padded(self._module_noise.rows(positions, numbers, made))
+            inputs[columns.NOISE] = _padded(self._module_noise.rows(positions, numbers, made), block)
         outputs = self._forward(self._nn, self._parameters, inputs)
         kept = {name: value[:count] for name, value in outputs.items() if name != columns.STATE_OUT}
         noise = self._noise.rows(positions, numbers, made)
@@ -284,7 +285,7 @@ def _longer(memory: Array) -> Array:
     return np.concatenate([memory, np.zeros((1, *memory.shape[1:]), memory.dtype)])
 
 
-def _padded(rows: Array) -> Array:
+def _padded(rows: Array, block: int) -> Array:
     """Return rows filled up to a multiple of the block, so that each is computed alike in any company."""
-    missing = -len(rows) % ROW_BLOCK
+    missing = -len(rows) % block
     return np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)]) if missing else rows

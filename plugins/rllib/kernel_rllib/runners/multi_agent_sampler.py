@@ -72,6 +72,7 @@ class MultiAgentSampler:
         self.modules = dict(modules)
         self.policy_of = policy_of
         self.observer = observer
+        self._keeps_owners = False
         self._show_policies()
         self.complete_episodes = complete_episodes
         self.weights_version = -1
@@ -98,6 +99,16 @@ class MultiAgentSampler:
         """Show callbacks the runner that they are in."""
         if self.observer is not None:
             self.observer.attach(runner, self._envs, self._policies())
+
+    @property
+    def episodes(self) -> list[MultiAgentEpisode]:
+        """The episodes that go on now, one for each copy."""
+        return list(self._episodes)
+
+    def keep_owners(self) -> None:
+        """Let fragments have the numbers of episodes, `eps_id`, and of agents in them, `agent_index`, from now on."""
+        self._keeps_owners = True
+        self._show_policies()
 
     def set_weights(self, vector: Array, version: int) -> None:
         """Act with these parameters [size] from now on, those of all modules one after another; they are copied."""
@@ -147,7 +158,7 @@ class MultiAgentSampler:
         fragments = self.sample_episodes(steps) if self.complete_episodes else self.sample(steps)
         report = None
         if self.observer is not None:
-            self.observer.sampled(fragments)
+            self.observer.sampled(fragments, keeps_owners=self._keeps_owners)
             report = self.observer.take()
         return Collected(fragments, int(self._steps.sum()) - before, self._agent_steps - agents_before, report)
 
@@ -428,11 +439,10 @@ class MultiAgentSampler:
 
     def _show_policies(self) -> None:
         """Let callbacks know the policies, and their steps the numbers that callbacks need."""
-        if self.observer is None:
-            return
-        self.observer.show_policies(self._policies())
+        if self.observer is not None:
+            self.observer.show_policies(self._policies())
         for lanes in self.modules.values():
-            if isinstance(lanes, AgentLanes):
+            if isinstance(lanes, AgentLanes) and (self._keeps_owners or self.observer is not None):
                 lanes.records_owners = True
 
     @property
