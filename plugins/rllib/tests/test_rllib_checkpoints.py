@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import json
 import os
+import resource
 import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +55,69 @@ def test_a_directory_is_enough_and_training_goes_on_with_the_same_bits(tmp_path:
     for _ in range(2):
         assert algorithm.train()["hist_stats"] == again.train()["hist_stats"]
     assert algorithm.learner.weights.tobytes() == again.learner.weights.tobytes()
+
+
+@contextlib.contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Let no file of this process become longer, as on a disk without room."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def bytes_of(directory: Path) -> dict[str, bytes]:
+    """Return the bytes of all files of a directory."""
+    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+def test_a_checkpoint_is_written_whole_or_not_at_all_and_the_older_one_stays(tmp_path: Path) -> None:
+    algorithm, path = saved(tmp_path / "old")
+    (tmp_path / "old" / "notes.txt").write_text("a file of somebody else")
+    before = bytes_of(tmp_path / "old")
+    algorithm.train()
+    sizes = sorted({len(data) for data in before.values()})
+    for room in (*sizes[:-1], sizes[-1] - 1):
+        for name in ("old", "new"):
+            with room_for(room), pytest.raises(CheckpointError, match=rf"/{name}: .+: File too large. Nothing of it"):
+                algorithm.save(str(tmp_path / name))
+    assert bytes_of(tmp_path / "old") == before and not (tmp_path / "new").exists()
+    assert Algorithm.from_checkpoint(path).iteration == 1
+    with room_for(100), pytest.raises(CheckpointError, match="to .*/checkpoint_000002: .+: File too large"):
+        algorithm.save()
+    assert not os.path.exists(os.path.join(algorithm.logdir, "checkpoint_000002"))
+
+    (tmp_path / "old" / ".unfinished_save_killed" / "new").mkdir(parents=True)
+    assert algorithm.save(path) == path and Algorithm.from_checkpoint(path).iteration == 2
+    assert {*bytes_of(tmp_path / "old")} == {*before}
+
+
+def test_an_exchange_that_fails_half_way_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    algorithm, _ = saved(tmp_path)
+    before = bytes_of(tmp_path)
+    algorithm.train()
+    rename, renamed = os.rename, []
+
+    def failing(source: Any, target: Any) -> None:
+        renamed.append(source)
+        if len(renamed) == 9:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), str(source))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(CheckpointError, match="can't be written"):
+        algorithm.save(str(tmp_path))
+    assert bytes_of(tmp_path) == before
+
+
+def test_exports_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    algorithm = config().build()
+    for export in (algorithm.export_policy_checkpoint, algorithm.export_policy_model):
+        with room_for(150), pytest.raises(CheckpointError, match="policy 'default_policy' can't .*/x: weights.np.*too"):
+            export(str(tmp_path / "x"))
+        assert not (tmp_path / "x").exists()
 
 
 def test_without_trust_nothing_is_unpickled_and_environments_begin_anew(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import resource
 import shelve
 import sys
 from pathlib import Path
@@ -142,3 +143,21 @@ def test_what_is_no_frame_is_told(tmp_path: Path) -> None:
     pytest.importorskip("PIL.Image")
     with pytest.raises(EnvError, match=r"Mine.render\(\) returned NoneType of shape \(\) .* array of bytes"):
         Video(str(tmp_path), "x").add(None, "Mine")
+
+
+def test_files_that_can_not_be_written_are_named_and_no_half_is_left(checkpoint: str, tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for option, file, more in (
+        ("--video-dir", "episode-0001.gif", ()),
+        ("--out", "rollouts", ("--track-progress",)),
+        ("--out", "rollouts", ("--use-shelve",)),
+    ):
+        given = tmp_path / file if option == "--out" else tmp_path
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
+        try:
+            result = called("evaluate", checkpoint, "--episodes", 1, option, given, *more)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert result.exit_code == 1 and f"can't write {tmp_path}/" in result.output, result.output
+        assert "too large" in result.output and "unexpected" not in result.output
+        assert not list(tmp_path.glob("rollouts")) and not list(tmp_path.glob("*.gif"))

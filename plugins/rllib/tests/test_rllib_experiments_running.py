@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from kernel_rllib.algorithms import keeping
+from kernel_rllib.algorithms.ppo import PPO
+from kernel_rllib.checkpoints import settings_file
 from kernel_rllib.errors import CheckpointError, ConfigError
 from kernel_rllib.experiments.experiment import Experiment
 from kernel_rllib.experiments.running import run_experiment
@@ -15,6 +20,9 @@ from kernel_rllib.experiments.stopping import Stopping
 from kernel_rllib.experiments.training import Outcome
 from kernel_rllib.experiments.variants import variants_of
 
+from kernel_runs.errors import CheckpointError as NotWrittenError
+from kernel_runs.errors import RunError
+from kernel_runs.loggers.json_logger import JsonLoggerCallback
 from kernel_runs.reports import Report
 from kernel_runs.run import Run
 from kernel_runs.storage.directories import checkpoint_directories
@@ -105,6 +113,42 @@ def test_results_after_the_last_checkpoint_are_made_again(tmp_path: Path) -> Non
     assert len(results(first.run)) == 3
     (second,) = ran(small(tmp_path, **kept), resume=True)
     assert [result["training_iteration"] for result in results(second.run)] == [1, 2, 3, 4]
+
+
+def test_a_full_disk_is_said_and_the_checkpoint_before_is_gone_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(directory: Any, *rest: Any) -> None:
+        if len(list(tmp_path.glob("mine/*/checkpoint_*"))) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{directory}/settings.json")
+        write(directory, *rest)
+
+    write = settings_file.write_settings
+    monkeypatch.setattr(keeping, "write_settings", full)
+    with pytest.raises(NotWrittenError, match=r"after iteration 3 .*: no space left .* same command with --resume$"):
+        ran(small(tmp_path, checkpoint_freq=1))
+    monkeypatch.setattr(keeping, "write_settings", write)
+    (outcome,) = ran(small(tmp_path, checkpoint_freq=1), resume=True)
+    assert [number for number, _ in checkpoint_directories(outcome.run.logdir)] == [1, 2, 3, 4]
+    assert [result["training_iteration"] for result in results(outcome.run)] == [1, 2, 3, 4]
+    assert not list(Path(outcome.run.logdir).glob(".*"))
+
+
+def test_where_results_can_not_be_written_the_algorithm_ends_and_the_first_error_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **info: Any) -> None:
+        raise RunError("can't write the end" if info["failed"] else "can't write a result")
+
+    stopped: list[Any] = []
+    monkeypatch.setattr(PPO, "cleanup", lambda self: stopped.append(self))
+    monkeypatch.setattr(JsonLoggerCallback, "log_trial_end", refuse)
+    with pytest.raises(RunError, match="can't write a result"):
+        ran(small(tmp_path))
+    monkeypatch.setattr(JsonLoggerCallback, "log_trial_results", lambda *_: refuse(failed=False))
+    with pytest.raises(RunError, match="can't write a result"):
+        ran(small(tmp_path))
+    assert len(stopped) == 2
 
 
 def test_a_run_goes_on_from_a_checkpoint_of_another(tmp_path: Path) -> None:

@@ -299,22 +299,6 @@ def test_a_checkpoint_of_another_algorithm_changes_nothing(tmp_path: Path) -> No
     assert (other.iteration, other.env_steps_sampled) == (0, 0)
 
 
-def test_a_checkpoint_that_could_not_be_written_over_is_no_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    algorithm = config().build()
-    path = algorithm.save(str(tmp_path))
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(np.lib.format, "write_array", full)
-    with pytest.raises(CheckpointError, match="No space left on device"):
-        algorithm.save(str(tmp_path))
-    with pytest.raises(CheckpointError, match="is no checkpoint of an algorithm"):
-        Algorithm.from_checkpoint(path)
-
-
 @pytest.mark.parametrize(
     ("use", "said"),
     [

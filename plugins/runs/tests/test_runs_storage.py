@@ -66,6 +66,9 @@ def test_one_that_fails_leaves_nothing_and_a_full_disk_is_named(tmp_path: Path) 
             being_written(str(tmp_path), 7),
         ):
             raise error
+    with pytest.raises(CheckpointError, match=r"go on from there: tell somebody$"):
+        with being_written(str(tmp_path), 7, "tell somebody"):
+            raise ValueError("what a trainable says of it") from OSError(errno.ENOSPC, "full")
     with pytest.raises(PermissionError), being_written(str(tmp_path), 1):
         raise PermissionError(errno.EACCES, "no")
     assert not list(tmp_path.iterdir())

@@ -10,16 +10,17 @@ from typing import Any
 from kernel_rllib.algorithms.registry import ALGORITHMS
 from kernel_rllib.algorithms.saved_path import SavedPath
 from kernel_rllib.algorithms.weights import PolicyWeights, parameters_of
+from kernel_rllib.checkpoints.files import whole_or_none
 from kernel_rllib.checkpoints.layout import DESCRIPTION, MODULES, read_checkpoint, read_description
-from kernel_rllib.checkpoints.modules import write_module
+from kernel_rllib.checkpoints.modules import MODULE, write_module
 from kernel_rllib.checkpoints.settings_file import read_settings, write_settings
 from kernel_rllib.checkpoints.tree import write_tree
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.errors import CheckpointError, ConfigError, UnknownPolicyError
-from kernel_rllib.export.numpy_policy import write_numpy_policy
+from kernel_rllib.export.numpy_policy import POLICY, write_numpy_policy
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.runners.kept_samples import forget_reports
-from kernel_runs.storage.directories import written_as
+from kernel_runs.storage.directories import directory_name, written_as
 from kernel_runs.trainable.trainable import Trainable
 from kernel_spec.errors import SerializationError
 
@@ -121,19 +122,18 @@ class Keeping(PolicyWeights, Trainable):
     def save(self, checkpoint_dir: str | None = None) -> SavedPath:
         """Write a checkpoint, and return its path, which `restore` and `from_checkpoint` take.
 
+        It is there whole or not at all: where it can't be written, an older one in the directory is as it was.
         The path is a text. Its `checkpoint.path` is the same path, for programs that look for it there.
 
         Raises:
             CheckpointError: If it can't be written; the error of the operating system is chained.
         """
-        try:
-            return SavedPath(super().save(checkpoint_dir))
-        except OSError as error:
-            where = checkpoint_dir or "the directory of results"
-            raise CheckpointError(
-                f"a checkpoint can't be written to {where}: {error}. What is there is not complete; give save() a "
-                "directory that can be written, on a disk with room"
-            ) from error
+        directory = checkpoint_dir or os.path.join(self.logdir, directory_name(self._iteration))
+        with whole_or_none(directory, DESCRIPTION) as unfinished:
+            inside = os.path.relpath(super().save(str(unfinished)), unfinished)
+        if checkpoint_dir is None:
+            self.checkpoint_is_there(directory)
+        return SavedPath(directory if inside == os.curdir else os.path.join(directory, inside))
 
     def save_to_path(self, path: str | os.PathLike[str] | None = None, **_: Any) -> str:
         """Write a checkpoint into a directory, by default one in the directory of results; return its path."""
@@ -179,11 +179,13 @@ class Keeping(PolicyWeights, Trainable):
 
         Raises:
             KeyError: If there is none of this id.
+            CheckpointError: If it can't be written.
         """
         learner = self.learner_of(policy_id)
         state = learner.state()
-        write_tree(export_dir, {"weights": state["weights"], "table": state["table"]})
-        write_module(export_dir, learner.module)
+        with whole_or_none(export_dir, MODULE, f"policy {policy_id!r}") as unfinished:
+            write_tree(unfinished, {"weights": state["weights"], "table": state["table"]})
+            write_module(unfinished, learner.module)
         return export_dir
 
     def export_policy_model(self, export_dir: str, policy_id: str = "default_policy", onnx: int | None = None) -> None:
@@ -196,6 +198,7 @@ class Keeping(PolicyWeights, Trainable):
 
         Raises:
             KeyError: If there is no policy of this id.
+            CheckpointError: If it can't be written.
             ConfigError: If ONNX is asked for.
             ModuleError: If the network remembers, or computes what the player does not know.
         """
@@ -207,16 +210,17 @@ class Keeping(PolicyWeights, Trainable):
         learner = self.learner_of(policy_id)
         policy = self.policies[policy_id]
         blueprint = policy.policy_blueprint(policy.config, evaluates=True)
-        write_numpy_policy(
-            export_dir,
-            learner.module,
-            parameters_of(learner),
-            blueprint.exploration,
-            observation=blueprint.make_env_to_module().shape,
-            action_space=blueprint.action_space,
-            unsquash=blueprint.actions.unsquash,
-            clip=blueprint.actions.clip,
-        )
+        with whole_or_none(export_dir, POLICY, f"policy {policy_id!r}") as unfinished:
+            write_numpy_policy(
+                unfinished,
+                learner.module,
+                parameters_of(learner),
+                blueprint.exploration,
+                observation=blueprint.make_env_to_module().shape,
+                action_space=blueprint.action_space,
+                unsquash=blueprint.actions.unsquash,
+                clip=blueprint.actions.clip,
+            )
 
 
 def checkpoint_directory(path: Any) -> Path:

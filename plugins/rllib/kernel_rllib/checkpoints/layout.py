@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kernel_rllib.checkpoints.files import write_file
 from kernel_rllib.checkpoints.tree import read_tree, write_tree
 from kernel_rllib.errors import CheckpointError
 
@@ -50,10 +51,9 @@ def write_checkpoint(
     write_tree(root / RUNNERS, state["runners"])
     write_tree(root / "algorithm", state["algorithm"])
     described = {"format": FORMAT, **description, **describe(root), "modules": [*state["learners"]]}
-    (root / DESCRIPTION).write_text(json.dumps(described, indent=1), encoding="utf-8")
-    (root / RAY_DESCRIPTION).write_text(
-        json.dumps({"type": "Algorithm", "checkpoint_version": "2.1", "format": "json"}, indent=1), encoding="utf-8"
-    )
+    of_ray = {"type": "Algorithm", "checkpoint_version": "2.1", "format": "json"}
+    write_file(root / RAY_DESCRIPTION, json.dumps(of_ray, indent=1))
+    write_file(root / DESCRIPTION, json.dumps(described, indent=1))
 
 
 def read_description(directory: str | Path) -> dict[str, Any]:

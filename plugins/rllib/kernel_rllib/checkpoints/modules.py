@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kernel_rllib.arrays import Array
+from kernel_rllib.checkpoints.files import write_file
 from kernel_rllib.checkpoints.tree import read_tree
 from kernel_rllib.checkpoints.values import Reader, Writer, path_of
 from kernel_rllib.data import columns
@@ -37,7 +38,7 @@ def write_module(directory: str | Path, module: Module) -> None:
     written = {"class": path_of(type(module)), "arguments": write(list(arguments)), "named": write(dict(named))}
     if written["class"] is None or write.pickles:
         written = {"class": None, "shown": f"{type(module).__module__}.{type(module).__qualname__}"}
-    (Path(directory) / MODULE).write_text(json.dumps(written, indent=1), encoding="utf-8")
+    write_file(Path(directory) / MODULE, json.dumps(written, indent=1))
 
 
 def read_module(directory: str | Path) -> Module:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernel_rllib.checkpoints.files import write_file
 from kernel_rllib.checkpoints.values import Reader, Writer
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.errors import CheckpointError
@@ -43,9 +44,9 @@ def write_settings(directory: str | Path, algorithm: type, config: AlgorithmConf
         "generation": config.generation,
         "settings": {name: write(value) for name, value in config.set_values().items()},
     }
-    (Path(directory) / SETTINGS).write_text(json.dumps(written, indent=1), encoding="utf-8")
+    write_file(Path(directory) / SETTINGS, json.dumps(written, indent=1))
     if write.pickles:
-        (Path(directory) / PICKLES).write_bytes(pickle.dumps(write.pickles))
+        write_file(Path(directory) / PICKLES, pickle.dumps(write.pickles))
 
 
 def read_settings(

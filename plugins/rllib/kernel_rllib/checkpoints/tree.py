@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kernel_rllib.checkpoints.files import write_array, write_file
 from kernel_rllib.errors import CheckpointError
 
 INDEX = "tree.json"
@@ -37,15 +38,15 @@ def write_tree(directory: str | Path, tree: Mapping[str, Any]) -> None:
         file = root.joinpath(*path)
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             file.parent.mkdir(parents=True, exist_ok=True)
-            np.save(f"{file}.npy", value, allow_pickle=False)
+            write_array(f"{file}.npy", value)
             index[name] = {"file": f"{name}.npy"}
         elif isinstance(value, bytes):
             file.parent.mkdir(parents=True, exist_ok=True)
-            Path(f"{file}.bin").write_bytes(value)
+            write_file(f"{file}.bin", value)
             index[name] = {"file": f"{name}.bin"}
         else:
             index[name] = {"value": _plain(value, name)}
-    (root / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
+    write_file(root / INDEX, json.dumps(index, indent=1))
 
 
 def read_tree(directory: str | Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -105,16 +106,19 @@ def _play(
     steps, episodes = steps or None, episodes or None
     if video_dir:
         writer()  # a library that is missing is told before anything is played
-    built = _built(checkpoint, algorithm, env, config, trust)
-    made = make_env(built, "human" if render else "rgb_array" if video_dir else None)
     goal = f"{episodes} episodes" if episodes else f"{steps} steps" if steps else "no limit"
-    file = (
-        RolloutFile(out, save_info=save_info, use_shelve=use_shelve, goal=goal, track=track_progress) if out else None
-    )
-    camera = _Camera(video_dir, made) if video_dir else None
-    look = camera.look if camera else (lambda env: env.render()) if render else None
     rewards: list[float] = []
-    try:
+    with contextlib.ExitStack() as ending:
+        built = _built(checkpoint, algorithm, env, config, trust)
+        ending.callback(built.stop)
+        made = make_env(built, "human" if render else "rgb_array" if video_dir else None)
+        ending.callback(made.close)
+        file = None
+        if out:
+            file = RolloutFile(out, save_info=save_info, use_shelve=use_shelve, goal=goal, track=track_progress)
+            ending.callback(file.close)
+        camera = _Camera(video_dir, made) if video_dir else None
+        look = camera.look if camera else (lambda env: env.render()) if render else None
         for episode in played(built, made, steps=steps, episodes=episodes, explore=explore, seed=seed, after_step=look):
             click.echo(f"Episode #{episode.number}: reward: {episode.total_reward}")
             rewards.append(episode.total_reward)
@@ -122,11 +126,6 @@ def _play(
                 file.add(episode)
             if camera is not None:
                 click.echo(f"video: {camera.cut(episode.number)}")
-    finally:
-        if file is not None:
-            file.close()
-        made.close()
-        built.stop()
     if rewards:
         mean = sum(rewards) / len(rewards)
         click.echo(f"{len(rewards)} episodes, mean reward {mean:.6g}, from {min(rewards):.6g} to {max(rewards):.6g}")

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 
 from kernel_rllib.experiments.curves import COLOURS, WORDS, Curve
+from kernel_runs.loggers.files import write_whole
 
 _WIDTH, _HEIGHT = 960, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 16, 16, 48
@@ -32,9 +33,7 @@ i { display: inline-block; width: 14px; height: 4px; border-radius: 2px; margin-
 def write_page(curves: Sequence[Curve], path: str, metric: str, over: str) -> str:
     """Write a page of curves, and return its path."""
     place = os.path.abspath(os.path.expanduser(path))
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    with open(place, "w", encoding="utf-8") as file:
-        file.write(page(curves, metric, over))
+    write_whole(place, page(curves, metric, over).encode())
     return place
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel_rllib.experiments.curves import COLOURS, WORDS, Curve
+from kernel_runs.loggers.files import written_whole
 from kernel_runs.optional import needed
 
 _INK, _SOFT, _LINE = "#1f2937", "#6b7280", "#e5e7eb"
@@ -17,7 +18,6 @@ def write_picture(curves: Sequence[Curve], path: str, metric: str, over: str) ->
     # without pyplot: no window, no global state
     made = needed("matplotlib.figure", "a PNG picture (FILE.html needs nothing)", '"kernel-rllib[plots]"')
     place = os.path.abspath(os.path.expanduser(path))
-    os.makedirs(os.path.dirname(place), exist_ok=True)
     figure = made.Figure(figsize=(9, 5 + 0.22 * max(len(curves) - 1, 0)), facecolor="white", layout="constrained")
     axes = figure.add_subplot()
     for number, curve in enumerate(curves):
@@ -35,5 +35,6 @@ def write_picture(curves: Sequence[Curve], path: str, metric: str, over: str) ->
     axes.set_xlabel(WORDS.get(over, over), color=_SOFT)
     axes.set_ylabel(WORDS.get(metric, metric), color=_SOFT)
     figure.legend(loc="outside lower center", fontsize=8, frameon=False, labelcolor=_INK)
-    figure.savefig(place, format="png", dpi=130)
+    with written_whole(place) as unfinished:
+        figure.savefig(unfinished, format="png", dpi=130)
     return place

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import dbm
 import os
 import pickle
 import shelve
+from collections.abc import Iterator
 from typing import Any
 
 from kernel_rllib.experiments.playing import PlayedEpisode
+from kernel_runs.errors import RunError
+from kernel_runs.loggers.files import write_whole
 
 
 class RolloutFile:
@@ -29,32 +34,42 @@ class RolloutFile:
         self._path = os.path.abspath(os.path.expanduser(path))
         self._save_info = save_info
         self._goal, self._track = goal, track
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        self._shelf: Any = shelve.open(self._path, "n") if use_shelve else None  # noqa: SIM115 - closed by close()
+        with self._said():
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            self._shelf: Any = shelve.open(self._path, "n") if use_shelve else None  # noqa: SIM115 - close() closes it
         self._episodes: list[list[list[Any]]] = []
         self._count = self._steps = 0
 
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        """Say which file can't be written, of errors of the disk and of databases, which say no file."""
+        try:
+            yield
+        except (OSError, *dbm.error) as error:
+            said = getattr(error, "strerror", None) or error
+            raise RunError(f"can't write {self._path}: {said}") from error
+
     def add(self, episode: PlayedEpisode) -> None:
-        """Keep an episode."""
+        """Keep an episode. Raises RunError where a file can't be written."""
         kept = [list(step if self._save_info else step[:5]) for step in episode.steps]
         if self._shelf is not None:
-            self._shelf[str(self._count)] = kept
+            with self._said():
+                self._shelf[str(self._count)] = kept
         else:
             self._episodes.append(kept)
         self._count += 1
         self._steps += len(kept)
         if self._track:
-            with open(self.progress_path, "w", encoding="utf-8") as file:
-                file.write(f"{self._count} episodes, {self._steps} steps of {self._goal}\n")
+            write_whole(self.progress_path, f"{self._count} episodes, {self._steps} steps of {self._goal}\n".encode())
 
     def close(self) -> None:
-        """Write what is not written yet. The file of progress is removed."""
+        """Write what is not written yet. The file of progress is removed. Raises RunError as `add`."""
         if self._shelf is not None:
-            self._shelf["num_rollouts"] = self._count
-            self._shelf.close()
+            with self._said():
+                self._shelf["num_rollouts"] = self._count
+                self._shelf.close()
         else:
-            with open(self._path, "wb") as file:
-                pickle.dump(self._episodes, file)
+            write_whole(self._path, pickle.dumps(self._episodes))
         if self._track and os.path.exists(self.progress_path):
             os.remove(self.progress_path)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from kernel_rllib.errors import CheckpointError
 from kernel_rllib.experiments.experiment import Experiment
 from kernel_rllib.experiments.stopping import Stopping
 from kernel_rllib.experiments.variants import Variant
+from kernel_runs.errors import RunError
 from kernel_runs.loggers.legacy import callbacks_of
 from kernel_runs.place import Place
 from kernel_runs.reports import CONFIG, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, Report, look_up
@@ -133,10 +135,16 @@ def trained(
         return Outcome(run, reason or "interrupted; the same command with --resume goes on", saving.last, interrupted)
     finally:
         Place.set_current(None)
-        for logger in loggers:
+        algorithm.stop()
+        _end(loggers, run, failed=failed)
+
+
+def _end(loggers: Sequence[Any], run: Run, *, failed: bool) -> None:
+    """Let loggers write what they write last. Where the run has failed already, that is the error to be heard of."""
+    for logger in loggers:
+        with contextlib.suppress(RunError) if failed else contextlib.nullcontext():
             (logger.on_trial_error if failed else logger.on_trial_complete)(run.results, [run], run)
             logger.on_experiment_end([run])
-        algorithm.stop()
 
 
 def last_checkpoint(directory: str) -> str:
@@ -150,6 +158,9 @@ def _restore(algorithm: Any, path: str) -> None:
     if not os.path.exists(place):
         raise CheckpointError(f"there is no checkpoint {path} to go on from: give the directory that training named")
     algorithm.restore(place)
+
+
+_RESUMED_BY = "make room (keep_checkpoints_num keeps fewer), and give the same command with --resume"
 
 
 class _Saving:
@@ -168,7 +179,7 @@ class _Saving:
 
     def save(self, result: Report) -> str:
         iteration = self._algorithm.iteration
-        with being_written(self._directory, iteration) as unfinished:
+        with being_written(self._directory, iteration, _RESUMED_BY) as unfinished:
             self._algorithm.save(unfinished)
             self.last = publish(unfinished, os.path.join(self._directory, directory_name(iteration)))
         self._scores[self.last] = self._score(result)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernel_rllib.errors import EnvError, MissingDependencyError
+from kernel_runs.loggers.files import written_whole
 
 _INSTALL = 'pip install pillow (GIF), or "imageio[ffmpeg]" (MP4)'
 
@@ -30,7 +32,7 @@ class Video:
         self._directory = os.path.abspath(os.path.expanduser(directory))
         self.name, self._rate = name, frames_per_second
         self._frames: list[Any] = []
-        self._write = writer()
+        self._writer = writer()
 
     def add(self, frame: Any, owner: str) -> None:
         """Take a frame [height, width, 3] of bytes; `owner` drew it. Raises EnvError for anything else."""
@@ -43,14 +45,22 @@ class Video:
         self._frames.append(image)
 
     def close(self) -> str:
-        """Write the file, and return its path."""
-        os.makedirs(self._directory, exist_ok=True)
-        path: str = self._write(os.path.join(self._directory, self.name), self._frames, self._rate)
+        """Write the file, and return its path. Raises RunError where the disk does not take it."""
+        path = os.path.join(self._directory, f"{self.name}{self._writer.ending}")
+        with written_whole(path) as unfinished:
+            self._writer.write(unfinished, self._frames, self._rate)
         return path
 
 
-def writer() -> Any:
-    """Return what writes frames: a function of the path without its ending, the frames and their rate.
+class Writer(NamedTuple):
+    """What writes frames: the ending of its files, and a function of the path, the frames and their rate."""
+
+    ending: str
+    write: Callable[[str, list[Any], float], None]
+
+
+def writer() -> Writer:
+    """Return what writes frames.
 
     Raises:
         MissingDependencyError: If there is none.
@@ -61,22 +71,14 @@ def writer() -> Any:
     except ImportError:
         pass
     else:
-        return lambda stem, frames, rate: _mp4(imageio, stem, frames, rate)
+        return Writer(".mp4", lambda path, frames, rate: imageio.mimwrite(path, frames, fps=rate))
     try:
         image = importlib.import_module("PIL.Image")
     except ImportError as error:
         raise MissingDependencyError(f"videos need a library that writes them. Run: {_INSTALL}") from error
-    return lambda stem, frames, rate: _gif(image, stem, frames, rate)
+    return Writer(".gif", lambda path, frames, rate: _gif(image, path, frames, rate))
 
 
-def _mp4(imageio: Any, stem: str, frames: list[Any], rate: float) -> str:
-    path = f"{stem}.mp4"
-    imageio.mimwrite(path, frames, fps=rate)
-    return path
-
-
-def _gif(image: Any, stem: str, frames: list[Any], rate: float) -> str:
-    path = f"{stem}.gif"
+def _gif(image: Any, path: str, frames: list[Any], rate: float) -> None:
     first, *others = [image.fromarray(frame) for frame in frames]
     first.save(path, save_all=True, append_images=others, duration=max(round(1000 / rate), 20), loop=0)
-    return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from kernel_rllib.checkpoints.files import naming, write_file
 from kernel_rllib.checkpoints.values import Writer
 from kernel_rllib.data import columns
 from kernel_rllib.errors import ModuleError
@@ -18,6 +18,9 @@ from kernel_rllib.exploration.exploration import Exploration
 from kernel_rllib.export import player
 from kernel_rllib.export.program import ROWS, Recorded, Recorder
 from kernel_rllib.modules.module import Module
+
+POLICY = "policy.json"
+"""What a policy is, in its directory."""
 
 
 def write_numpy_policy(
@@ -65,9 +68,10 @@ def write_numpy_policy(
     }
     root = Path(directory)
     root.mkdir(parents=True, exist_ok=True)
-    np.savez(root / "weights.npz", **record.weights)
-    (root / "policy.json").write_text(json.dumps(description), encoding="utf-8")
-    shutil.copyfile(player.__file__, root / "player.py")
+    with naming(root / "weights.npz"):
+        np.savez(root / "weights.npz", **record.weights)
+    write_file(root / "player.py", Path(player.__file__).read_bytes())
+    write_file(root / POLICY, json.dumps(description))
 
 
 def _as_the_environment_takes(record: Recorder, best: Any, space: spaces.Space[Any], unsquash: bool, clip: bool) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 
 from kernel_runs.errors import RunError
 
@@ -83,13 +84,22 @@ def cut(path: str, size: int) -> None:
 
 def write_whole(path: str, data: bytes) -> None:
     """Write a file so that readers of one that was there before see all of it or all of this one."""
-    beside = f"{path}.writing" if os.path.exists(path) else path
+    with written_whole(path) as beside, open(beside, "wb") as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def written_whole(path: str) -> Iterator[str]:
+    """Give the path of a file to write, which is `path` when the body has ended; if it raises, all is as before.
+
+    Raises RunError where the operating system can't write it.
+    """
+    home, name = os.path.split(path)
+    beside = os.path.join(home, f".writing_{name}")  # with its ending, by which some writers know the format
     try:
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        with open(beside, "wb") as file:
-            file.write(data)
-        if beside != path:
-            os.replace(beside, path)
+        os.makedirs(home or ".", exist_ok=True)
+        yield beside
+        os.replace(beside, path)
     except OSError as error:
         with contextlib.suppress(OSError):
             os.remove(beside)

@@ -42,11 +42,16 @@ def unfinished_directory(home: str, suffix: str = "") -> str:
 
 
 @contextlib.contextmanager
-def being_written(home: str, iteration: int) -> Iterator[str]:
+def being_written(home: str, iteration: int, resumed_by: str = "") -> Iterator[str]:
     """Give such a directory for the checkpoint after an iteration; it is deleted if the body raises.
 
-    Raises CheckpointError that says how much room there is where the disk is full.
+    Raises CheckpointError that says how much room there is where the disk is full. `resumed_by` says how to go on then,
+    where that is not an experiment of Tune.
     """
+    how = resumed_by or (
+        "make room (CheckpointConfig(num_to_keep=...) keeps fewer), and resume with resume='ERRORED' or "
+        "Tuner.restore(..., resume_errored=True)"
+    )
     directory = ""
     try:
         directory = unfinished_directory(home)
@@ -58,13 +63,14 @@ def being_written(home: str, iteration: int) -> Iterator[str]:
             raise CheckpointError(
                 f"the checkpoint after iteration {iteration} can't be written to {home}: no space left on device "
                 f"({shutil.disk_usage(home).free:,} bytes are free now). The one before it is kept, and the trial can "
-                "go on from there: make room (CheckpointConfig(num_to_keep=...) keeps fewer), and resume with "
-                "resume='ERRORED' or Tuner.restore(..., resume_errored=True)"
+                f"go on from there: {how}"
             ) from error
         raise
 
 
 def _is_of_full_disk(error: BaseException) -> bool:
+    if error.__cause__ is not None:
+        return _is_of_full_disk(error.__cause__)
     numbers = (errno.ENOSPC, errno.EDQUOT)
     if isinstance(error, shutil.Error):  # of copytree: a list of what went wrong, as text
         return any(f"[Errno {number}]" in str(error) for number in numbers)
