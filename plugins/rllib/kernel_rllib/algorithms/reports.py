@@ -165,8 +165,7 @@ def evaluation_results(reports: Iterable[RunnerReport | None], *, keep_each: boo
 def _take_in(reports: Iterable[RunnerReport | None], episodes: EpisodeReports, metrics: MetricsLogger) -> None:
     there = [report for report in reports if report is not None]
     episodes.add(sorted(episode for report in there for episode in report.episodes))
-    for report in there:
-        metrics.take_in(report.logged, ("env_runners",))
+    metrics.take_in_forwarded([each for report in there for each in report.logged], ("env_runners",))
 
 
 def _number(name: str, value: Any) -> Any:

@@ -11,7 +11,14 @@ import numpy as np
 from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.agent_episode import AgentsEpisodeView
 from kernel_rllib.callbacks.calling import CallbackSet, CallbackSettings, Samples
-from kernel_rllib.callbacks.metrics_logger import MetricsLogger
+from kernel_rllib.callbacks.metrics_logger import (
+    AFTER_SAMPLE,
+    BEFORE_ALL,
+    OF_SAMPLE,
+    OF_START,
+    OF_STEP,
+    MetricsLogger,
+)
 from kernel_rllib.callbacks.observer import EpisodeReport, RunnerReport
 from kernel_rllib.callbacks.runner_views import RunnerView
 from kernel_rllib.data import columns
@@ -43,6 +50,7 @@ class AgentCallbacks:
         self._sampled: dict[int, AgentsEpisodeView] = {}
         self._ended: list[tuple[int, int, AgentsEpisodeView]] = []
         self._steps = 0
+        self._made = [-1] * len(self._copies)
         self._view: RunnerView | None = None
         self._vector: Any = None
 
@@ -54,7 +62,9 @@ class AgentCallbacks:
             for index, env in enumerate(self._view.env.envs):
                 context = self._context.copy_with_overrides(vector_index=index)
                 given = {"sub_environment": env, "env_context": context, "env_index": index}
+                self._at(index, BEFORE_ALL)
                 self._call("on_sub_environment_created", given)
+        self._at(0, BEFORE_ALL)
         self._call("on_environment_created", {"env_context": self._context})
 
     def show_policies(self, policies: Mapping[str, Any]) -> None:
@@ -82,8 +92,8 @@ class AgentCallbacks:
         for place, (episode, seen, infos) in waiting.items():
             view = self._episodes[place] = AgentsEpisodeView(episode, place)
             view.observe(self._as_returned(seen), infos)
-            self._call_for("on_episode_created", place)
-            self._call_for("on_episode_start", place)
+            self._call_for("on_episode_created", place, OF_START)
+            self._call_for("on_episode_start", place, OF_START)
 
     def step(
         self,
@@ -110,10 +120,11 @@ class AgentCallbacks:
             truncated: Whether it was cut.
         """
         view = self._episodes[place]
+        self._made[place] = made
         view.is_terminated, view.is_truncated = terminated, truncated
-        self._call_for("on_episode_step", place)
+        self._call_for("on_episode_step", place, OF_STEP)
         if terminated or truncated:
-            self._call_for("on_episode_end", place)
+            self._call_for("on_episode_end", place, OF_STEP)
             self._ended.append((made, self._copies[place], view))
 
     def sampled(self, fragments: Mapping[str, Fragment], *, keeps_owners: bool = False) -> None:
@@ -131,10 +142,12 @@ class AgentCallbacks:
                     for policy_id, found in numbers.items()
                     for agent, place in _pieces_of(view, policy_id, fragments[policy_id], found)
                 }
+                self._at(view.env_id, OF_SAMPLE)
                 self._postprocess(view, fragments, pieces)
         if self.callbacks.has("on_sample_end"):
             batches = {policy_id: fragment.batch() for policy_id, fragment in fragments.items()}
             samples = Samples(MultiAgentBatch(batches, self._steps), list(self._sampled.values()))
+            self._at(0, AFTER_SAMPLE)
             self._call("on_sample_end", {"samples": samples})
         for policy_id, (episodes, agents) in numbers.items() if keeps_owners else ():
             fragments[policy_id].columns |= {columns.EPS_ID: episodes, columns.AGENT_INDEX: agents}
@@ -205,8 +218,13 @@ class AgentCallbacks:
         rows = {agent: nested.mapped(lambda array: np.array(array)[None], row) for agent, row in seen.items()}
         return {agent: nested.unstack(self._vector.observation_space_of(agent), row)[0] for agent, row in rows.items()}
 
-    def _call_for(self, event: str, place: int) -> None:
+    def _at(self, place: int, phase: int) -> None:
+        """Let what callbacks log now be of a copy, in a phase of the step that it is in."""
+        self.metrics.moment = self._made[place], phase, self._copies[place]
+
+    def _call_for(self, event: str, place: int, phase: int) -> None:
         if self.callbacks.has(event):
+            self._at(place, phase)
             given = {"episode": self._episodes[place], "env_index": place, "prev_episode_chunks": []}
             self._call(event, given)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
@@ -16,6 +16,15 @@ Key: TypeAlias = "str | tuple[str, ...]"
 Reduce: TypeAlias = Literal["mean", "sum", "min", "max"] | None
 Logged: TypeAlias = "list[list[Any]]"
 """Values and how they are reduced, as lists: [path, reduce, window, ema_coeff, clear_on_reduce, values]."""
+
+Moment: TypeAlias = "tuple[int, int, int]"
+"""When a value was logged: how many steps its lane had made, in which phase of that step, and the lane's number."""
+
+BEFORE_ALL, OF_STEP, OF_START, OF_SAMPLE, AFTER_SAMPLE = range(5)
+"""The phases, in the order in which one runner goes through them with all of its lanes."""
+
+Forwarded: TypeAlias = "list[tuple[Moment, list[Any]]]"
+"""Values as they came, each with its moment."""
 
 REDUCTIONS = ("mean", "sum", "min", "max", None)
 EMA_COEFFICIENT = 0.01
@@ -79,11 +88,13 @@ class MetricsLogger:
 
         Args:
             forwards: Whether values are kept as they come, until `drain`: for runners, whose values are reduced with
-                those of others.
+                those of others, in the order of their moments.
         """
+        self.moment: Moment = (-1, BEFORE_ALL, 0)
+        """When what is logged next is logged, of a logger that forwards."""
         self._stats: dict[tuple[str, ...], Stats] = {}
         self._forwards = forwards
-        self._forwarded: Logged = []
+        self._forwarded: Forwarded = []
 
     def log_value(
         self,
@@ -114,7 +125,8 @@ class MetricsLogger:
             raise ConfigError(f"log_value({key!r}): reduce is {reduce!r}, but must be one of {REDUCTIONS}")
         number = value if reduce is None else _number(key, value)
         if self._forwards:
-            self._forwarded.append([list(path), reduce, window, ema_coeff, clear_on_reduce, [number]])
+            entry = [list(path), reduce, window, ema_coeff, clear_on_reduce, [number]]
+            self._forwarded.append((self.moment, entry))
         stats = self._stats_of(path, (reduce, window, ema_coeff, clear_on_reduce))
         stats.push(number)
 
@@ -156,15 +168,27 @@ class MetricsLogger:
         """Return the tree of what all keys are reduced to, and begin anew where they clear."""
         return _tree({path: stats.take() for path, stats in self._stats.items()})
 
-    def drain(self) -> Logged:
+    def forget(self, is_void: Callable[[Moment], bool]) -> None:
+        """Let it be as if nothing had been logged at some moments; for a logger that forwards."""
+        self._forwarded = [each for each in self._forwarded if not is_void(each[0])]
+
+    def drain(self) -> Forwarded:
         """Return all values since this was last asked; for a logger that forwards."""
         forwarded, self._forwarded = self._forwarded, []
         for stats in self._stats.values():
             stats.take()
         return forwarded
 
+    def take_in_forwarded(self, forwarded: Forwarded, above: tuple[str, ...] = ()) -> None:
+        """Take in what `drain` of several loggers returned, below a path, as if one had logged all of it.
+
+        Means that forget, and windows, depend on the order of values. That of moments is the order in which one runner
+        with all lanes would have logged them.
+        """
+        self.take_in([entry for _, entry in sorted(forwarded, key=lambda each: each[0])], above)
+
     def take_in(self, logged: Logged, above: tuple[str, ...] = ()) -> None:
-        """Take in what `drain` or `state` returned, below a path."""
+        """Take in what `state` returned, below a path."""
         for path, reduce, window, ema_coeff, clear_on_reduce, values in logged:
             stats = self._stats_of((*above, *path), (reduce, window, ema_coeff, clear_on_reduce))
             for value in values:

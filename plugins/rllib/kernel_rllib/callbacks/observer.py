@@ -13,7 +13,15 @@ from gymnasium import Space
 from kernel_rllib.arrays import Array
 from kernel_rllib.callbacks.calling import CallbackSet, CallbackSettings, Samples
 from kernel_rllib.callbacks.episode import AGENT, POLICY, EpisodeView
-from kernel_rllib.callbacks.metrics_logger import Logged, MetricsLogger
+from kernel_rllib.callbacks.metrics_logger import (
+    AFTER_SAMPLE,
+    BEFORE_ALL,
+    OF_SAMPLE,
+    OF_START,
+    OF_STEP,
+    Forwarded,
+    MetricsLogger,
+)
 from kernel_rllib.callbacks.runner_views import RunnerPolicy, RunnerView
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.data.fragment import Fragment
@@ -49,7 +57,7 @@ class RunnerReport:
     """What callbacks of one runner reported since the last time: episodes that ended, and values that were logged."""
 
     episodes: list[EpisodeReport]
-    logged: Logged
+    logged: Forwarded
 
 
 @dataclass
@@ -87,6 +95,7 @@ class RunnerCallbacks:
         self._lanes, self._context = list(lanes), context
         self._episodes: list[Any] = [None] * len(self._lanes)
         self._begun = [0] * len(self._lanes)
+        self._made = [-1] * len(self._lanes)
         self._waiting: dict[int, tuple[Any, Any]] = {}
         self._steps = 0
         self._pieces: list[list[_Piece]] = [[] for _ in self._lanes]
@@ -101,7 +110,9 @@ class RunnerCallbacks:
             for index, env in enumerate(self._view.env.envs):
                 context = self._context.copy_with_overrides(vector_index=index)
                 given = {"sub_environment": env, "env_context": context, "env_index": index}
+                self._at(index, BEFORE_ALL)
                 self._call("on_sub_environment_created", given)
+        self._at(0, BEFORE_ALL)
         self._call("on_environment_created", {"env_context": self._context})
 
     # -- steps --------------------------------------------------------------------------------------------------------
@@ -119,7 +130,9 @@ class RunnerCallbacks:
             step: What they returned.
             made: How many steps each lane has made by now [L].
         """
+        self._made = (made - 1).tolist()
         self.start_episodes()
+        self._made = made.tolist()
         done = nested.unstack(self._spaces[1], nested.copy(actions))
         observations = nested.unstack(self._spaces[0], nested.copy(step.obs))
         for position in range(len(self._lanes)):
@@ -132,9 +145,9 @@ class RunnerCallbacks:
             episode.add(done[position], observation, float(step.rewards[position]), step.infos.get(position, {}))
             episode.is_terminated = bool(step.terminateds[position])
             episode.is_truncated = bool(step.truncateds[position])
-            self._call_for("on_episode_step", position)
+            self._call_for("on_episode_step", position, OF_STEP)
             if ended:
-                self._call_for("on_episode_end", position)
+                self._call_for("on_episode_end", position, OF_STEP)
                 self._ended.append((int(made[position]), self._lanes[position], episode))
                 self._waiting[position] = observations[position], step.reset_infos.get(position, {})
         self._steps += 1
@@ -147,13 +160,14 @@ class RunnerCallbacks:
             number = self._lanes[position] * _EPISODES + self._begun[position]
             self._begun[position] += 1
             self._episodes[position] = EpisodeView(number, position, observation, info)
-            self._call_for("on_episode_created", position)
-            self._call_for("on_episode_start", position)
+            self._call_for("on_episode_created", position, OF_START)
+            self._call_for("on_episode_start", position, OF_START)
 
     def sampled(self, fragment: Fragment) -> None:
         """Hear of the end of a sample; what callbacks change in it is learned from."""
         if self.callbacks.has("on_postprocess_trajectory"):
             for position, pieces in enumerate(self._pieces):
+                self._at(position, OF_SAMPLE)
                 for piece in pieces:
                     if _is_in(fragment, position, piece):
                         self._postprocess(fragment, position, piece)
@@ -163,6 +177,7 @@ class RunnerCallbacks:
                 name: column.reshape(steps * lanes, *column.shape[2:]) for name, column in fragment.columns.items()
             })  # fmt: skip
             episodes = [piece.episode for pieces in self._pieces for piece in pieces]
+            self._at(0, AFTER_SAMPLE)
             self._call("on_sample_end", {"samples": Samples(flat, episodes)})
 
     # -- reports ------------------------------------------------------------------------------------------------------
@@ -171,6 +186,8 @@ class RunnerCallbacks:
         """Let it be as if each lane had made so many steps [L], and no more."""
         last = dict(zip(self._lanes, made.tolist(), strict=True))
         self._ended = [ended for ended in self._ended if ended[0] <= last[ended[1]]]
+        self.metrics.forget(lambda moment: moment[:2] > (last[moment[2]], OF_STEP))
+        self._made = made.tolist()
 
     def take(self) -> RunnerReport:
         """Return what callbacks reported since this was last asked."""
@@ -232,9 +249,14 @@ class RunnerCallbacks:
             if value is not views.get(name):
                 fragment.columns[name][place] = value
 
-    def _call_for(self, event: str, position: int) -> None:
+    def _at(self, position: int, phase: int) -> None:
+        """Let what callbacks log now be of a lane, in a phase of the step that it is in."""
+        self.metrics.moment = self._made[position], phase, self._lanes[position]
+
+    def _call_for(self, event: str, position: int, phase: int) -> None:
         if self.callbacks.has(event):
             episode = self._episodes[position]
+            self._at(position, phase)
             self._call(event, {"episode": episode, "env_index": position, "prev_episode_chunks": []})
 
     def _call(self, event: str, given: Mapping[str, Any]) -> None:
