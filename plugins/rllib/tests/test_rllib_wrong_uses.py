@@ -219,7 +219,8 @@ TABLE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "minibatch_size=100 is more than the 16 steps of a batch",
     ),
     "a setting that nothing acts on": (
-        lambda: config().environment(env_task_fn=print).build(), ConfigError, "no algorithm acts on env_task_fn",
+        lambda: config().environment(action_mask_key="mask").build(), ConfigError,
+        "no algorithm acts on action_mask_key",
     ),
     "a change of what is used": (
         lambda: config().build().config.training(lr=1.0), FrozenConfigError,

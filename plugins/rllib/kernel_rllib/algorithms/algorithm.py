@@ -15,6 +15,7 @@ import numpy as np
 
 from kernel_rllib.algorithms.acting import PolicyActing
 from kernel_rllib.algorithms.changing_policies import ChangingPolicies
+from kernel_rllib.algorithms.curriculum import Curriculum
 from kernel_rllib.algorithms.env_check import check_env_of
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.evaluation_methods import EvaluationMethods
@@ -64,6 +65,8 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
     config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
     is_stopped = False
     """Whether `stop` was called."""
+    curriculum: Curriculum | None = None
+    """What sets the tasks of environments, where `env_task_fn` is given."""
 
     def __init__(
         self,
@@ -128,6 +131,9 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         self.learners = LearnerGroup({module_id: policy.learner for module_id, policy in self.policies.items()})
         self.blueprint = self.make_blueprint(self.config, self.seed)
         self.runners = RunnerGroup(self.blueprint, self.group_settings())
+        if self.config.env_task_fn is not None:
+            self.curriculum = Curriculum(self.config.env_task_fn)
+            self.curriculum.check(self.runners)
         self.evaluations = Evaluations(self.config, self.make_blueprint, self.seed)
         self.system_usage = SystemUsage() if self.config.log_sys_usage else None
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
@@ -308,6 +314,8 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
             self.reports.set_state(own["reports"])
         self._set_own_states(own)
         self.learners.set_state(state["learners"])
+        if self.curriculum is not None and "tasks" in state["runners"]:  # before lanes begin episodes, which have them
+            self.blueprint = self.curriculum.set_state(state["runners"]["tasks"], self.runners, self.blueprint)
         self.runners.set_state(state["runners"])
         self.broadcast()
 
@@ -335,8 +343,10 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         self.reports.call("on_checkpoint_loaded", self)
 
     def log_result(self, result: dict[str, Any]) -> None:
-        """Let callbacks see, and change, the result of an iteration; then log it."""
+        """Let callbacks see, and change, the result of an iteration; set tasks by it; then log it."""
         self.reports.call("on_train_result", self, result=result)
+        if self.curriculum is not None:
+            self.blueprint = self.curriculum.advance(result, self.runners, self.blueprint)
         super().log_result(result)
 
     # -- inside -------------------------------------------------------------------------------------------------------
@@ -354,9 +364,10 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         return config
 
     def _runners_state(self) -> dict[str, Any]:
-        """Return the state of all lanes, with the rounds that runners were asked for ahead."""
+        """Return the state of all lanes, with their tasks, and the rounds that runners were asked for ahead."""
         ahead = state_of_rounds(self.runners.gathered()) if self.acts_on >= PIPELINED else {}
-        return {**self.runners.state(), **({"rounds": ahead} if ahead else {})}
+        tasks = {} if self.curriculum is None else {"tasks": self.curriculum.state()}
+        return {**self.runners.state(), **tasks, **({"rounds": ahead} if ahead else {})}
 
     def _own_states(self) -> dict[str, Any]:
         if not self.has_several_agents:

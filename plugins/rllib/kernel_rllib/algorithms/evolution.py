@@ -107,6 +107,11 @@ class Evolution(Algorithm):
 
     def setup(self, config: dict[str, Any]) -> None:
         """Make the policy, and what plays its trials."""
+        if self._settings.env_task_fn is not None:
+            raise ConfigError(
+                f"{self._settings.algorithm} plays each trial in any of its environments, so tasks of env_task_fn "
+                "would have no effect: take another algorithm, or let env_config say the task"
+            )
         super().setup(config)
         self.directions = Directions(self.seed, self.learner.module.table.size, self.config.noise_size)
         self.episodes = EpisodeWindow(self.config.report_length)

@@ -11,6 +11,7 @@ from kernel_rllib.errors import ConfigError
 HONOURED = {
     "env",
     "env_config",
+    "env_task_fn",
     "observation_space",
     "action_space",
     "normalize_actions",

@@ -254,3 +254,4 @@ def _forget_environments(state: Mapping[str, Any]) -> None:
     for lane in state["runners"]["lanes"].values():
         lane.pop("env", None)
     forget_reports(state["runners"].get("rounds", {}))
+    state["runners"].get("tasks", {}).pop("pickles", None)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernel_rllib.algorithms.access import PolicyAccess
+from kernel_rllib.algorithms.curriculum import Curriculum
 from kernel_rllib.algorithms.evaluating import Evaluations
 from kernel_rllib.algorithms.honoured import refuse_what_has_no_effect
 from kernel_rllib.algorithms.multi_agent import (
@@ -34,6 +35,7 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
 
     _settings: AlgorithmConfig
     blueprint: Blueprint | MultiAgentBlueprint
+    curriculum: Curriculum | None
     evaluations: Evaluations
     has_several_agents: bool
     learners: LearnerGroup
@@ -121,6 +123,8 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
         self._have(made, scripted, config, config if self not in made.values() else None)
         try:
             blueprint = self.make_blueprint(config, self.seed)
+            if self.curriculum is not None:
+                blueprint = self.curriculum.in_envs(blueprint)
             self.runners.change(blueprint, change_policies)
         except Exception:
             self._have(*before)

@@ -16,6 +16,7 @@ from gymnasium import Space
 import kernel
 from kernel.exceptions import ActorError
 from kernel_rllib.envs.contract import MultiAgentStep, Step
+from kernel_rllib.envs.each import for_lanes_from
 from kernel_rllib.envs.lane import restart_seed
 from kernel_rllib.envs.lanes import checked_seeds
 from kernel_rllib.envs.loop import LoopEnv
@@ -248,7 +249,11 @@ class ActorsEnv:
 
     def foreach(self, function: Callable[[Any], Any]) -> list[Any]:
         """Return what a function, which goes to the actors, returns for each environment."""
-        return [value for lane in range(self.num_lanes) for value in self._actors.call(lane, "foreach", function)]
+        return [
+            value
+            for lane in range(self.num_lanes)
+            for value in self._actors.call(lane, "foreach", for_lanes_from(lane, function))
+        ]
 
     def render(self, lane: int = 0) -> Any:
         """Return what the environment of a lane draws."""
@@ -357,7 +362,11 @@ class MultiAgentActors:
 
     def foreach(self, function: Callable[[Any], Any]) -> list[Any]:
         """Return what a function, which goes to the actors, returns for each copy."""
-        return [value for index in range(self.num_envs) for value in self._actors.call(index, "foreach", function)]
+        return [
+            value
+            for index in range(self.num_envs)
+            for value in self._actors.call(index, "foreach", for_lanes_from(index, function))
+        ]
 
     def render(self, index: int = 0) -> Any:
         """Return what a copy draws."""

@@ -14,6 +14,7 @@ from typing import Any
 from gymnasium import Space
 
 from kernel_rllib.envs.contract import Step
+from kernel_rllib.envs.each import for_lanes_from
 from kernel_rllib.envs.lanes import EndlessWatch, checked_seeds
 from kernel_rllib.envs.process_pool import Infos, ProcessPool, divided
 from kernel_rllib.errors import EnvError
@@ -129,8 +130,9 @@ class ProcessPart:
     def foreach(self, function: Callable[[Any], Any]) -> list[Any]:
         """Return what a function, which goes to the other processes, returns for each environment."""
         found = []
-        for worker in range(len(self._ranges)):
-            found += self._pool.request(worker, "foreach", self._index, function)
+        for worker, lanes in enumerate(self._ranges):
+            own = for_lanes_from(lanes.start, function)
+            found += self._pool.request(worker, "foreach", self._index, own)
         return found
 
     def render(self, lane: int = 0) -> Any:

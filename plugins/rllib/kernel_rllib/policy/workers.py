@@ -19,6 +19,7 @@ from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch, MultiAgentBatch
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.envs.context import EnvContext
+from kernel_rllib.envs.each import WithContext
 from kernel_rllib.errors import RLlibError, UnknownPolicyError
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.policy.runner_policies import policies_of_runner
@@ -121,8 +122,8 @@ class WorkerView:
 
     def foreach_env_with_context(self, func: Callable[[Any, Any], Any]) -> list[Any]:
         """Return what `func(env, context)` returns for each; the context is the `env_config` with its numbers."""
-        index, config = self.worker_index, self._settings.blueprint.envs.config
-        return [] if self._runner is None else self._runner.sampler.envs.foreach(_WithContext(func, config, index))
+        context = EnvContext(self._settings.blueprint.envs.config, worker_index=self.worker_index)
+        return [] if self._runner is None else self._runner.sampler.envs.foreach(WithContext(func, context))
 
     @property
     def env(self) -> Any:
@@ -352,15 +353,3 @@ class _ForEachEnv:
         if self._with_context:
             return worker.foreach_env_with_context(self._func)
         return worker.foreach_env(self._func)
-
-
-class _WithContext:
-    """Calls a function with environments one after another, each with its context."""
-
-    def __init__(self, func: Callable[[Any, Any], Any], config: Mapping[str, Any], worker_index: int) -> None:
-        self._func, self._config, self._worker_index, self._next = func, config, worker_index, 0
-
-    def __call__(self, env: Any) -> Any:
-        context = EnvContext(self._config, worker_index=self._worker_index, vector_index=self._next)
-        self._next += 1
-        return self._func(env, context)

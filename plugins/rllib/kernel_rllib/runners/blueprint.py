@@ -20,6 +20,7 @@ from kernel_rllib.envs.contract import VectorEnv
 from kernel_rllib.envs.ends_as_cuts import EndsAsCuts
 from kernel_rllib.envs.making import make_vector
 from kernel_rllib.envs.registry import EnvMaker
+from kernel_rllib.envs.task import set_tasks
 from kernel_rllib.errors import EnvError
 from kernel_rllib.exploration.exploration import Exploration, PerRunner
 from kernel_rllib.modules.module import Module
@@ -41,6 +42,7 @@ class EnvSettings:
         max_episode_steps: Where episodes are cut off, or None.
         batch_wait_ms: How long environments in actors are waited for once one is ready.
         ends_are_cuts: Whether ends of episodes count as cuts, after which there would be more.
+        tasks: What environments are to do, by the numbers of their lanes, where that was set.
     """
 
     maker: EnvMaker
@@ -50,6 +52,7 @@ class EnvSettings:
     max_episode_steps: int | None = None
     batch_wait_ms: float = 0.0
     ends_are_cuts: bool = False
+    tasks: Mapping[int, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -207,4 +210,5 @@ def make_envs(
         action_space=action_space,
         batch_wait_ms=envs.batch_wait_ms,
     )
+    set_tasks(vector, place.lanes, envs.tasks)
     return EndsAsCuts(cast(VectorEnv, vector)) if envs.ends_are_cuts and hasattr(vector, "num_lanes") else vector

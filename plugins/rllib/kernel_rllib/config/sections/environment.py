@@ -55,7 +55,8 @@ class Environment(DictSettings):
     action_space = Field[Any](None, "The space of actions; None to ask the environment.", since="1.x")
     env_task_fn = Field[Callable[..., Any] | None](
         None,
-        "Called as (last_result, env, env_context) after each iteration: returns the environment's next task.",
+        "Called as (last_result, env, env_context) after each iteration, for each environment of training: returns its "
+        "next task, which set_task() gets.",
         convert=_unset,
         since="1.x",
     )
