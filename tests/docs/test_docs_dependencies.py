@@ -6,7 +6,8 @@ import ast
 import importlib.metadata
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,18 @@ def required(name: str, extras: tuple[str, ...], found: set[str]) -> set[str]:
     return found
 
 
+@cache
+def brought_by_plugins() -> set[str]:
+    """Return the distributions that come with kernel[plugins]."""
+    return required("kernel", ("plugins",), set())
+
+
+@cache
+def owners_of_modules() -> Mapping[str, list[str]]:
+    """Return the distributions that hold each module; reading them all takes half a second."""
+    return importlib.metadata.packages_distributions()
+
+
 def imported(text: str) -> Iterator[str]:
     """Yield the top-level modules of others that the programs of a page import."""
     for block in PROGRAM.findall(text):
@@ -49,7 +62,7 @@ def imported(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_names_what_it_needs_besides_kernel(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    brought, owners = required("kernel", ("plugins",), set()), importlib.metadata.packages_distributions()
+    brought, owners = brought_by_plugins(), owners_of_modules()
     for module in set(imported(text)):
         owner = {name.lower() for name in owners.get(module, [module])}
         named = any(re.search(rf"pip install[^`]*\b{re.escape(name)}\b", text) for name in owner)

@@ -45,10 +45,12 @@ LEFT_OUT = shutil.ignore_patterns(
 
 QUICK_PIP = {
     "PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR") or os.path.expanduser("~/.cache/pip"),
-    "PIP_NO_COMPILE": "1",
     "PIP_DEFAULT_TIMEOUT": "20",
 }
-"""What others published is downloaded once, and compiled where it is used. An index that is silent is asked again."""
+"""What others published is downloaded once. An index that is silent is asked again."""
+
+QUICK_INSTALL = ("install", "--no-compile")
+"""What is used is compiled then."""
 
 
 BUILDERS = ["hatchling>=1.24", "editables>=0.5"]
@@ -136,7 +138,7 @@ def built_with(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     theirs; `test_all_are_built_by_the_same` says why that is enough.
     """
     folder = tmp_path_factory.mktemp("builders")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", folder, *BUILDERS]
+    command = [sys.executable, "-m", "pip", *QUICK_INSTALL, "--quiet", "--target", folder, *BUILDERS]
     subprocess.run(command, check=True, env={**os.environ, **QUICK_PIP}, timeout=LIMIT_SECONDS)
     return {"PYTHONPATH": str(folder)}
 
@@ -153,14 +155,14 @@ def dist(checkout: Path) -> Path:
 
 def test_everything_from_a_checkout(checkout: Path, tmp_path: Path, built_with: dict[str, str]) -> None:
     environment = Environment(tmp_path / "venv")
-    environment.pip("install", *SHARED, f"{checkout}[plugins]", **built_with)
+    environment.pip(*QUICK_INSTALL, *SHARED, f"{checkout}[plugins]", **built_with)
     assert environment.installed() == dict.fromkeys(ALL, version())
     assert all(str(origin["url"]).startswith(checkout.as_uri()) for origin in environment.origins().values())
     assert environment.plugins() == dict.fromkeys({"local", *NAMES}, "")
 
     # One plugin goes, the rest works; an example comes, and is found.
     environment.pip("uninstall", "-y", "kernel-serializer-arrow")
-    environment.pip("install", "--no-build-isolation", checkout / "examples" / "plugin_hello", **built_with)
+    environment.pip(*QUICK_INSTALL, "--no-build-isolation", checkout / "examples" / "plugin_hello", **built_with)
     assert environment.plugins() == dict.fromkeys({"local", "hello", *NAMES} - {"serializer_arrow"}, "")
     assert "0 failed" in environment.run(environment.bin / "kernel", "plugins", "check", "hello")
     assert environment.run(environment.bin / "kernel", "hello", "--who", "you") == "Hello, you!\n"
@@ -169,7 +171,7 @@ def test_everything_from_a_checkout(checkout: Path, tmp_path: Path, built_with: 
     for options in ([], ["--editable"]):
         folder = tmp_path / f"library{len(options)}"
         environment.run(environment.bin / "kernel", "plugins", "new", "library", "mine", "--path", folder)
-        environment.pip("install", "--no-build-isolation", *options, folder, **built_with)
+        environment.pip(*QUICK_INSTALL, "--no-build-isolation", *options, folder, **built_with)
         same = "import kernel.mine.core, kernel_mine.core; print(kernel.mine.core is kernel_mine.core, {})"
         assert environment.code(same.format("kernel.mine.mine('you')")) == "True Hello, you!"
         assert environment.run(environment.python, "-m", "kernel.mine.core") == ""
@@ -178,7 +180,7 @@ def test_everything_from_a_checkout(checkout: Path, tmp_path: Path, built_with: 
 
 def test_the_bare_kernel(checkout: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv")
-    environment.pip("install", checkout)
+    environment.pip(*QUICK_INSTALL, checkout)
     assert environment.installed() == dict.fromkeys({"kernel", "kernel-spec"}, version())
     assert environment.plugins() == {"local": ""}
     said = environment.code(
@@ -195,7 +197,7 @@ def test_the_bare_kernel(checkout: Path, tmp_path: Path) -> None:
 
 def test_one_plugin_alone(checkout: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "venv")
-    environment.pip("install", checkout / "plugins" / "store_plasma")
+    environment.pip(*QUICK_INSTALL, checkout / "plugins" / "store_plasma")
     assert environment.installed() == dict.fromkeys({"kernel-spec", "kernel-store-plasma"}, version())
     assert environment.code("import kernel_store_plasma.plugin as p; print(*p.kernel_object_stores())") == "plasma"
 
@@ -214,7 +216,7 @@ def test_editable_in_one_command(checkout: Path, tmp_path: Path) -> None:
 def test_from_built_wheels(dist: Path, tmp_path: Path) -> None:
     assert {wheel.name.split("-")[0].replace("_", "-") for wheel in dist.glob("*.whl")} >= ALL
     environment = Environment(tmp_path / "venv")
-    environment.pip("install", "--find-links", dist, f"kernel[plugins]=={version()}")
+    environment.pip(*QUICK_INSTALL, "--find-links", dist, f"kernel[plugins]=={version()}")
     assert environment.installed() == dict.fromkeys(ALL, version())
     for info in next(environment.bin.parent.glob("lib/python*/site-packages")).glob("kernel*.dist-info"):
         assert "@ file:" not in (info / "METADATA").read_text().split("\n\n")[0]
