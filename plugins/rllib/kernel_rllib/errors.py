@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel_spec.errors import KernelError
+from kernel_spec.errors import FaultError, KernelError
 
 
 class RLlibError(KernelError):
@@ -23,6 +23,10 @@ class NumericError(RLlibError, FloatingPointError):
 
 class RunnersLostError(RLlibError, RuntimeError):
     """Runners died, and none can take their places."""
+
+
+class RunnerHangsError(RLlibError, FaultError):
+    """A runner makes no step any more, or is never made; the message says in which method of which class it is."""
 
 
 class StoppedError(RLlibError, RuntimeError):

@@ -371,3 +371,21 @@ def test_modules_that_no_text_describes_say_so(tmp_path: Path) -> None:
         SavedModule.from_checkpoint(os.path.join(path, MODULE))
     with pytest.raises(CheckpointError, match=r"has no module\.json: give the directory of a module"):
         SavedModule.from_checkpoint(tmp_path / "algorithm")
+
+
+def test_the_module_of_an_algorithm_acts_with_the_parameters_of_now() -> None:
+    algorithm = config().build()
+    module = algorithm.get_module()
+    before = module.forward_inference({"obs": np.zeros((1, 2), np.float32)})["action_dist_inputs"]
+    algorithm.train()
+    for asked in (module, algorithm.get_module("default_policy")):
+        logits = asked.forward_inference({"obs": np.zeros((1, 2), np.float32)})["action_dist_inputs"]
+        assert logits.shape == (1, 3) and not np.array_equal(logits, before)
+        assert algorithm.compute_single_action(np.zeros(2, np.float32), explore=False) == logits.argmax()
+    assert module.table == algorithm.learner.module.table and {*module.get_state()} == {
+        *algorithm.get_weights()["default_policy"]
+    }
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = module.no_such_thing
+    with pytest.raises(KeyError, match="no policy 'other'"):
+        algorithm.get_module("other")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.algorithms.weights import PolicyWeights
@@ -17,6 +17,7 @@ from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.nn import philox
 from kernel_rllib.policy.inference import Inference
+from kernel_rllib.policy.module_view import ModuleView
 from kernel_rllib.policy.parameters import LearnerParameters
 from kernel_rllib.policy.scripted_inference import ScriptedInference
 from kernel_rllib.policy.view import PolicyView
@@ -27,9 +28,6 @@ from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
-
-if TYPE_CHECKING:
-    from kernel_rllib.modules.module import Module
 
 
 class PolicyAccess(PolicyWeights):
@@ -48,10 +46,12 @@ class PolicyAccess(PolicyWeights):
         policy_id = self._known_policy(policy_id)
         return self.workers.local_worker().get_policy(policy_id)
 
-    def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> Module:
-        """Return the module of a policy. Raises UnknownPolicyError if there is none, or it has no module."""
-        module: Module = self._with_module(self._known_policy(module_id)).learner.module
-        return module
+    def get_module(self, module_id: str = DEFAULT_POLICY_ID) -> ModuleView:
+        """Return the module of a policy; its `forward_inference({"obs": rows})` acts with the parameters of now.
+
+        Raises UnknownPolicyError if there is none, or the policy has no module.
+        """
+        return ModuleView(self._with_module(self._known_policy(module_id)).learner)
 
     @property
     def workers(self) -> WorkerSet:

@@ -63,6 +63,8 @@ HONOURED = {
     "evaluation_auto_duration_min_env_steps_per_sample",
     "evaluation_auto_duration_max_env_steps_per_sample",
     "evaluation_sample_timeout_s",
+    "env_runner_health_probe_timeout_s",
+    "env_runner_restore_timeout_s",
     "sample_timeout_s",
     "horizon",
     "no_done_at_end",

@@ -19,6 +19,7 @@ from kernel_rllib.exploration.exploration import Exploration
 from kernel_rllib.modules.module import Module
 from kernel_rllib.runners.blueprint import ActionSettings, Blueprint, EnvSettings, PolicyBlueprint
 from kernel_rllib.runners.group import GroupSettings
+from kernel_rllib.runners.patience import Limits
 from kernel_rllib.spaces.preprocessors import preprocessor_named
 
 KINDS = {
@@ -144,5 +145,9 @@ def group_settings_of(config: AlgorithmConfig) -> GroupSettings:
         recovery=config.recovery,
         tolerated_failures=config.num_consecutive_env_runner_failures_tolerance,
         most_restarts=config.max_num_env_runner_restarts,
-        warns_after_s=config.sample_timeout_s,
+        limits=Limits(
+            late=config.sample_timeout_s,
+            sign_of_life=config.env_runner_health_probe_timeout_s,
+            ready=config.env_runner_restore_timeout_s,
+        ),
     )

@@ -12,6 +12,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from kernel_rllib.envs import snapshots
 from kernel_rllib.envs.lanes import name_of
+from kernel_rllib.envs.moves import MOVES
 from kernel_rllib.envs.old_gym import Generations, Reset
 from kernel_rllib.errors import EnvError
 
@@ -55,6 +56,7 @@ class Lane:
         if seed is not None:
             self.seed, self.restarts = seed, 0
         self._start(tick)
+        MOVES.count += 1
         return self._reset(seed)
 
     def renew(self, tick: int) -> tuple[Any, dict[str, Any]]:

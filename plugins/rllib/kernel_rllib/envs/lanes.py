@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_rllib.envs.moves import MOVES
 from kernel_rllib.errors import EnvError
 
 _log = logging.getLogger("kernel.rllib")
@@ -45,6 +46,7 @@ class EndlessWatch:
 
     def stepped(self) -> None:
         """Hear that all lanes did a step, and none of their episodes ended."""
+        MOVES.count += 1
         self._since_end += 1
         if self._since_end == self._most:
             _log.warning(
@@ -55,4 +57,5 @@ class EndlessWatch:
 
     def ended(self) -> None:
         """Hear that an episode ended."""
+        MOVES.count += 1
         self._since_end = 0

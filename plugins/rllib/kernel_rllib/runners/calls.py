@@ -38,7 +38,8 @@ class PatientCalls:
         """
         group = self._group
         if group.local is not None:
-            return [group.local.apply(function, *arguments)]
+            with group.stalls:
+                return [group.local.apply(function, *arguments)]
         self._forget_answered()
         self._await_new_ones()
         asked = {

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import kernel
 from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.moments import Moments, Statistics, with_learned
-from kernel_rllib.errors import RunnersLostError
+from kernel_rllib.errors import RunnerHangsError, RunnersLostError
 from kernel_rllib.runners.contract import LaneSampler
 from kernel_rllib.runners.env_runner import EnvRunner, Sample, Work
 from kernel_rllib.runners.kept_samples import rounds_of_state
+from kernel_rllib.runners.patience import Limits, Patience
 from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.recovery import Losses, Recovery
-from kernel_rllib.runners.remote_runner import RemoteRunner, Request, Weights
+from kernel_rllib.runners.remote_runner import RemoteRunner, Weights
 from kernel_rllib.runners.runner_actor import start_runner
+from kernel_rllib.runners.stall_warning import StallWarning
 from kernel_spec.errors import FaultError
 
 _log = logging.getLogger("kernel.rllib")
@@ -47,7 +49,7 @@ class GroupSettings:
         steps_before: How many steps each lane made in them.
         work: What each runner makes of its samples before it sends them, or None; see `EnvRunner`.
         most_restarts: How many runners may be replaced in all.
-        warns_after_s: After how many seconds without a sample a warning says who is late; None for never.
+        limits: How long runners are waited for.
     """
 
     lanes: Sequence[Sequence[int]]
@@ -59,7 +61,7 @@ class GroupSettings:
     steps_before: int = 0
     work: Work | None = None
     most_restarts: int = 1000
-    warns_after_s: float | None = None
+    limits: Limits = field(default_factory=Limits)
 
 
 class RunnerGroup:
@@ -77,6 +79,9 @@ class RunnerGroup:
         self.statistics: Statistics = {}
         """What connectors have learned of all lanes, by their names. It changes where all have sampled."""
         self._losses = Losses(settings.recovery, settings.tolerated_failures, settings.most_restarts)
+        self._patience = Patience(settings.limits)
+        self.stalls = StallWarning(settings.limits.late)
+        """Is to be entered where environments are stepped here."""
         self._is_closed = False
         self._replaced: list[int] = []
         self._rounds: list[list[Sample]] = []
@@ -190,7 +195,8 @@ class RunnerGroup:
         for runner in self._remote.values():
             self._ask(runner, steps(runner.place.index))
         if self.local is not None:
-            self._rounds.append([self.local.sample(steps(0))])
+            with self.stalls:
+                self._rounds.append([self.local.sample(steps(0))])
 
     def collect(self) -> list[Sample]:
         """Return the samples of the oldest round that was asked for, in the order of lanes; see `sample`.
@@ -225,7 +231,7 @@ class RunnerGroup:
             return sorted(samples, key=lambda sample: sample.runner)
         for index in indices:
             while index in self._remote:
-                if (sample := self._settled(index)) is not None:
+                if (sample := self._awaited([index])) is not None:
                     samples.append(sample)
                     break
         return samples
@@ -255,16 +261,9 @@ class RunnerGroup:
 
     def _first(self, indices: Collection[int]) -> Sample:
         """Wait for the first sample of any of these actors."""
-        while True:
-            asked = {
-                runner.requests[0].sample: index
-                for index, runner in self._remote.items()
-                if runner.requests and index in indices
-            }
-            ready, _ = kernel.wait(list(asked), num_returns=1)
-            sample = self._settled(asked[ready[0]])
-            if sample is not None:
-                return sample
+        while (sample := self._awaited(indices)) is None:
+            pass
+        return sample
 
     def foreach(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return what the function returns for each runner, in the order of their numbers.
@@ -349,37 +348,39 @@ class RunnerGroup:
     def _is_exact(self) -> bool:
         return self._settings.recovery == "exact"
 
-    def _settled(self, index: int) -> Sample | None:
-        """Wait for the oldest request to a runner; return its sample, or None where the runner died: see `_replace`."""
-        runner = self._remote[index]
+    def _awaited(self, indices: Collection[int]) -> Sample | None:
+        """Wait for the oldest request to any of these runners; return its sample, or None where it is lost.
+
+        Then another one is asked for it, if the mode of recovery says so: see `_replace`.
+        """
+        runner, lost = self._patience.first(
+            {
+                runner.requests[0].sample: runner
+                for index, runner in self._remote.items()
+                if runner.requests and index in indices
+            }
+        )
         request = runner.requests[0]
-        self._warn_if_late(index, request)
         try:
+            if lost is not None:
+                raise lost
             sample: Sample = kernel.get(request.sample)
         except FaultError as error:
-            self._replace(index, error)
+            self._replace(runner.place.index, error)
             return None
         runner.requests.pop(0)
+        runner.is_made = True
         self._losses.forget()
         self._losses.has_sampled = True
         if self._is_exact:
             runner.snapshot = request.snapshot
         return sample
 
-    def _warn_if_late(self, index: int, request: Request) -> None:
-        """Wait for a sample as long as settings say, and warn if it has not come: it is waited for nevertheless."""
-        seconds = self._settings.warns_after_s
-        if seconds is None or kernel.wait([request.sample], timeout=seconds)[0]:
-            return
-        _log.warning(
-            "runner %d has not sampled its %d steps within %s s, and is waited for: look whether its environments "
-            "hang, ask for fewer steps (rollout_fragment_length), or warn later (sample_timeout_s)",
-            index, request.steps, seconds,
-        )  # fmt: skip
-
     def _replace(self, index: int, error: FaultError) -> None:
         """Take a runner that died out of the group; ask another in its place for the same, if the mode says so."""
         lost = self._remote.pop(index)
+        if isinstance(error, RunnerHangsError):
+            kernel.kill(lost.handle)
         if not self._losses.may_replace(index, lost.place.lanes, error, others=len(self._remote)):
             return
         place, snapshot, before = lost.place, None, lost.steps_brought()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TypeAlias
 
 import kernel
@@ -43,6 +44,8 @@ class RemoteRunner:
         steps: How many steps each of its lanes will have made after all requests.
         version: Which parameters it will have then.
         requests: What it was asked for and has not brought yet, the oldest first.
+        is_made: Whether it is known that its constructor has returned.
+        began: When that was called, by a clock that only goes forward.
     """
 
     place: RunnerPlace
@@ -51,6 +54,8 @@ class RemoteRunner:
     steps: int = 0
     version: int = -1
     requests: list[Request] = field(default_factory=list)
+    is_made: bool = False
+    began: float = field(default_factory=monotonic)
 
     def ask(self, steps: int, weights: Weights | None, statistics: Statistics, *, with_snapshot: bool) -> None:
         """Let it begin one more sample after those that it was asked for; see `Request`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,10 @@ from kernel_rllib.connectors.moments import Statistics
 from kernel_rllib.nn.blas import set_blas_threads
 from kernel_rllib.runners.contract import LaneSampler
 from kernel_rllib.runners.env_runner import EnvRunner, Sample, Work
+from kernel_rllib.runners.whereabouts import Whereabouts, whereabouts_of
+
+WATCH = "watch"
+"""The calls that are answered while a runner samples."""
 
 
 class RunnerActor:
@@ -41,6 +46,13 @@ class RunnerActor:
         """Return what the function returns for the runner."""
         return self._runner.apply(function, *arguments, **named)
 
+    @kernel.method(concurrency_group=WATCH)
+    def whereabouts(self) -> Whereabouts:
+        """Return where this runner is, while it does something else."""
+        main = threading.main_thread().ident
+        assert main is not None
+        return whereabouts_of(main)
+
     def state(self) -> Mapping[str, Any]:
         """Return all that its lanes need to go on elsewhere."""
         return self._runner.state()
@@ -58,7 +70,6 @@ def start_runner(
     work: Work | None = None,
 ) -> kernel.ActorHandle:
     """Start a runner in an actor with these options, and return its handle at once."""
-    handle: kernel.ActorHandle = kernel.remote(**{"num_cpus": 1, **options})(RunnerActor).remote(
-        make_sampler, index, state, work
-    )
+    given = {"num_cpus": 1, **options, "concurrency_groups": {WATCH: 1}}
+    handle: kernel.ActorHandle = kernel.remote(**given)(RunnerActor).remote(make_sampler, index, state, work)
     return handle

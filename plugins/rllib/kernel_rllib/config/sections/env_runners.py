@@ -64,7 +64,7 @@ class EnvRunners(DictSettings):
     )
     sample_timeout_s = Field[float | None](
         60.0,
-        "How long a synchronous round of sampling waits for runners; None for ever.",
+        "After how long a runner's sample is late: it is said where it is, and looked whether it hangs. None: never.",
         range=(0, None),
         unit="seconds",
         since="current",

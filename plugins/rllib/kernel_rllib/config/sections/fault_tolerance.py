@@ -61,12 +61,11 @@ class FaultTolerance(DictSettings):
     )
     env_runner_health_probe_timeout_s = Field[int | float](
         30.0,
-        "How long a runner has to give a sign of life.",
+        "How long one step of the environments may take in a runner whose sample is late; then it counts as lost.",
         older={"2.x": 60},
         range=(0, None),
         unit="seconds",
         since="2.x",
-        inert="the end of a process is noticed at once",
     )
     env_runner_restore_timeout_s = Field[int | float](
         1800.0,
@@ -74,7 +73,6 @@ class FaultTolerance(DictSettings):
         range=(0, None),
         unit="seconds",
         since="2.x",
-        inert="one whose process ends is replaced, others are waited for",
     )
 
     @fluent()

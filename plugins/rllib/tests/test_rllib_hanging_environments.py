@@ -1,0 +1,128 @@
+"""Environments that never return: who waits is told where they are, and a runner that hangs is replaced."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from kernel_rllib.algorithms.ppo import PPOConfig
+from kernel_rllib.errors import RunnersLostError
+from kernel_rllib.runners.whereabouts import whereabouts_of
+
+pytestmark = pytest.mark.usefixtures("session")
+
+
+class Maze(gymnasium.Env[Any, Any]):
+    """Ten steps; the first copy that makes a file's last letter its own hangs at its third step, or where it resets."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 10.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, env_config: dict[str, Any]) -> None:
+        self.hangs_in, self.folder = env_config["hangs_in"], Path(env_config["folder"])
+        self.slow = env_config.get("slow", 0.0)
+        self.worker = getattr(env_config, "worker_index", 0)
+        self.count = self.resets = 0
+
+    def hang(self) -> None:
+        """Hang, once, in a runner, or here until there is a file."""
+        if self.worker == 1 and not (self.folder / "hung").exists():
+            (self.folder / "hung").write_text(str(os.getpid()))
+            while True:
+                time.sleep(0.05)
+        while self.worker == 0 and not (self.folder / "enough").exists():
+            time.sleep(0.01)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.count = 0
+        self.resets += 1
+        if self.hangs_in == "reset" and self.resets == 2:
+            self.hang()  # in reset
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.count += 1
+        time.sleep(self.slow)
+        if self.hangs_in == "step" and self.count == 3:
+            self.hang()  # in step
+        return np.full(1, self.count, np.float32), 1.0, self.count == 10, False, {}
+
+
+def config(folder: Path, hangs_in: str, runners: int = 1, **more: Any) -> PPOConfig:
+    """Return settings that have little patience."""
+    made = PPOConfig().environment(
+        Maze, env_config={"folder": str(folder), "hangs_in": hangs_in, **more}, disable_env_checking=True
+    )
+    made.env_runners(num_env_runners=runners, num_envs=1, num_cpus_per_env_runner=0, sample_timeout_s=0.3)
+    made.fault_tolerance(env_runner_health_probe_timeout_s=0.4).debugging(seed=0)
+    return made.training(train_batch_size=16, minibatch_size=16, num_epochs=1, model={"fcnet_hiddens": [4]})
+
+
+@pytest.mark.parametrize("method", ["step", "reset"])
+def test_a_runner_that_hangs_is_ended_and_replaced(
+    tmp_path: Path, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    algorithm = config(tmp_path, method).build()
+    algorithm.runners.foreach(lambda runner: runner.index)  # it is made
+    assert algorithm.train()["num_env_steps_sampled"] == 16
+    late, lost, *_ = (message for message in caplog.messages if message.startswith("runner 1"))
+    place = f"Maze.{method}(), at test_rllib_hanging_environments.py, line"
+    assert "has not sampled its 16 steps within 0.3 s" in late
+    assert "runner 1, with the lanes [0], died: its process was ended, as its environments made no step for" in lost
+    assert place in lost and f"self.hang()  # in {method}" in lost and "env_runner_health_probe_timeout_s" in lost
+    assert not Path(f"/proc/{(tmp_path / 'hung').read_text()}").exists()
+    algorithm.stop()
+
+
+def test_it_is_an_error_where_lost_runners_are(tmp_path: Path) -> None:
+    made = config(tmp_path, "step").fault_tolerance(restart_failed_env_runners=False)
+    algorithm = made.build()
+    with pytest.raises(RunnersLostError, match=r"runner 1 died: .* is in Maze.step\(\), at .* # in step\. If they"):
+        algorithm.train()
+    algorithm.stop()
+
+
+def test_one_that_is_slow_is_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = config(tmp_path, "nowhere", slow=0.1).fault_tolerance(env_runner_health_probe_timeout_s=1.0)
+    algorithm = made.build()
+    algorithm.runners.foreach(lambda runner: runner.index)  # it is made
+    algorithm.train()
+    (late,) = (message for message in caplog.messages if message.startswith("runner 1"))
+    assert "is waited for" in late and algorithm.runners.num_healthy_runners == 1
+    algorithm.stop()
+
+
+def test_what_hangs_in_this_process_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Enough(logging.Handler):
+        """Lets the environment go on when the warning has come."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            (tmp_path / "enough").touch()
+
+    handler = Enough(logging.WARNING)
+    logger = logging.getLogger("kernel.rllib")
+    logger.addHandler(handler)
+    try:
+        config(tmp_path, "step", runners=0).build().train()
+    finally:
+        logger.removeHandler(handler)
+    (said,) = caplog.messages
+    assert said.startswith("environments have made no step for 0.3 s: the program is in Maze.step(), at ")
+    assert "self.hang()  # in step. It waits for them; Ctrl-C ends it" in said
+
+
+def test_a_thread_that_has_nothing_of_ours_is_nowhere() -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    assert thread.ident is not None
+    found = whereabouts_of(thread.ident)
+    done.set()
+    assert found.place == "" and not found.is_in_environments
