@@ -310,3 +310,10 @@ def test_a_checkpoint_of_another_algorithm_changes_nothing(tmp_path: Path) -> No
 def test_a_setting_of_a_users_own_that_looks_like_a_slip_is_pointed_out(use: Callable[[], Any], said: str) -> None:
     with pytest.warns(UserWarning, match=said):
         use()
+
+
+def test_who_asks_for_tensorflow_is_told_what_learns_at_their_own_line() -> None:
+    made = config().framework("tf2")
+    with pytest.warns(UserWarning, match="'tf2', but TensorFlow comes in a later release; numpy learns") as warned:
+        assert isinstance(made.build().learner.weights, np.ndarray)
+    assert {each.filename for each in warned} == {__file__}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernel_rllib.algorithms.honoured import IMAGES
+from kernel_rllib.config.warnings_to_users import warn
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.modules.module import Module
@@ -12,6 +13,8 @@ from kernel_rllib.modules.module import Module
 
 def framework_of(config: Any, module: Module, distribution: Distribution) -> str:
     """Return the name of the backend that learns: as settings say, or the one that a module or distribution needs.
+
+    Warns that TensorFlow, where that is asked for, is not here yet.
 
     Raises:
         ConfigError: If these are two.
@@ -23,6 +26,12 @@ def framework_of(config: Any, module: Module, distribution: Distribution) -> str
                 f"{config.title}: framework is 'numpy', but this {what} learns in torch only; set it to 'torch' or "
                 "'auto', which needs: pip install 'kernel-rllib[torch]'"
             )
+    if asked in ("tf", "tf2"):
+        warn(
+            f"{config.title}: framework is {asked!r}, but TensorFlow comes in a later release; numpy learns instead, or "
+            "torch where the model needs it. Leave framework out, or set it to 'torch'",
+            UserWarning,
+        )
     return "torch" if "torch" in (asked, module.learns_in, distribution.learns_in) else "numpy"
 
 
