@@ -28,8 +28,8 @@ def framework_of(config: Any, module: Module, distribution: Distribution) -> str
             )
     if asked in ("tf", "tf2"):
         warn(
-            f"{config.title}: framework is {asked!r}, but TensorFlow comes in a later release; numpy learns instead, or "
-            "torch where the model needs it. Leave framework out, or set it to 'torch'",
+            f"{config.title}: framework is {asked!r}, but TensorFlow comes in a later release; numpy learns instead, "
+            "or torch where the model needs it. Leave framework out, or set it to 'torch'",
             UserWarning,
         )
     return "torch" if "torch" in (asked, module.learns_in, distribution.learns_in) else "numpy"
