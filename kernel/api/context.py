@@ -84,6 +84,11 @@ class RuntimeContext:
         """Return what the task's lease (or the actor) holds."""
         return quantities(current_worker().resources)
 
+    @property
+    def should_capture_child_tasks_in_placement_group(self) -> bool:
+        """Return whether tasks and actors that are started here run in the placement group that this code runs in."""
+        return current_worker().captures is not None
+
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """Return resource to the devices this code may use: as in `get_gpu_ids`."""
         return {name: list(map(str, _device_ids(name))) for name in current_worker().devices}

@@ -101,6 +101,9 @@ def test_children_are_captured_when_that_is_asked_for(make: Any) -> None:
     plain, capturing = Inside(group), Inside(group, 0, placement_group_capture_child_tasks=True)
     outside = (None, None)
     assert kernel.get(group_here.options(scheduling_strategy=plain).remote(1), timeout=SECONDS) == (group.id, outside)
+    asks = kernel.remote(lambda: kernel.get_runtime_context().should_capture_child_tasks_in_placement_group)
+    answers = [asks.options(scheduling_strategy=where).remote() for where in (plain, capturing, "DEFAULT")]
+    assert kernel.get(answers, timeout=SECONDS) == [False, True, False]
     deep = group_here.options(scheduling_strategy=capturing).remote(2)
     assert kernel.get(deep, timeout=SECONDS) == (group.id, (group.id, (group.id, None)))
     member = Member.options(scheduling_strategy=capturing).remote()

@@ -9,6 +9,8 @@ import kernel_tune as tune
 import pytest
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 
+import kernel
+
 pytestmark = pytest.mark.usefixtures("session")
 
 
@@ -61,3 +63,13 @@ def test_a_config_is_a_space_to_search(tmp_path: Path) -> None:
         run_config=tune.RunConfig(stop={"training_iteration": 1}, storage_path=str(tmp_path), verbose=0),
     )
     assert sorted(result.metrics["timesteps_total"] for result in tuner.fit()) == [64, 64]
+
+
+def test_a_trial_of_more_processes_than_cpus_is_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    there = int(kernel.cluster_resources()["CPU"])
+    analysis = tune.run(
+        "PPO", config=settings(num_workers=there), stop={"training_iteration": 1}, local_dir=str(tmp_path), verbose=0
+    )
+    assert analysis.trials[0].last_result["num_healthy_workers"] == there
+    warned = [record.getMessage() for record in caplog.records if record.name == "kernel.rllib"]
+    assert len(warned) == 1 and f"the {there + 1} processes of a trial of PPO, {there} of them runners" in warned[0]

@@ -15,6 +15,7 @@ import numpy as np
 
 from kernel_rllib.algorithms.acting import PolicyActing
 from kernel_rllib.algorithms.changing_policies import ChangingPolicies
+from kernel_rllib.algorithms.cpu_shares import share_of_runners, shared_bundles
 from kernel_rllib.algorithms.curriculum import Curriculum
 from kernel_rllib.algorithms.env_check import check_env_of
 from kernel_rllib.algorithms.evaluating import Evaluations
@@ -130,11 +131,13 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
             self.begin_policies(specs)
         self.learners = LearnerGroup({module_id: policy.learner for module_id, policy in self.policies.items()})
         self.blueprint = self.make_blueprint(self.config, self.seed)
+        self.cpu_share = share_of_runners(self.config)
+        """How many CPUs each runner reserves at most, where all machines have fewer than they ask for; or None."""
         self.runners = RunnerGroup(self.blueprint, self.group_settings())
         if self.config.env_task_fn is not None:
             self.curriculum = Curriculum(self.config.env_task_fn)
             self.curriculum.check(self.runners)
-        self.evaluations = Evaluations(self.config, self.make_blueprint, self.seed)
+        self.evaluations = Evaluations(self.config, self.make_blueprint, self.seed, self.cpu_share)
         self.system_usage = SystemUsage() if self.config.log_sys_usage else None
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
         self.broadcast()
@@ -152,6 +155,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
     def default_resource_request(cls, config: AlgorithmConfig | Mapping[str, Any]) -> PlacementGroupFactory:
         """Return what a trial of Tune reserves: a bundle for the algorithm, and one for each runner and learner.
 
+        Where all machines together have too few CPUs for one trial, its runners share what the others leave.
         Settings that are wrong reserve what one process does: the trial that they build says what is wrong with them.
 
         Args:
@@ -161,7 +165,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
             settings = cls._config_of(config, None)
         except (ConfigError, TypeError, ValueError):
             settings = cls.config_class().env_runners(num_env_runners=0)
-        return PlacementGroupFactory(settings.resource_bundles(), settings.placement_strategy)
+        return PlacementGroupFactory(shared_bundles(settings), settings.placement_strategy)
 
     @classmethod
     def resource_help(cls, config: AlgorithmConfig | Mapping[str, Any]) -> str:
@@ -179,7 +183,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
 
     def group_settings(self) -> GroupSettings:
         """Return how many runners there are, and how they live."""
-        return group_settings_of(self.config)
+        return group_settings_of(self.config, self.cpu_share)
 
     # -- an iteration -------------------------------------------------------------------------------------------------
 

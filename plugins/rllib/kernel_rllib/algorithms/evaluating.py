@@ -27,7 +27,11 @@ class Evaluations:
     """Evaluates by the settings for evaluation. Its runners are made when they are first needed."""
 
     def __init__(
-        self, config: AlgorithmConfig, make_blueprint: Callable[..., Blueprint | MultiAgentBlueprint], seed: int
+        self,
+        config: AlgorithmConfig,
+        make_blueprint: Callable[..., Blueprint | MultiAgentBlueprint],
+        seed: int,
+        cpu_share: float | None = None,
     ) -> None:
         """Evaluate with the settings that `config` has for it.
 
@@ -35,9 +39,10 @@ class Evaluations:
             config: The settings of training.
             make_blueprint: Returns what makes the samplers of runners, given settings, a seed, and `evaluates=True`.
             seed: The seed of the run; evaluations play other episodes than training does.
+            cpu_share: How many CPUs each runner may reserve at most; see `cpu_shares`.
         """
         self._config, self._make_blueprint = config, make_blueprint
-        self._seed = seed + 1
+        self._seed, self._cpu_share = seed + 1, cpu_share
         self._evaluator: Evaluator | None = None
         self._skipped = 0
         self.last: ResultTree | None = None
@@ -159,7 +164,7 @@ class Evaluations:
             )
 
     def _make_evaluator(self) -> Evaluator:
-        settings = group_settings_of(self.config)
+        settings = group_settings_of(self.config, self._cpu_share)
         return Evaluator(
             RunnerGroup(self.blueprint, settings),
             sum(map(len, settings.lanes)),

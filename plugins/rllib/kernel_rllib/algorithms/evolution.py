@@ -129,7 +129,7 @@ class Evolution(Algorithm):
             offset=float(getattr(self.config, "offset", 0)),
             noise_size=self.config.noise_size,
         )
-        self.population = Population(settings, group_settings_of(self.config))
+        self.population = Population(settings, group_settings_of(self.config, self.cpu_share))
 
     def group_settings(self) -> GroupSettings:
         """Return that there are no runners: the group keeps what the filter has learned. Players play the trials."""

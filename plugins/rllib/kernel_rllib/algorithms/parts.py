@@ -130,15 +130,21 @@ def blueprint_of(config: AlgorithmConfig, policy: PolicyBlueprint, seed: int) ->
     )
 
 
-def group_settings_of(config: AlgorithmConfig) -> GroupSettings:
-    """Return how many runners there are, with which lanes, and how they live."""
+def group_settings_of(config: AlgorithmConfig, share: float | None = None) -> GroupSettings:
+    """Return how many runners there are, with which lanes, and how they live.
+
+    Args:
+        config: The settings of training, or of evaluation.
+        share: How many CPUs each runner may reserve at most; see `cpu_shares`. None for as many as it asks for.
+    """
+    cpus = config.num_cpus_per_env_runner
     remote = config.num_env_runners > 0
     indices = range(1, config.num_env_runners + 1) if remote else (0,)
     return GroupSettings(
         lanes=[tuple(config.lanes_of(index)) for index in indices],
         remote=remote,
         options={
-            "num_cpus": config.num_cpus_per_env_runner,
+            "num_cpus": cpus if share is None else min(share, cpus),
             "num_gpus": config.num_gpus_per_env_runner,
             "resources": config.custom_resources_per_env_runner,
         },

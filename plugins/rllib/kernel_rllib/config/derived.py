@@ -125,6 +125,11 @@ class Derived(AllSections):
         """Where gradients are clipped, and by which rule; None: they aren't."""
         return None if self.grad_clip is None else (self.grad_clip, self.grad_clip_by)
 
+    @property
+    def reserves_for_evaluation(self) -> bool:
+        """Whether trials of Tune reserve CPUs for runners that evaluate: evaluations are planned, or may be."""
+        return bool(self.evaluation_interval) or self.generation != "current"
+
     def resource_bundles(self) -> list[dict[str, float]]:
         """Return what each process reserves: the algorithm's first, then runners, those that evaluate, learners.
 
@@ -138,8 +143,7 @@ class Derived(AllSections):
             self.custom_resources_per_env_runner,
             self.memory_per_worker,
         )
-        evaluates = self.evaluation_interval or self.generation != "current"
-        runners = self.num_env_runners + (self.evaluation_num_env_runners if evaluates else 0)
+        runners = self.num_env_runners + (self.evaluation_num_env_runners if self.reserves_for_evaluation else 0)
         cpus = self.num_cpus_per_learner
         if not isinstance(cpus, (int, float)):
             cpus = 0 if self.num_gpus_per_learner else 1

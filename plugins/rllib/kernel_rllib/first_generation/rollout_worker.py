@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import kernel
+from kernel_rllib.algorithms.cpu_shares import share_here
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec, as_specs, policies_problem
 from kernel_rllib.data.batch import Batch, MultiAgentBatch
@@ -203,7 +204,9 @@ class WorkerSet:
             "policy_config": config,
         }
         self._local = RolloutWorker(**given, create_env=num_workers == 0)
-        remote = RolloutWorker.as_remote(num_cpus=config.get("num_cpus_per_worker", 1))
+        cpus = config.get("num_cpus_per_worker", 1)
+        share = share_here([cpus] * num_workers, f"the {num_workers} workers of a WorkerSet")
+        remote = RolloutWorker.as_remote(num_cpus=cpus if share is None else min(share, cpus))
         self._remote = [remote.remote(**given, worker_index=index) for index in range(1, num_workers + 1)]
 
     def local_worker(self) -> RolloutWorker:
