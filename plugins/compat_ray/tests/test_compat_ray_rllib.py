@@ -99,6 +99,37 @@ def printed(program: str, tmp_path: Path) -> str:
     return done.stdout
 
 
+def test_trials_of_tune_find_what_the_program_registered(tmp_path: Path) -> None:
+    out = printed(
+        CORRIDOR
+        + """
+import ray
+from ray import tune
+from ray.rllib.models import ModelCatalog
+from ray.rllib.models.preprocessors import NoPreprocessor
+from ray.tune.registry import register_env
+
+class Shifted(NoPreprocessor):
+    def transform(self, observation):
+        return observation + 1
+
+register_env("before", lambda config: SimpleCorridor(config))
+ray.init(num_cpus=2)
+register_env("after", lambda config: SimpleCorridor(config))
+ModelCatalog.register_custom_preprocessor("shifted", Shifted)
+config = {
+    "env_config": {"corridor_length": 3}, "num_workers": 1, "train_batch_size": 20, "sgd_minibatch_size": 10,
+    "num_sgd_iter": 1, "rollout_fragment_length": 20, "model": {"custom_preprocessor": "shifted"},
+    "env": tune.grid_search(["before", "after"]),
+}
+done = tune.run("PPO", config=config, stop={"training_iteration": 1}, verbose=0)
+print([trial.status for trial in done.trials])
+""",
+        tmp_path,
+    )
+    assert "['TERMINATED', 'TERMINATED']" in out
+
+
 def test_the_basic_python_api_runs(tmp_path: Path) -> None:
     out = printed(
         """

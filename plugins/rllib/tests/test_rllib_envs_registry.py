@@ -6,7 +6,6 @@ import logging
 import pickle
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +26,13 @@ from kernel_rllib.envs.task import TaskSettableEnv
 from kernel_rllib.errors import EnvError, MissingDependencyError
 from kernel_rllib.testing.environments import Counter
 
+from kernel_runs.shared_names import SharedNames
 from kernel_runs.trainable import registry as names
 
 
 @pytest.fixture(autouse=True)
-def no_names_left() -> Iterator[None]:
-    before = dict(names._environments)
-    yield
-    names._environments.clear()
-    names._environments.update(before)
+def no_names_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "_environments", SharedNames("environment"))
 
 
 def made(env: Any, **config: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kernel_runs import FunctionTrainable, RunError, Trainable, register_env, register_trainable
+from kernel_runs.shared_names import SharedNames
 from kernel_runs.trainable import registry
 from kernel_runs.trainable.registry import (
     GROUP,
@@ -31,8 +32,8 @@ def mine(config: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def empty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in (("_trainables", {}), ("_environments", {})):
-        monkeypatch.setattr(registry, name, value)
+    for name, kind in (("_trainables", "trainable"), ("_environments", "environment")):
+        monkeypatch.setattr(registry, name, SharedNames(kind))
     yield
 
 

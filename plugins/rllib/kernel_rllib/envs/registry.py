@@ -14,6 +14,7 @@ from typing import Any
 from kernel_rllib.envs import gymnasium_names
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.errors import EnvError, RLlibError
+from kernel_runs.errors import RunError
 from kernel_runs.trainable import registry
 
 EnvCreator = Callable[[EnvContext], Any]
@@ -30,8 +31,14 @@ def register_env(name: str, env_creator: EnvCreator) -> None:
 
 
 def registered(name: str) -> EnvCreator | None:
-    """Return what was registered under a name, here or by Tune, or None."""
-    return registry.find_environment(name)
+    """Return what was registered under a name, here, by Tune, or by the program that this process works for, or None.
+
+    Raises EnvError where it was registered elsewhere, and can't be sent here.
+    """
+    try:
+        return registry.find_environment(name)
+    except RunError as error:
+        raise EnvError(str(error)) from error
 
 
 def registered_names() -> Iterable[str]:

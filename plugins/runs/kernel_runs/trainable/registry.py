@@ -10,6 +10,7 @@ from typing import Any
 
 from kernel_runs.arguments import nearest
 from kernel_runs.errors import RunError
+from kernel_runs.shared_names import SharedNames
 from kernel_runs.trainable.function import wrap_function
 from kernel_runs.trainable.trainable import Trainable
 
@@ -19,30 +20,39 @@ GROUP = "kernel.trainables"
 GROUP_OF_REASONS = "kernel.trainables.reasons"
 """The entry points by which an installed library says of a name why it offers none: functions of a name."""
 
-_trainables: dict[str, type[Trainable]] = {}
-_environments: dict[str, Callable[[Any], Any]] = {}
+_trainables = SharedNames("trainable")
+_environments = SharedNames("environment")
 
 
 def register_trainable(name: str, trainable: Any) -> None:
-    """Give a function or a `Trainable` class a name that experiments may use in place of it."""
-    _trainables[name] = as_trainable(trainable, name)
+    """Give a function or a `Trainable` class a name that experiments may use in place of it, in all processes."""
+    _trainables.register(name, as_trainable(trainable, name))
+
+
+def know_trainable(name: str, trainable: Any) -> None:
+    """Do as `register_trainable` in this process alone: for what is sent to others anyway, or only used here."""
+    _trainables.know(name, as_trainable(trainable, name))
 
 
 def register_env(name: str, env_creator: Callable[[Any], Any]) -> None:
-    """Give a function that makes an environment of its configuration a name."""
+    """Give a function that makes an environment of its configuration a name, which all processes of a program know."""
     if not callable(env_creator):
         raise TypeError(f"environment {name!r} is {env_creator!r}: it is a function that makes one")
-    _environments[name] = env_creator
+    _environments.register(name, env_creator)
 
 
 def find_environment(name: str) -> Callable[[Any], Any] | None:
-    """Return what was registered as an environment, or None."""
-    return _environments.get(name)
+    """Return what was registered as an environment, here or by the program that this process works for, or None.
+
+    Raises RunError where it was registered elsewhere, and can't be sent here.
+    """
+    found: Callable[[Any], Any] | None = _environments.find(name)
+    return found
 
 
 def environment_names() -> Iterable[str]:
     """Return the names of all environments that were registered."""
-    return sorted(_environments)
+    return _environments.names()
 
 
 def find_trainable(name: str) -> type[Trainable]:
@@ -50,8 +60,9 @@ def find_trainable(name: str) -> type[Trainable]:
 
     Raises RunError that names what is near, or has what an installed library says of the name.
     """
-    if name in _trainables:
-        return _trainables[name]
+    known: type[Trainable] | None = _trainables.find(name)
+    if known is not None:
+        return known
     for point in importlib.metadata.entry_points(group=GROUP, name=name):
         return as_trainable(point.load(), name)
     for point in importlib.metadata.entry_points(group=GROUP_OF_REASONS):
@@ -60,7 +71,7 @@ def find_trainable(name: str) -> type[Trainable]:
             raise RunError(str(reason))
     raise RunError(
         f"no trainable is registered as {name!r}: register_trainable(name, function or class) does that."
-        f"{nearest(name, [*_trainables, *importlib.metadata.entry_points(group=GROUP).names])}"
+        f"{nearest(name, [*_trainables.names(), *importlib.metadata.entry_points(group=GROUP).names])}"
     )
 
 

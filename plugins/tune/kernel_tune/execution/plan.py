@@ -20,7 +20,7 @@ from kernel_runs.storage.copies import SyncCallback, check_address, is_remote
 from kernel_runs.storage.directories import written_as
 from kernel_runs.storage.places import check_name, results_directory, unused_name
 from kernel_runs.trainable.function import FunctionTrainable
-from kernel_runs.trainable.registry import find_trainable, name_of, register_trainable
+from kernel_runs.trainable.registry import find_trainable, know_trainable, name_of
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
 from kernel_tune.execution.given_algorithm import GivenAlgorithm
@@ -257,7 +257,7 @@ def _asks(question: str) -> bool:
 def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
     trainable_name = name_of(plan.trainable)
     if not isinstance(plan.trainable, str):
-        register_trainable(trainable_name, plan.trainable)  # so that trials of it can be added by name
+        know_trainable(trainable_name, plan.trainable)  # so that trials of it can be added by name
     trainable = find_trainable(trainable_name)
     is_function = issubclass(trainable, FunctionTrainable)
     checkpoints = plan.checkpoints.made_for(trainable, trainable_name)
@@ -311,7 +311,7 @@ def _own_name(name: str, trainable: Any, others: Mapping[str, Any]) -> str:
         if other is None or _is_same(other, trainable):
             break
     if own != name:
-        register_trainable(own, trainable)
+        know_trainable(own, trainable)
     return own
 
 

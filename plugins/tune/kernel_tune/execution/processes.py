@@ -14,6 +14,7 @@ from typing import Any
 import kernel
 from kernel.exceptions import KernelError, TaskError
 from kernel_runs.resources import Demand, Request
+from kernel_runs.shared_names import publish_names
 from kernel_runs.storage.directories import being_written, pack, publish, unpack
 from kernel_tune.execution.machines import Machines
 from kernel_tune.execution.node_files import NodeFiles
@@ -105,6 +106,8 @@ class Processes:
         if order.restore is not None and self._machines.are_many:
             order.restore = self._portable(order.restore)
         trainable = self.trainables[trial.trainable_name] if order.setup is not None else None
+        if trainable is not None:
+            publish_names()
 
         def send() -> None:
             try:
