@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,13 @@ def test_the_same_seed_gives_the_same_bits_inside_of_tune_and_outside(tmp_path: 
     assert resumed.learner.weights.tobytes() == alone.learner.weights.tobytes()
 
 
-def test_a_config_is_a_space_to_search(tmp_path: Path) -> None:
+@pytest.mark.parametrize("as_given", [lambda config: config, lambda config: config.to_dict()])
+def test_a_config_is_a_space_to_search(tmp_path: Path, as_given: Callable[[PPOConfig], Any]) -> None:
     config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0, num_envs=2)
     config.training(train_batch_size=64, minibatch_size=32, num_epochs=1, lr=tune.grid_search([1e-3, 1e-4]))
     tuner = tune.Tuner(
         "PPO",
-        param_space=config.to_dict(),
+        param_space=as_given(config),
         run_config=tune.RunConfig(stop={"training_iteration": 1}, storage_path=str(tmp_path), verbose=0),
     )
     assert sorted(result.metrics["timesteps_total"] for result in tuner.fit()) == [64, 64]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_tune.execution.plan import space_of
 
 from kernel import tune
 from kernel.testing.ports import free_port
@@ -383,3 +384,17 @@ def test_datasets_are_there_again_when_a_search_is_restored(results: Path) -> No
     assert first.num_errors == 1
     restored = tune.Tuner.restore(first.experiment_path, once, resume_errored=True).fit(datasets={"rows": [1, 2]})
     assert [result.metrics["rows"] for result in restored] == [2]
+
+
+class Settings:
+    """A config of some library."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"x": tune.grid_search([1, 2])}
+
+
+def test_a_config_that_says_what_it_is_as_a_dict_is_a_space_and_others_are_not() -> None:
+    assert space_of(Settings()) == Settings().to_dict() and space_of(None) == {} and space_of({"x": 1}) == {"x": 1}
+    for wrong in (Settings, [1], 3):
+        with pytest.raises(TypeError, match="the search space is .*: it is a dict of what each trial gets"):
+            tune.Tuner(lambda config: None, param_space=wrong)

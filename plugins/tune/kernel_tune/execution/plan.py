@@ -254,6 +254,19 @@ def _asks(question: str) -> bool:
 # -- making ------------------------------------------------------------------------------------------------------------
 
 
+def space_of(given: Any) -> dict[str, Any]:
+    """Return a search space: a dict, nothing, or a config that says by `to_dict()` what it is, as those of RLlib do.
+
+    Raises TypeError for anything else.
+    """
+    if given is None:
+        return {}
+    made = given.to_dict() if callable(getattr(given, "to_dict", None)) and not isinstance(given, type) else given
+    if not isinstance(made, dict):
+        raise TypeError(f"the search space is {given!r}: it is a dict of what each trial gets as its config")
+    return made
+
+
 def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
     trainable_name = name_of(plan.trainable)
     if not isinstance(plan.trainable, str):
@@ -264,9 +277,7 @@ def make_spec(plan: ExperimentPlan, run: RunPlan) -> tuple[ExperimentSpec, Any]:
     check_whole("tune", "num_samples", plan.num_samples, least=-1)
     check_whole("tune", "max_failures", plan.max_failures, least=-1)
     FailureConfig(plan.max_failures, plan.fail_fast)  # raises for what can't be
-    space = plan.config if plan.config is not None else {}
-    if not isinstance(space, dict):
-        raise TypeError(f"the search space is {space!r}: it is a dict of what each trial gets as its config")
+    space = space_of(plan.config)
     if plan.upload_dir is not None and not isinstance(plan.upload_dir, (str, os.PathLike)):
         raise ArgumentError(
             f"tune: upload_dir is {plan.upload_dir!r}, but must be a path or an address such as s3://..."

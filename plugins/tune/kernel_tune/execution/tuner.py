@@ -16,7 +16,7 @@ from kernel_runs.trainable.wrappers import with_datasets
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import grid_of, listeners
-from kernel_tune.execution.plan import ExperimentPlan, RunPlan, begin_session, execute, placed, seconds_of
+from kernel_tune.execution.plan import ExperimentPlan, RunPlan, begin_session, execute, placed, seconds_of, space_of
 from kernel_tune.execution.spec import policy_of
 from kernel_tune.settings import TuneConfig
 from kernel_tune.storage.experiment_files import ExperimentFiles
@@ -27,6 +27,7 @@ class Tuner:
     """Searches: `Tuner(trainable, param_space={...}, tune_config=..., run_config=...).fit()`.
 
     `trainable` is a function of `config`, a `Trainable` class, the name of one, or something with `as_trainable()`.
+    `param_space` is a dict, or a config whose `to_dict()` is one: `PPOConfig().training(lr=tune.grid_search([...]))`.
     Configurations may also be dicts of their fields. `name` and `callbacks` are short for those of `run_config`.
     """
 
@@ -34,7 +35,7 @@ class Tuner:
         self,
         trainable: Any = None,
         *,
-        param_space: dict[str, Any] | None = None,
+        param_space: Any = None,
         tune_config: TuneConfig | Mapping[str, Any] | None = None,
         run_config: RunConfig | Mapping[str, Any] | None = None,
         name: str | None = None,
@@ -46,7 +47,7 @@ class Tuner:
         if name is not None and run.name not in (None, name):
             raise ValueError(f"the experiment has two names, {name!r} and {run.name!r} of run_config: give one")
         self._trainable = trainable
-        self._space = param_space or {}
+        self._space = space_of(param_space)
         self._tune = made(TuneConfig, tune_config)
         self._run = replace(run, name=name or run.name, callbacks=[*(run.callbacks or ()), *(callbacks or ())])
         self._grid: Any = None
@@ -61,7 +62,7 @@ class Tuner:
         resume_unfinished: bool = True,
         resume_errored: bool = False,
         restart_errored: bool = False,
-        param_space: dict[str, Any] | None = None,
+        param_space: Any = None,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
     ) -> Tuner:
