@@ -100,9 +100,13 @@ class ActorCritic(PolicyModule):
 
     def train(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
         """Return `action_dist_inputs` [N, P], `vf_preds` [N], and `state_out` if it remembers."""
+        if self.value_body and not self.memory:
+            networks = {"policy": self._policy, "value": self._value}
+            given, value = nn.side_by_side(networks, parameters, nn.constant(inputs[columns.OBS]))
+            return {columns.ACTION_DIST_INPUTS: given, columns.VF_PREDS: value}
         features, outputs = self._features(nn, parameters, inputs)
         outputs[columns.ACTION_DIST_INPUTS] = self._distribution_inputs(nn, parameters, features)
-        outputs[columns.VF_PREDS] = self._value(nn, parameters, features, inputs)
+        outputs[columns.VF_PREDS] = self._value(nn, parameters, features)
         return outputs
 
     def explore(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Outputs:
@@ -113,8 +117,8 @@ class ActorCritic(PolicyModule):
 
     def values(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> Any:
         """Return the values [N] of observations, without the policy where it has layers of its own."""
-        features = None if self.value_body else self._features(nn, parameters, inputs)[0]
-        return self._value(nn, parameters, features, inputs)
+        x = nn.constant(inputs[columns.OBS]) if self.value_body else self._features(nn, parameters, inputs)[0]
+        return self._value(nn, parameters, x)
 
     def _features(self, nn: Ops, parameters: Parameters, inputs: Inputs) -> tuple[Any, Outputs]:
         features = self.body(nn, parameters, nn.constant(inputs[columns.OBS]))
@@ -130,10 +134,12 @@ class ActorCritic(PolicyModule):
         free = nn.broadcast_to(parameters[self.free.name], (given.shape[0], *self.free.shape))
         return nn.concat([given, free], axis=-1)
 
-    def _value(self, nn: Ops, parameters: Parameters, features: Any, inputs: Inputs) -> Any:
-        if self.value_body:
-            features = self.value_body(nn, parameters, nn.constant(inputs[columns.OBS]))
-        value = self.value_head(nn, parameters, features)
+    def _policy(self, nn: Ops, parameters: Parameters, obs: Any) -> Any:
+        return self._distribution_inputs(nn, parameters, self.body(nn, parameters, obs))
+
+    def _value(self, nn: Ops, parameters: Parameters, x: Any) -> Any:
+        """Return values [N] for observations, where the value has layers of its own, or for features."""
+        value = self.value_head(nn, parameters, self.value_body(nn, parameters, x) if self.value_body else x)
         return nn.reshape(value, (value.shape[0],))
 
 

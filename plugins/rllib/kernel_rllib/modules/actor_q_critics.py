@@ -144,8 +144,9 @@ class ActorQCritics(Module):
             actions: Actions as rows [N, action_inputs], where critics take them.
             critics: How many of them are asked, the first ones; None for all.
         """
-        given = actions if self._takes_actions else None
-        values = [critic(nn, parameters, obs, given) for critic in self.critics[:critics]]
+        given = (obs, actions) if self._takes_actions else (obs,)
+        asked = {f"{CRITICS}{index}": critic for index, critic in enumerate(self.critics[:critics])}
+        values = nn.side_by_side(asked, parameters, *given)
         return [nn.reshape(value, (value.shape[0],)) for value in values] if self._takes_actions else values
 
     def log_temperature(self, parameters: Parameters) -> Any:

@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+_asked_for: int | None = None
+"""How many threads BLAS libraries were told to use; None: as many as they like."""
+
 
 @contextmanager
 def blas_threads(count: int = 1) -> Iterator[None]:
@@ -25,23 +28,43 @@ def blas_threads(count: int = 1) -> Iterator[None]:
     It holds for the whole process, and takes a few microseconds. Environment variables such as OPENBLAS_NUM_THREADS=1
     do the same for a process from its start. Torch computes in as many threads, where it was imported before.
     """
+    global _asked_for
     libraries = [*_libraries(), *_torch()]
-    before = [library.get_num_threads() for library in libraries]
+    before, asked_before = [library.get_num_threads() for library in libraries], _asked_for
     try:
         for library in libraries:
             library.set_num_threads(count)
-        _write_to_working_memory()
+        _asked_for = count
+        _write_once()
         yield
     finally:
+        _asked_for = asked_before
         for library, threads in zip(libraries, before, strict=True):
             library.set_num_threads(threads)
 
 
 def set_blas_threads(count: int = 1) -> None:
     """Let the BLAS libraries of this process use `count` threads from now on: for processes that do nothing else."""
+    global _asked_for
     for library in [*_libraries(), *_torch()]:
         library.set_num_threads(count)
-    _write_to_working_memory()
+    _asked_for = count
+    _write_once()
+
+
+def one_blas_thread() -> bool:
+    """Return whether BLAS libraries were told to use one thread, and so compute the same bits in any thread."""
+    return _asked_for == 1
+
+
+def set_own_blas_threads(count: int) -> None:
+    """Let BLAS libraries use `count` threads in the calling thread, where each thread has a number of its own.
+
+    Those that are built with OpenMP are so; others have one number for the process, which stays as it is.
+    """
+    for library in _libraries():
+        if getattr(library, "threading_layer", None) == "openmp":
+            library.set_num_threads(count)
 
 
 def _torch() -> list[Any]:
@@ -59,13 +82,20 @@ def _libraries() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-@functools.cache
-def _write_to_working_memory() -> None:
-    """Multiply two matrices, once in a process, so that OpenBLAS has written to its working memory.
+def write_to_working_memory(times: int = 1) -> None:
+    """Multiply two matrices so that OpenBLAS has written to its working memory.
 
     It copies parts of matrices there, and while it multiplies one, it asks the processor for the memory behind it.
     Where nothing was ever written to that memory, each such request fails, and slowly so: products that sum over 256
     numbers and more take two to six times as long, until there has been a larger one. One of this shape is enough: its
     second matrix is so wide that all of the first is copied. It takes 15 ms, and keeps 1.5 MB.
+
+    Each product that is computed at the same time has working memory of its own. Two threads that call this together
+    with several `times` write to that of both: one is in the middle of a product whenever the other begins one.
     """
-    np.dot(np.ones((64, 640), np.float32), np.ones((640, 1024), np.float32))
+    one, other = np.ones((64, 640), np.float32), np.ones((640, 1024), np.float32)
+    for _ in range(times):
+        np.dot(one, other)
+
+
+_write_once = functools.cache(write_to_working_memory)

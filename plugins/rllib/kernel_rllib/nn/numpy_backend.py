@@ -93,7 +93,7 @@ class _Plan:
                     raise not_a_number(value.shape)
                 settled = {name: _settled(metric) for name, metric in metrics.items()}
                 del metrics  # the tensors in it must not keep memory from being used again
-                run_backward(self._tape, value)
+                run_backward(self._tape, value, self._tape.dtype.type(1))
             for parameter in self._parameters.values():
                 if parameter.gradient is None:
                     parameter.slot.fill(0)
@@ -101,6 +101,7 @@ class _Plan:
             return settled, self._gradient
         finally:
             self._tape.clear()
+            self._nn.branches.clear()
             self._running = False
 
 

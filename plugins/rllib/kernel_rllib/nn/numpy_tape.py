@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernel_rllib.nn import elementwise
+from kernel_rllib.nn.branches import Branches
 from kernel_rllib.nn.elementwise import Elementwise, activation_named
 from kernel_rllib.nn.memory import LARGE
 from kernel_rllib.nn.numpy_ops import (
     NumpyOps,
     kept,
-    log_softmax_at_backward,
+    log_softmax_at,
     log_softmax_backward,
     parts,
     places,
@@ -24,7 +25,7 @@ from kernel_rllib.nn.numpy_ops import (
     standardized,
     standardized_backward,
 )
-from kernel_rllib.nn.ops import Axis
+from kernel_rllib.nn.ops import Axis, Network
 from kernel_rllib.nn.products import ones, product
 from kernel_rllib.nn.recurrent import gru_backward, gru_forward, lstm_backward, lstm_forward
 from kernel_rllib.nn.tensor import (
@@ -55,6 +56,7 @@ class TapeOps(NumpyOps):
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape.dtype)
         self.tape = tape
+        self.branches = Branches(self)
 
     def constant(self, array: Any) -> Any:
         return array.value if isinstance(array, Tensor) else super().constant(array)
@@ -208,8 +210,7 @@ class TapeOps(NumpyOps):
         index = value_of(index)
         if not isinstance(x, Tensor) or x.value.ndim != 2:
             return super().log_softmax_at(x, index)
-        value, place = NumpyOps.log_softmax(self, x.value), (np.arange(len(index)), index)
-        return self._made(x, value[place], lambda gradient: log_softmax_at_backward(gradient, value, place))
+        return self._made(x, *log_softmax_at(x.value, index))
 
     def cumsum(self, x: Any, axis: int) -> Any:
         def backward_of(gradient: Numbers) -> Numbers:
@@ -332,6 +333,9 @@ class TapeOps(NumpyOps):
 
         tape.append((out, backward))
         return out
+
+    def side_by_side(self, networks: Mapping[str, Network], params: Mapping[str, Any], *inputs: Any) -> list[Any]:
+        return self.branches.next(networks, params)(networks, inputs)
 
     def layer_norm(self, x: Any, scale: Any | None = None, bias: Any | None = None, epsilon: float = 1e-5) -> Any:
         value, factor = standardized(value_of(x), epsilon)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 Array: TypeAlias = Any
@@ -14,6 +14,9 @@ torch has no others), None, Ellipsis, integers, integer arrays and masks. A comp
 
 Axis: TypeAlias = int | Sequence[int] | None
 """One axis, several, or all of them (None). Negative ones count from the end."""
+
+Network: TypeAlias = Callable[..., Array]
+"""Returns one array, of `(nn, params, *inputs)`."""
 
 
 class Ops(Protocol):
@@ -203,6 +206,14 @@ class Ops(Protocol):
         [E, out], `x` [N, in] or [E, N, in], and the result [E, N, out].
 
         `activation` is one of `ACTIVATIONS`.
+        """
+
+    def side_by_side(self, networks: Mapping[str, Network], params: Mapping[str, Array], *inputs: Array) -> list[Array]:
+        """Return `network(nn, params, *inputs)` of each of several networks, which may be computed at the same time.
+
+        Each is given operations of its own, and those of `params` that are below its name ("policy" stands for
+        "policy/0/weight" and all others that begin with "policy/"); no parameter may be below two names. A network must
+        compute with what it is given, and return one array. The first input has a row for each result.
         """
 
     def layer_norm(

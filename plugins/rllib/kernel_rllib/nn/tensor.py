@@ -218,10 +218,10 @@ class ParameterTensor(Tensor):
         self.slot: Numbers = slot
 
 
-def run_backward(tape: Tape, loss: Tensor) -> None:
-    """Pass a gradient of one from `loss`, a number, back to the parameters, and empty the tape."""
+def run_backward(tape: Tape, result: Tensor, gradient: Any) -> None:
+    """Pass the gradient of a result back to the parameters, and empty the tape."""
     give_back = tape.memory.give_back
-    accumulate(loss, tape.dtype.type(1))
+    accumulate(result, gradient)
     while tape:
         out, backward = tape.pop()
         gradient = out.gradient

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from torch.nn import functional
 from kernel_rllib.nn.convolution import zeros_around
 from kernel_rllib.nn.elementwise import unknown_activation
 from kernel_rllib.nn.numpy_ops import parts, places
-from kernel_rllib.nn.ops import Axis
+from kernel_rllib.nn.ops import Axis, Network
+from kernel_rllib.nn.side_by_side import parts_of
 
 _ACTIVATIONS: dict[str | None, Any] = {
     None: None, "linear": None, "tanh": torch.tanh, "relu": torch.relu, "sigmoid": torch.sigmoid,
@@ -179,6 +180,10 @@ class TorchOps:
             y = torch.matmul(x, weight)
             y = y if bias is None else y + bias[:, None]
         return y if function is None else function(y)
+
+    def side_by_side(self, networks: Mapping[str, Network], params: Mapping[str, Any], *inputs: Any) -> list[Any]:
+        parts = parts_of(tuple(networks), params)
+        return [network(self, part, *inputs) for network, part in zip(networks.values(), parts, strict=True)]
 
     def layer_norm(self, x: Any, scale: Any | None = None, bias: Any | None = None, epsilon: float = 1e-5) -> Any:
         return functional.layer_norm(x, (x.shape[-1],), scale, bias, epsilon)

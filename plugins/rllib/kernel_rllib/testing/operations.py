@@ -308,6 +308,16 @@ _add("linear", "noisy", lambda nn, x, w, s, b: nn.linear(x, w + s * nn.constant(
      normal((5, 3), (3, 4), (3, 4), (4,)))  # fmt: skip
 _add("linear", "output-used-twice", lambda nn, x, w, b: _used_twice(nn, nn.linear(x, w, b, "tanh")),
      normal((5, 3), (3, 4), (4,)))  # fmt: skip
+_add("side_by_side", "of-constant", lambda nn, v, w: nn.side_by_side({"a": _layer, "b": _layer}, {"a/0": v, "b/0": w},
+     nn.constant(np.arange(6.0).reshape(2, 3))), normal((3, 4), (3, 2)))  # fmt: skip
+_add("side_by_side", "of-the-same", lambda nn, x, v, w: nn.side_by_side(
+     {"a": _layer, "b": _layer}, {"a/0": nn.exp(v), "b/0": w}, nn.square(x)),
+     normal((2, 3), (3, 4), (3, 4)))  # fmt: skip
+_add("side_by_side", "one-unused", lambda nn, x, v, w: nn.side_by_side(
+     {"a": _layer, "b": _layer}, {"a/0": v, "b/0": w}, x, x)[1], normal((2, 3), (3, 4), (3, 4)))  # fmt: skip
+_add("side_by_side", "twice", lambda nn, x, v, w: nn.concat(nn.side_by_side({"a": _layer, "b": _layer},
+     {"a/0": v, "b/0": w}, *nn.side_by_side({"a": _layer, "b": _layer}, {"a/0": v, "b/0": w}, x)[:1])),
+     normal((2, 3), (3, 3), (3, 3)))  # fmt: skip
 _add("layer_norm", "plain", lambda nn, x: nn.layer_norm(x), normal((3, 5)))
 _add("layer_norm", "scaled", lambda nn, x, s, b: nn.layer_norm(x, s, b), normal((2, 3, 5), (5,), (5,)))
 _add("layer_norm", "wide", lambda nn, x, s, b: nn.layer_norm(x, s, b, 0.1), normal((2, 60), (60,), (60,)))
@@ -340,6 +350,11 @@ _add("attention", "plain", lambda nn, q, k, v: nn.attention(q, k, v), normal((2,
      only_torch=True)  # fmt: skip
 _add("attention", "masked", lambda nn, q, k, v: nn.attention(q, k, v, nn.constant(np.tri(3, 5, 2, dtype=bool))),
      normal((2, 3, 4), (2, 5, 4), (2, 5, 4)), only_torch=True)  # fmt: skip
+
+
+def _layer(nn: Ops, params: Any, x: Any, y: Any = 1.0) -> Any:
+    (weight,) = params.values()
+    return nn.linear(x * y, weight, None, "tanh")
 
 
 def _used_twice(nn: Ops, x: Any) -> tuple[Any, ...]:
