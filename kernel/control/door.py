@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.control import words
+from kernel.control.cut_links import CutLink
 from kernel.control.head import Head
 from kernel.control.nodes import Node
 from kernel.control.visitors import Visitor, visitor_of
 from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON
+from kernel.transport.addresses import VIA
 from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel.transport.tcp_connection import RELAYED_ENDED_SECONDS, TcpConnection
 from kernel_spec.dataclass import dataclass
@@ -172,6 +174,8 @@ class Door:
             link.connection.wait_at_least(self._patience(link))
             if link.is_client:
                 link.connection.ended_seconds = RELAYED_ENDED_SECONDS
+            elif link.node.address and VIA not in link.node.address:
+                CutLink(link.connection, link.node.address, self._head.reactor)
         self._head.add_node(link.node)
 
     def _lose(self, link: Link, cause: str) -> None:

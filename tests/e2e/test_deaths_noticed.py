@@ -5,6 +5,7 @@ How soon that is, `benchmarks/test_seconds_until_deaths_are_noticed.py` measures
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -70,6 +71,30 @@ def test_the_death_of_an_agent_is_noticed_by_all_others_long_before_its_silence(
             cluster.kill_node(node)
             with pytest.raises(exceptions.ActorDiedError):
                 kernel.get(call, timeout=SECONDS)
+
+
+def test_the_death_of_an_agent_that_had_something_to_read_is_noticed_as_soon() -> None:
+    """Its sockets are reset, which is what a network does that fails."""
+    kernel.shutdown()
+    with Cluster(num_cpus=1, death_seconds=600.0) as cluster:
+        cluster.connect()
+        node = cluster.add_node(num_cpus=1, resources={"there": 1})
+        actor = Victim.options(resources={"there": 1}).remote()
+        kernel.get(actor.pid.remote(), timeout=SECONDS)
+        call = actor.wait.remote()
+        with paused(node.agent):
+            wait_until(lambda: _has_something_to_read(node.agent), SECONDS, "a pulse of the head that nobody reads")
+            kill(node.agent)
+        with pytest.raises(exceptions.ActorDiedError):
+            kernel.get(call, timeout=SECONDS)
+
+
+def _has_something_to_read(pid: int) -> bool:
+    """Return whether bytes wait in a TCP socket of a process."""
+    links = (Path(f"/proc/{pid}/fd") / name for name in os.listdir(f"/proc/{pid}/fd"))
+    sockets = {os.readlink(link) for link in links}
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(int(row[4].split(":")[1], 16) > 0 and f"socket:[{row[9]}]" in sockets for row in rows)
 
 
 @pytest.mark.parametrize("way", ["both ways", "from the node", "to the node"])
