@@ -61,10 +61,10 @@ def pytest_unconfigure() -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Run the whole suite side by side, a file at a time (tests of a file share sessions), and what is named alone.
 
-    Many tests wait for processes some of the time, so there is one more at a time than there are CPUs.
+    Many tests wait for processes some of the time, so there are two more at a time than there are CPUs.
     """
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return min((os.cpu_count() or 1) + 1, _MOST_AT_A_TIME) if whole else 0
+    return min((os.cpu_count() or 1) + 2, _MOST_AT_A_TIME) if whole else 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
