@@ -15,9 +15,10 @@ import pytest
 from click.testing import CliRunner, Result
 from kernel_rllib.algorithms.ppo import PPOConfig
 from kernel_rllib.cli.main import rllib
+from kernel_rllib.envs import videos
 from kernel_rllib.envs.registry import register_env
+from kernel_rllib.envs.videos import Video, writer
 from kernel_rllib.errors import EnvError, MissingDependencyError
-from kernel_rllib.experiments.videos import Video, writer
 
 
 class Drawn(gymnasium.Env[Any, Any]):
@@ -145,7 +146,10 @@ def test_what_is_no_frame_is_told(tmp_path: Path) -> None:
         Video(str(tmp_path), "x").add(None, "Mine")
 
 
-def test_files_that_can_not_be_written_are_named_and_no_half_is_left(checkpoint: str, tmp_path: Path) -> None:
+def test_files_that_can_not_be_written_are_named_and_no_half_is_left(
+    checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(videos, "writer", lambda: videos.Gif)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     for option, file, more in (
         ("--video-dir", "episode-0001.gif", ()),

@@ -6,8 +6,10 @@ is to write is in `policy_learning`, all other things are here.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -52,9 +54,11 @@ from kernel_rllib.errors import ConfigError, StoppedError
 from kernel_rllib.learners.group import LearnerGroup
 from kernel_rllib.learners.learner import Learner, Metrics
 from kernel_rllib.nn.blas import blas_threads
+from kernel_rllib.runners.blueprint import Blueprint
 from kernel_rllib.runners.env_runner import Sample
 from kernel_rllib.runners.group import GroupSettings, RunnerGroup
 from kernel_rllib.runners.kept_samples import state_of_rounds
+from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 from kernel_runs.resources import PlacementGroupFactory
 
@@ -180,6 +184,18 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         """Whether it can have several policies that learn: it writes `learn`, and not all of `training_step`."""
         made = type(self)
         return made.learn is not PolicyLearning.learn and made.training_step is Algorithm.training_step
+
+    def make_blueprint(
+        self, config: AlgorithmConfig, seed: int, *, evaluates: bool = False
+    ) -> Blueprint | MultiAgentBlueprint:
+        """Return what makes the samplers of runners, by settings of training or of evaluation."""
+        made = super().make_blueprint(config, seed, evaluates=evaluates)
+        if not config.render_env:
+            return made
+        directory = config.render_env if isinstance(config.render_env, str) else self.logdir
+        if evaluates:  # training may have videos of the same names
+            directory = os.path.join(directory, "evaluation")
+        return replace(made, envs=replace(made.envs, videos=os.path.abspath(os.path.expanduser(directory))))
 
     def group_settings(self) -> GroupSettings:
         """Return how many runners there are, and how they live."""

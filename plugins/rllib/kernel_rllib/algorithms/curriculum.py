@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import cloudpickle
 
@@ -19,7 +19,7 @@ from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.group import RunnerGroup
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 
-Made = TypeVar("Made", Blueprint, MultiAgentBlueprint)
+Made: TypeAlias = Blueprint | MultiAgentBlueprint
 TaskFunction = Callable[[Any, Any, EnvContext], Any]
 
 

@@ -112,6 +112,11 @@ class Evolution(Algorithm):
                 f"{self._settings.algorithm} plays each trial in any of its environments, so tasks of env_task_fn "
                 "would have no effect: take another algorithm, or let env_config say the task"
             )
+        if self._settings.render_env:
+            raise ConfigError(
+                f"{self._settings.algorithm} plays its trials in any order, so render_env would film no course of "
+                "training: leave it out, and call rllib evaluate --video-dir with a checkpoint"
+            )
         super().setup(config)
         self.directions = Directions(self.seed, self.learner.module.table.size, self.config.noise_size)
         self.episodes = EpisodeWindow(self.config.report_length)

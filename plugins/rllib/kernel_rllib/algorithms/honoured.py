@@ -12,6 +12,7 @@ HONOURED = {
     "env",
     "env_config",
     "env_task_fn",
+    "render_env",
     "observation_space",
     "action_space",
     "normalize_actions",

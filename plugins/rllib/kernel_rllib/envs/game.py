@@ -33,6 +33,11 @@ class Game:
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         unknown = [name for name in settings or {} if name not in self.defaults]
+        if "render_mode" in unknown:
+            raise EnvError(
+                f"{type(self).__name__} draws nothing: leave out render_mode and render_env. To see episodes, take the "
+                "environment of gymnasium"
+            )
         if unknown:
             raise EnvError(
                 f"{type(self).__name__} has no setting {unknown[0]!r}: there are {', '.join(self.defaults) or 'none'}"

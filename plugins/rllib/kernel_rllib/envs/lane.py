@@ -105,6 +105,10 @@ class Lane:
         self.began = tick - steps
         return value
 
+    def render(self) -> Any:
+        """Return what the environment draws. Layers that have not heard of its steps are not asked."""
+        return without_layers(self.env)[0].render()
+
     def close(self) -> None:
         """Close the environment; what that raises is logged."""
         try:

@@ -248,7 +248,7 @@ class LoopEnv:
 
     def render(self, lane: int = 0) -> Any:
         """Return what the environment of a lane draws."""
-        return self._lanes[lane].env.render()
+        return self._lanes[lane].render()
 
     def snapshot(self, lane: int) -> bytes:
         """Return the state of a lane. Raises EnvError where its environment can't be copied."""

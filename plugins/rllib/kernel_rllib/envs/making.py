@@ -52,6 +52,7 @@ def make_vector(
     num_parts: int = 1,
     batch_wait_ms: float = 0.0,
     actor_options: Mapping[str, Any] | None = None,
+    drawn: int | None = None,
 ) -> VectorEnv | MultiAgentVectorEnv:
     """Return lanes of an environment.
 
@@ -61,7 +62,8 @@ def make_vector(
     "auto", as the vector environment that the maker returned, natively if it returned a game of numpy, else in a loop.
     restart_failed: whether a lane that
     fails begins anew, alone. max_episode_steps: where episodes are truncated. observation_space, action_space: instead
-    of the environment's. num_processes, num_parts: of processes. batch_wait_ms, actor_options: of actors.
+    of the environment's. num_processes, num_parts: of processes. batch_wait_ms, actor_options: of actors. drawn: which
+    lane is told to draw pictures, by 'render_mode' in its settings.
 
     Raises EnvError for what can't be made or does not go together.
     """
@@ -74,7 +76,7 @@ def make_vector(
     if kind == "native":
         return _native(maker, num_lanes, context, max_episode_steps)
     makers: list[Callable[[], Any]] = [
-        LaneMaker(maker, context.copy_with_overrides(vector_index=lane, remote=kind == "actors"))
+        LaneMaker(maker, _context_of(context, lane, remote=kind == "actors", draws=lane == drawn))
         for lane in range(num_lanes)
     ]
     shared: dict[str, Any] = {"restart_failed": restart_failed, "max_episode_steps": max_episode_steps}
@@ -102,6 +104,13 @@ def make_vector(
     if is_multi_agent(first):
         return MultiAgentLoop(makers, **shared)
     return LoopEnv(makers, **shared, **spaces)
+
+
+def _context_of(context: EnvContext, lane: int, *, remote: bool, draws: bool) -> EnvContext:
+    made = context.copy_with_overrides(vector_index=lane, remote=remote)
+    if draws:
+        made.set_defaults({"render_mode": "rgb_array"})
+    return made
 
 
 class LaneMaker:

@@ -181,7 +181,7 @@ class MultiAgentLoop:
 
     def render(self, index: int = 0) -> Any:
         """Return what a copy draws."""
-        return self._lanes[index].env.render()
+        return self._lanes[index].render()
 
     def snapshot(self, index: int) -> bytes:
         """Return the state of a copy. Raises EnvError where it can't be copied."""

@@ -18,6 +18,7 @@ from kernel_rllib.connectors.preprocessors import preprocessor_of
 from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.contract import VectorEnv
 from kernel_rllib.envs.ends_as_cuts import EndsAsCuts
+from kernel_rllib.envs.filming import filmed
 from kernel_rllib.envs.making import make_vector
 from kernel_rllib.envs.registry import EnvMaker
 from kernel_rllib.envs.task import set_tasks
@@ -43,6 +44,7 @@ class EnvSettings:
         batch_wait_ms: How long environments in actors are waited for once one is ready.
         ends_are_cuts: Whether ends of episodes count as cuts, after which there would be more.
         tasks: What environments are to do, by the numbers of their lanes, where that was set.
+        videos: The directory for videos of the first lane of all; None: none are made.
     """
 
     maker: EnvMaker
@@ -53,6 +55,7 @@ class EnvSettings:
     batch_wait_ms: float = 0.0
     ends_are_cuts: bool = False
     tasks: Mapping[int, Any] = field(default_factory=dict)
+    videos: str | None = None
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,8 @@ def make_envs(
     action_space: Space[Any] | None = None,
 ) -> Any:
     """Return the lanes of a place, or the copies of an environment with several agents; see `envs.making`."""
-    vector = make_vector(
+    drawn = list(place.lanes).index(0) if envs.videos is not None and 0 in place.lanes else None
+    vector: Any = make_vector(
         envs.maker,
         len(place.lanes),
         context_of(envs, place),
@@ -209,6 +213,9 @@ def make_envs(
         observation_space=observation_space,
         action_space=action_space,
         batch_wait_ms=envs.batch_wait_ms,
+        drawn=drawn,
     )
     set_tasks(vector, place.lanes, envs.tasks)
-    return EndsAsCuts(cast(VectorEnv, vector)) if envs.ends_are_cuts and hasattr(vector, "num_lanes") else vector
+    if drawn is not None and envs.videos is not None:
+        vector = filmed(vector, drawn, envs.videos, place.index)
+    return EndsAsCuts(vector) if envs.ends_are_cuts and hasattr(vector, "num_lanes") else vector

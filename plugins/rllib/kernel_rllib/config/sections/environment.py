@@ -61,7 +61,9 @@ class Environment(DictSettings):
         since="1.x",
     )
     render_env = Field[bool | str](
-        False, "Whether episodes of the first environment are drawn; a text is the directory for videos."
+        False,
+        "Whether videos are made of episodes 0, 1, 8, 27, ... of the first environment; a text is their directory, "
+        "True means that of results.",
     )
     clip_rewards = Field[bool | float | tuple[float, float] | None](
         None,
