@@ -139,7 +139,7 @@ def test_it_learns_to_balance_the_pole() -> None:
     ("change", "named"),
     [
         (lambda config: config.debugging(fake_sampler=True), "fake_sampler"),
-        (lambda config: config.environment(soft_horizon=True), "soft_horizon"),
+        (lambda config: config.environment(horizon=9, soft_horizon=True), "soft_horizon"),
     ],
 )
 def test_settings_without_effect_are_refused(change: Any, named: str) -> None:
