@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_rllib.algorithms.advantages import explained_variance
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.testing.training import weights_after
@@ -81,6 +82,22 @@ def test_results_have_the_keys_of_all_generations() -> None:
     assert result["info"]["learner"]["default_policy"]["learner_stats"]["entropy"] == pytest.approx(0.69, abs=0.01)
     assert result["learners"]["default_policy"]["policy_loss"] == pytest.approx(0.0, abs=0.1)
     assert set(result["timers"]) == {"sample_time_ms", "learn_time_ms"}
+
+
+def test_what_is_learned_by_is_reported_under_the_names_of_the_first_generation() -> None:
+    algorithm = PPO(config())
+    first, second = (algorithm.train()["info"]["learner"]["default_policy"]["learner_stats"] for _ in range(2))
+    assert first["cur_lr"] == first["ppo_learning_rate"] and first["cur_kl_coeff"] == 0.2
+    assert second["cur_kl_coeff"] == algorithm.config.kl_coeff * (0.5 if first["kl"] < 0.005 else 1.0)
+    assert -1.0 <= first["vf_explained_var"] <= 1.0 and first["vf_explained_var"] != second["vf_explained_var"]
+    (fragment,) = algorithm.sample_all().values()
+    algorithm.experience([fragment])
+    values, targets = fragment.columns["vf_preds"], fragment.columns["value_targets"]
+    assert explained_variance([fragment]) == pytest.approx(1 - (targets - values).var() / targets.var(), abs=1e-4)
+    fragment.columns["vf_preds"] = targets + 3.0
+    assert explained_variance([fragment]) == pytest.approx(1.0)
+    fragment.columns["vf_preds"] = -9.0 * targets
+    assert explained_variance([fragment, fragment]) == -1.0
 
 
 def test_rates_follow_their_schedules() -> None:

@@ -244,6 +244,10 @@ TABLE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "columns without an observation": (
         lambda: config().build().compute_single_action(input_dict={"ob": OBS}), SpaceError, "has 'ob' and no 'obs'",
     ),
+    "an observation of another shape": (
+        lambda: config().build().compute_single_action([0.0] * 5), SpaceError,
+        r"^policy.compute_actions\(\) got a list of shape \(5,\) as observation of lane 0, but observation_space is",
+    ),
     "a policy that is not there": (
         lambda: config().build().get_policy("p1"), UnknownPolicyError,
         "there is no policy 'p1'; there are default_policy",

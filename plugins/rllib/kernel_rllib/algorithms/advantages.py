@@ -110,6 +110,19 @@ def standardise_advantages(fragments: Sequence[Fragment]) -> None:
         fragment.columns[columns.ADVANTAGES] = (numbers - mean) / spread
 
 
+def explained_variance(fragments: Sequence[Fragment]) -> float:
+    """Return how much of the variance of the targets of values these had foreseen: at most 1, and -1 if not that."""
+    parts = []
+    for fragment in fragments:
+        steps = slice(None) if fragment.valid is None else fragment.valid
+        parts.append([fragment.columns[name][steps].ravel() for name in _FORESEEN])
+    values, targets = (np.concatenate(each).astype(np.float64) for each in zip(*parts, strict=True))
+    return max(-1.0, 1.0 - float((targets - values).var()) / max(float(targets.var()), 1e-12))
+
+
+_FORESEEN = (columns.VF_PREDS, columns.VALUE_TARGETS)
+
+
 def standardised(numbers: Array) -> Array:
     """Return numbers with mean 0 and standard deviation 1; those that are all alike become 0."""
     even: Array = (numbers - numbers.mean()) / np.float32(_spread(numbers))

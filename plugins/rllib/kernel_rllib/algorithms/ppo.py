@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernel_rllib.algorithms.advantages import estimate_advantages, standardise_advantages
+from kernel_rllib.algorithms.advantages import estimate_advantages, explained_variance, standardise_advantages
 from kernel_rllib.algorithms.algorithm import Algorithm
 from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, PIPELINED
 from kernel_rllib.algorithms.on_policy import actor_critic, critic_problems, experience, mean_over
@@ -138,6 +138,9 @@ class PPO(Algorithm):
         metrics = mean_metrics(
             [self.update(minibatch) for minibatch in batch.minibatches(size, stream, epochs=self.config.num_epochs)]
         )
+        metrics |= {"cur_lr": metrics["ppo_learning_rate"], "cur_kl_coeff": self.kl_coefficient}
+        if self.config.use_critic:
+            metrics["vf_explained_var"] = explained_variance(fragments)
         self._adapt(metrics)
         return metrics
 

@@ -56,10 +56,10 @@ class Inference:
             unsquashes: Whether choices are stretched to the bounds of the space; last actions are taken back by that.
         """
         self._held, self._exploring, self._stream = held, exploration, stream
-        self._encoder = Encoder(observation_space, "the caller")
+        self._encoder = Encoder(observation_space, "policy", verb="got")
         self._env_to_module, self._module_to_env = env_to_module, module_to_env
         self._action_space, self._statistics = action_space, statistics
-        self._action_encoder = Encoder(action_space, "the caller", "action", "action_space", "gave")
+        self._action_encoder = Encoder(action_space, "policy", "action", "action_space", "got")
         scaler = ActionScaler(action_space)
         self._normalised = scaler.normalise if unsquashes else scaler.clip
 

@@ -26,7 +26,7 @@ class ScriptedInference:
             stream: What it draws from, where it has an attribute `stream`.
         """
         self._policy, self._stream = policy, stream
-        self._encoder = Encoder(blueprint.observation_space, "the caller")
+        self._encoder = Encoder(blueprint.observation_space, "policy", verb="got")
         self._preprocessor = preprocessor_of(blueprint.observation_space, None, {})
 
     def initial_state(self) -> list[Any]:
