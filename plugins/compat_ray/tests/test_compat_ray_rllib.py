@@ -193,6 +193,61 @@ print(output.shape, trainer.get_policy().dist_class(output, model).sample().shap
     assert out == "[True]\nTrue 0\n['obs_1', 'obs_2']\n(1, 256) (1,)\n"
 
 
+BOOK = """
+from ray.tune.logger import pretty_print
+from ray.rllib.agents.dqn import DQNTrainer
+
+trainer = DQNTrainer(env=Corridor, config={"num_workers": 4})
+assert "num_workers" in trainer.get_config() and pretty_print(trainer.get_config())
+result = trainer.train()
+print(result["training_iteration"], result["num_healthy_workers"], pretty_print(result).count("episodes_total"))
+checkpoint = trainer.save()
+restored = DQNTrainer(env=Corridor, config={"num_workers": 0})
+restored.restore(checkpoint)
+here, there = (each.get_policy().get_weights() for each in (trainer, restored))
+print(all((here[name] == there[name]).all() for name in here))
+print(len(trainer.workers.foreach_worker(lambda each: each.get_policy().get_weights())))
+print(sorted(trainer.compute_actions({"obs_1": [0], "obs_2": [1]})), trainer.compute_single_action([0]) in (0, 1))
+"""
+QUICK_START = """
+from ray import tune
+analysis = tune.run(
+    "PPO", stop={"training_iteration": 1}, verbose=0,
+    config={"env": Corridor, "num_workers": 4, "env_config": {"corridor_length": 5}, "train_batch_size": 800})
+last = analysis.trials[0].last_result
+print(last["num_healthy_workers"], last["episode_reward_mean"])
+"""
+TODAY = """
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+
+config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=3)
+algorithm = config.training(train_batch_size=300, minibatch_size=100, num_epochs=1).build()
+print(algorithm.train()["env_runners"]["num_env_steps_sampled"], algorithm.train()["num_healthy_workers"])
+algorithm.stop()
+try:
+    AlgorithmConfig().training(gamma=0.9, lr=0.01).build()
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        (BOOK, "1 4 1\nTrue\n5\n['obs_1', 'obs_2'] True\n"),
+        (QUICK_START, "4 1.0\n"),
+        (TODAY, "300 3\nAlgorithmConfig names no algorithm, so nothing can be built of it: take the config of one, "
+         "such as PPOConfig()\n"),
+    ],
+    ids=["book", "quick start of 0.8.5", "quick start of 2.x"],
+)  # fmt: skip
+def test_quick_starts_run_on_two_cpus(program: str, shown: str, tmp_path: Path) -> None:
+    start = "import ray; ray.init(num_cpus=2)\n" + CORRIDOR.replace("SimpleCorridor", "Corridor")
+    start = start.replace('config["corridor_length"]', 'config.get("corridor_length", 5)')
+    assert printed(start + program, tmp_path) == shown
+
+
 def test_gym_is_gymnasium_with_the_methods_that_gym_had(tmp_path: Path) -> None:
     out = printed(
         CORRIDOR

@@ -300,10 +300,10 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_building_is_left_to_the_algorithms(builder: list[Any]) -> None:
     config = PPOConfig().environment("A")
     assert config.build_algo() == config.build(env="B", logger_creator=len) == "algorithm"
-    assert config.build(use_copy=False) == PPOConfig("Mine").build() == AlgorithmConfig().build() == "algorithm"
+    assert config.build(use_copy=False) == PPOConfig("Mine").build() == "algorithm"
     kinds, configs, loggers = zip(*builder, strict=True)
-    assert kinds == (dict, dict, dict, list, None) and loggers == (None, len, None, None, None)
-    assert [each.env for each in configs] == ["A", "B", "A", None, None]
+    assert kinds == (dict, dict, dict, list) and loggers == (None, len, None, None)
+    assert [each.env for each in configs] == ["A", "B", "A", None]
     assert configs[0] == config and configs[0] is not config and configs[2] is config
     assert config.env == "A" and config.algo_class is dict
 
@@ -322,6 +322,10 @@ def test_without_algorithms_nothing_is_built(monkeypatch: pytest.MonkeyPatch) ->
         ConfigError, match="PPOConfig can't be built: no algorithms are loaded; import kernel_rllib.algorithms first"
     ):
         PPOConfig().build()
+    with pytest.raises(
+        ConfigError, match="AlgorithmConfig names no algorithm, so nothing can be built of it: take the"
+    ):
+        AlgorithmConfig().build()
     assert PPOConfig().algo_class == "PPO" and AlgorithmConfig().algo_class is None
 
 

@@ -65,6 +65,10 @@ def test_what_can_not_be_exported_says_what_can(tmp_path: Path) -> None:
     algorithm = built(PPOConfig(), "CartPole-v1")
     with pytest.raises(ConfigError, match="there is no export to ONNX; leave onnx out"):
         algorithm.export_policy_model(str(tmp_path), onnx=11)
+    with pytest.raises(
+        ConfigError, match="no model here reads files of Keras. Read the file by h5py, and give the arr"
+    ):
+        algorithm.import_policy_model_from_h5("weights.h5")
     with pytest.raises(KeyError, match="there is no policy 'p1'"):
         algorithm.export_policy_model(str(tmp_path), policy_id="p1")
     remembers = built(PPOConfig(), "CartPole-v1", model={**NARROW, "use_lstm": True})

@@ -451,11 +451,6 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
 
 def _build(algorithm: Any, config: AlgorithmConfig, logger_creator: Any) -> Any:
     """Return the algorithm of a config: what its `build` calls."""
-    if algorithm is None:
-        raise ConfigError(
-            f"{config.title} names no algorithm, so nothing can be built of it: take the config of one, such as "
-            "PPOConfig()."
-        )
     if isinstance(algorithm, str):
         algorithm = algorithm_class(algorithm)
     return algorithm(config=config, logger_creator=logger_creator)

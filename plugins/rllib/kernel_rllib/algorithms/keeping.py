@@ -188,6 +188,18 @@ class Keeping(PolicyWeights, Trainable):
             write_module(unfinished, learner.module)
         return export_dir
 
+    def import_policy_model_from_h5(self, import_file: str, policy_id: str = "default_policy") -> None:
+        """Refuse: no built-in model reads files of Keras.
+
+        Raises:
+            ConfigError: Always; it says what to use instead.
+        """
+        raise ConfigError(
+            f"import_policy_model_from_h5({import_file!r}) can't be done: no model here reads files of Keras. Read the "
+            f"file by h5py, and give the arrays to algorithm.get_policy({policy_id!r}).set_weights(), whose names "
+            "get_weights() shows"
+        )
+
     def export_policy_model(self, export_dir: str, policy_id: str = "default_policy", onnx: int | None = None) -> None:
         """Write one policy as files that numpy alone can play: `policy.json`, `weights.npz` and `player.py`.
 

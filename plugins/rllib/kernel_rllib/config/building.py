@@ -35,7 +35,16 @@ def resolved(algorithm: Any) -> Any:
 
 
 def built(config: Any, logger_creator: Any) -> Any:
-    """Return an algorithm that is built from a config."""
+    """Return an algorithm that is built from a config.
+
+    Raises:
+        ConfigError: If it is a config of no algorithm.
+    """
+    if config.algo_class is None:
+        raise ConfigError(
+            f"{config.title} names no algorithm, so nothing can be built of it: take the config of one, such as "
+            "PPOConfig()"
+        )
     if _builder is None:
         raise ConfigError(
             f"{config.title} can't be built: no algorithms are loaded; import kernel_rllib.algorithms first"
