@@ -118,7 +118,6 @@ def test_a_runner_that_takes_the_place_of_another_has_its_tasks(recovery: str) -
     algorithm.train()
     assert tasks_of(algorithm) == [2, 2]
     kernel.kill(algorithm.runners.actors()[0][1])
-    algorithm.evaluations.close()
     assert tasks_of(algorithm) == [2, 2]
     if recovery == "exact":
         assert weights_after(algorithm, 1) == weights_after(config(0).build())
