@@ -200,6 +200,8 @@ def test_older_arguments_are_taken_where_their_section_is() -> None:
          "has no argument 'num_env_runners'; it is an argument of .env_runners()"),
         (lambda c: c.env_runners(gamma=1),
          "PPOConfig.env_runners() has no argument 'gamma'; it is an argument of .training()"),
+        (lambda c: c.training(learning_rate=1), "PPOConfig.training() has no argument 'learning_rate'; it is lr"),
+        (lambda c: c.env_runners(sample_timeout=1), "no argument 'sample_timeout'; it is sample_timeout_s, in seconds"),
         (lambda c: c.evaluation(interval=1), "PPOConfig.evaluation() has no argument 'interval'"),
         (lambda c: c.debugging(zzz=1), "PPOConfig.debugging() has no argument 'zzz'"),
         (lambda c: c.training(num_atoms=1), "PPOConfig.training() has no argument 'num_atoms'"),

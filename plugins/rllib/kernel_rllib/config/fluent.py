@@ -76,9 +76,11 @@ def _is_taken(settings: Any, called: str, name: str) -> bool:
 
 
 def _unknown(settings: Any, called: str, name: str, names: frozenset[str]) -> UnknownSettingError:
-    elsewhere = section_of(settings, name)
+    elsewhere, gone = section_of(settings, name), type(settings).gone.get(name)
     if elsewhere is not None:
         hint = f"; it is an argument of .{elsewhere}()"
+    elif gone is not None:
+        hint = f"; {gone}"
     else:
         hint = did_you_mean(name, [*names, *_keys_of_section(type(settings), called)])
     return UnknownSettingError(f"{type(settings).__name__}.{called}() has no argument {name!r}{hint}")

@@ -297,5 +297,12 @@ GONE = {
     "sample_timeout": "it is sample_timeout_s, in seconds",
     "replay_batch_size": "train_batch_size says how many steps are sampled from the buffer",
     "custom_async_evaluation_function": "custom_evaluation_function is called in either case",
+    # what other libraries call it
+    "learning_rate": "it is lr",
+    "ent_coef": "it is entropy_coeff",
+    "clip_range": "it is clip_param",
+    "gae_lambda": "it is lambda_",
+    "n_epochs": "it is num_epochs",
+    "batch_size": "it is train_batch_size, and minibatch_size for what one update learns from",
 }
 """Names that are gone for good, and what there is instead."""
