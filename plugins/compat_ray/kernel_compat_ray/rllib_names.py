@@ -230,7 +230,10 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.env.wrappers": {},
     "ray.rllib.env.wrappers.atari_wrappers": _ATARI,
     "ray.rllib.evaluation.postprocessing": _ADVANTAGES,
-    "ray.rllib.evaluation.rollout_worker": _WORKER,
+    "ray.rllib.evaluation.rollout_worker": {
+        **_WORKER,
+        "get_global_worker": f"{_FIRST}.rollout_worker:get_global_worker",
+    },
     "ray.rllib.evaluation.sample_batch_builder": _BUILDER,
     "ray.rllib.evaluation.worker_set": _WORKER_SET,
     "ray.rllib.examples": {},

@@ -42,9 +42,6 @@ RLLIB_REFUSED: dict[str, str] = {
     "ray.rllib.evaluation.MultiAgentSampleBatchBuilder": _LATER,
     "ray.rllib.evaluation.SyncSampler": _SAMPLERS,
     "ray.rllib.evaluation.collect_metrics": "what train() and evaluate() return has the metrics of episodes",
-    "ray.rllib.evaluation.rollout_worker.get_global_worker": (
-        "the methods of callbacks get the worker as their argument `worker` (or `env_runner`)"
-    ),
     **{
         f"ray.rllib.models.{name}": _FIRST_MODELS
         for name in ("ConvolutionalNetwork", "FullyConnectedNetwork", "LSTM", "Model", "VisionNetwork")

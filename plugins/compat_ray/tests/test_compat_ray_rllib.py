@@ -61,7 +61,6 @@ from ray.rllib.env.policy_server_input import PolicyServerInput
 from ray.rllib.env import ExternalEnv; ExternalEnv()
 from ray.rllib.evaluation import SyncSampler; SyncSampler()
 from ray.rllib.evaluation import collect_metrics; collect_metrics()
-from ray.rllib.evaluation.rollout_worker import get_global_worker; get_global_worker()
 from ray.rllib.models import Model; Model()
 from ray.rllib.models import VisionNetwork; VisionNetwork()
 from ray.rllib.models.tf.tf_modelv2 import TFModelV2

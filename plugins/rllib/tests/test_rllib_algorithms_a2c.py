@@ -157,7 +157,7 @@ def test_it_learns_which_action_is_right() -> None:
     ("wrong", "said"),
     [
         ({"use_critic": False}, "use_gae=True needs the value function that use_critic=False leaves out"),
-        ({"sample_async": True, "num_env_runners": 1}, "no algorithm acts on sample_async yet"),
+        ({"sample_async": True, "num_env_runners": 1}, "A2C does not act on sample_async, as A3C do"),
         ({"microbatch_size": 100}, "microbatch_size=100 is more than train_batch_size=64; make it smaller, or None"),
     ],
 )

@@ -329,7 +329,7 @@ def test_actions_of_several_parts_are_learned() -> None:
     [
         ({"env_to_module_connector": lambda env: []}, "env_to_module_connector=.* has no effect on ES"),
         ({"update_worker_filter_stats": False}, "update_worker_filter_stats=False has no effect on ES"),
-        ({"model": {"use_lstm": True}}, r"no algorithm acts on model\['use_lstm'\]"),
+        ({"model": {"use_lstm": True}}, r"ES does not act on model\['use_lstm'\], as A2C, "),
     ],
 )
 def test_what_has_no_effect_is_refused(settings: dict[str, Any], message: str) -> None:

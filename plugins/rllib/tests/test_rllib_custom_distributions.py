@@ -119,7 +119,7 @@ def test_what_can_not_be_registered_is_refused() -> None:
 
 def test_algorithms_whose_losses_know_the_distribution_refuse_another() -> None:
     config = DQNConfig().environment("CartPole-v1").training(model={"custom_action_dist": "of_space"})
-    with pytest.raises(ConfigError, match=r"DQNConfig: no algorithm acts on model\['custom_action_dist'\]"):
+    with pytest.raises(ConfigError, match=r"DQNConfig: DQN does not act on model\['custom_action_dist'\], as A2C"):
         config.build()
 
 

@@ -35,7 +35,7 @@ def built(config: Any, env: str, **training: Any) -> Any:
         (DQNConfig(), "CartPole-v1", {"num_atoms": 5, "v_min": 0, "v_max": 9, "hiddens": [8], "noisy": True}),
         (SACConfig(), "Pendulum-v1", {}),
         (SACConfig(), "CartPole-v1", {}),
-        (DDPGConfig(), "Pendulum-v1", {}),
+        (DDPGConfig(), "Pendulum-v1", {"model": {}, "actor_hiddens": [8, 8], "critic_hiddens": [8, 8]}),
     ],
 )
 @pytest.mark.parametrize("rows", [1, 5])

@@ -204,7 +204,7 @@ def test_any_number_of_runners_ends_with_the_same_bits_and_so_does_a_checkpoint(
 
 @pytest.mark.parametrize("name", ["PG", "A2C", "A3C"])
 def test_other_algorithms_learn_with_it_too(name: str) -> None:
-    algorithm = settings(name, **({"sample_async": False} if name == "A3C" else {}))
+    algorithm = settings(name, **({"sample_async": False, "train_batch_size": 32} if name == "A3C" else {}))
     before = algorithm.learner.weights.copy()
     algorithm.train()
     assert algorithm.learner.backend.name == "numpy" and (algorithm.learner.weights != before).mean() > 0.9

@@ -50,7 +50,7 @@ def small(config: Any, env: Any, training: dict[str, Any], count_steps_by: str =
             policy_mapping_fn=lambda agent, *_, **__: f"p{agent}",
             count_steps_by=count_steps_by,
         )
-        .training(model={"fcnet_hiddens": [8]}, **training)
+        .training(**training if "actor_hiddens" in training else {**training, "model": {"fcnet_hiddens": [8]}})
         .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=16)
         .debugging(seed=3)
     )

@@ -43,7 +43,7 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
             }
         },
     ),
-    ("A3C", {"sample_async": False, "rollout_fragment_length": 8}),
+    ("A3C", {"sample_async": False, "rollout_fragment_length": 8, "train_batch_size": 32}),
     ("DDPPO", {"num_env_runners": 2, "minibatch_size": 32, "num_epochs": 2}),
 ]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kernel_rllib.algorithms.a3c import A3CConfig, actor_critic_experience, actor_critic_loss
 from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, PIPELINED
+from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, ONE_PASS, PIPELINED
 from kernel_rllib.algorithms.on_policy import actor_critic, pieces, whole
 from kernel_rllib.config.fields import Field
 from kernel_rllib.config.fluent import fluent
@@ -93,6 +93,7 @@ class A2C(Algorithm):
     config: A2CConfig
     config_class = A2CConfig
     acts_on = ACTOR_CRITIC | PIPELINED
+    without = ONE_PASS
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> Module:
         """Return a policy and a value."""

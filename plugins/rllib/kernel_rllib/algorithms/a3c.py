@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from kernel_rllib.algorithms.advantages import estimate_advantages
 from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import ACTOR_CRITIC
+from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, ONE_PASS
 from kernel_rllib.algorithms.on_policy import (
     actor_critic,
     critic_problems,
@@ -107,6 +107,13 @@ class A3C(Algorithm):
     config: A3CConfig
     config_class = A3CConfig
     acts_on = ACTOR_CRITIC | {"sample_async"}
+    without: ClassVar[Mapping[str, str]] = {
+        **ONE_PASS,
+        **dict.fromkeys(
+            ("train_batch_size", "train_batch_size_per_learner"),
+            "each fragment of a runner is a batch, whose length is rollout_fragment_length",
+        ),
+    }
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> Module:
         """Return a policy and a value."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -85,6 +85,12 @@ class ARS(Evolution):
 
     config: ARSConfig
     config_class = ARSConfig
+    without: ClassVar[Mapping[str, str]] = {
+        **Evolution.without,
+        **dict.fromkeys(
+            ("train_batch_size", "train_batch_size_per_learner"), "num_rollouts says how much an update sees"
+        ),
+    }
 
     def make_objectives(self) -> Mapping[str, Objective]:
         """Return the way uphill, by steps of `sgd_stepsize`."""

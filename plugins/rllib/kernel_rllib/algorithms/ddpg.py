@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -137,6 +137,11 @@ class DDPG(OffPolicyActorCritic):
     action_kinds = ("continuous",)
     box = "deterministic"
     followed = (POLICY, CRITICS)
+    without: ClassVar[Mapping[str, str]] = {
+        **OffPolicyActorCritic.without,
+        "model/fcnet_hiddens": "give the layers to actor_hiddens and critic_hiddens",
+        "model/fcnet_activation": "give it to actor_hidden_activation and critic_hidden_activation",
+    }
 
     def module_options(self) -> ActorQCriticsOptions:
         """Return how the networks are built."""

@@ -65,7 +65,7 @@ class LearningWork:
         stream = policy.stream("minibatches", self.all_reduce.rank, policy.learner.version)
         reports, count = [], 0
         for _ in range(self._config.num_epochs or 1):
-            minibatches = list(batch.minibatches(size, stream))
+            minibatches = list(batch.minibatches(size, stream, shuffle=self._config.shuffle_batch_per_epoch))
             for minibatch in minibatches[: self.all_reduce.least(len(minibatches))]:
                 reports.append(self._step(minibatch))
                 count += minibatch.count

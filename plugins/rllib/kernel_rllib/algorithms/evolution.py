@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from kernel_rllib.algorithms.algorithm import Algorithm
+from kernel_rllib.algorithms.honoured import ONE_PASS
 from kernel_rllib.algorithms.parts import group_settings_of
 from kernel_rllib.algorithms.results import EpisodeWindow, ResultTree, merged
 from kernel_rllib.arrays import Array
@@ -92,6 +93,13 @@ class Evolution(Algorithm):
     """Plays episodes along directions and against them, and takes a step where they say it goes uphill."""
 
     config: Any
+    without: ClassVar[Mapping[str, str]] = {
+        **ONE_PASS,
+        "gamma": "the returns of trials are sums of rewards",
+        "lr": "its step has a name of its own: stepsize (ES), sgd_stepsize (ARS)",
+        "rollout_fragment_length": "trials are whole episodes",
+        "model/vf_share_layers": "there is no value of states",
+    }
 
     # -- what an algorithm of its own writes --------------------------------------------------------------------------
 

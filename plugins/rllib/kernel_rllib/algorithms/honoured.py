@@ -1,12 +1,16 @@
-"""Which common settings algorithms act on. A setting that nothing acts on is refused, not ignored.
+"""Which common settings algorithms act on. A setting that an algorithm does not act on is refused, not ignored.
 
 Settings that an algorithm declares itself are its own to act on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
+from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.errors import ConfigError
+from kernel_rllib.nearest import did_you_mean
 
 HONOURED = {
     "env",
@@ -35,9 +39,6 @@ HONOURED = {
     "batch_mode",
     "remote_worker_envs",
     "preprocessor_pref",
-    "create_local_env_runner",
-    "create_env_on_local_worker",
-    "validate_env_runners_after_construction",
     "gamma",
     "lr",
     "grad_clip",
@@ -75,10 +76,8 @@ HONOURED = {
     "log_sys_usage",
     "evaluation_force_reset_envs_before_iteration",
     "evaluation_error_after_n_consecutive_skips",
-    "evaluation_unhealthy_workers_timeout_s",
     "custom_evaluation_function",
     "always_attach_evaluation_results",
-    "enable_async_evaluation",
     "in_evaluation",
     "metrics_num_episodes_for_smoothing",
     "keep_per_episode_custom_metrics",
@@ -168,47 +167,109 @@ ACTOR_CRITIC = HEADS | IMAGES | MEMORY | OWN_MODELS | OWN_DISTRIBUTIONS
 PIPELINED = frozenset({"pipelined_sampling"})
 """What algorithms act on that sample whole train batches, and learn from each once."""
 
+ONE_PASS = dict.fromkeys(
+    ("num_epochs", "minibatch_size", "shuffle_batch_per_epoch"), "it learns from each batch once, as a whole"
+)
+"""What algorithms don't act on that make one step with a batch, and why."""
+
+ONE_HEAD = {"model/vf_share_layers": "there is no value of states beside what it learns"}
+"""What algorithms don't act on without a value function beside their policy, and why."""
 
 ADVICE = {
+    "create_env_on_local_worker": (
+        "With runners, the learner's own has no environments; workers.foreach_env() reaches those of runners."
+    ),
     "observation_fn": "What observation_fn would make of observations, the environment can return.",
     "policy_map_capacity": "All policies stay in memory, so policy_map_capacity would have no effect.",
 }
 """What to do instead of some settings that nothing acts on, or why that is so."""
 
+_MODELS_OF_USERS = ("custom_model", "custom_preprocessor", "custom_action_dist")
 
-def refuse_what_has_no_effect(config: AlgorithmConfig, acts_on: frozenset[str] = frozenset()) -> None:
+
+def refuse_what_has_no_effect(
+    config: AlgorithmConfig, acts_on: frozenset[str] = frozenset(), without: Mapping[str, str] | None = None
+) -> None:
     """Raise ConfigError if a setting was given that the algorithm does not act on.
 
     Args:
         config: The settings.
-        acts_on: Which of them it acts on beside those that all do.
+        acts_on: Which of them it acts on beside those that all do; with "model", on options of it that nobody knows.
+        without: Which it does not act on of those that others do, and why.
     """
-    known, model = HONOURED | acts_on, config.model
-    wrong = [
-        name
-        for name, field in AlgorithmConfig.fields.items()
-        if name not in known and not field.inert and not config.is_default(name)
-    ]
-    wrong += [
-        f"model[{name!r}]"
-        for name, field in type(model).fields.items()
-        if name not in HONOURED_OF_MODELS
-        and f"model/{name}" not in acts_on
-        and not field.inert
-        and not model.is_default(name)
-    ]
+    if "model" not in acts_on:
+        _refuse_unknown_options(config)
+    wrong = [name for name in _given(config) if not _is_honoured(name, config, acts_on)]
+    wrong += _options_without_memory(config, acts_on)
+    reasons = {name: (without or {})[name] for name in _given(config) if name in (without or {})}
+    said = [f"{_shown(name)} has no effect on {config.algorithm}: {reason}" for name, reason in reasons.items()]
+    said += _not_acted_on(config, sorted(set(wrong) - reasons.keys()))
+    if said:
+        advice = [ADVICE[name] for name in sorted(wrong) if name in ADVICE]
+        raise ConfigError(
+            f"{config.title}: {'; '.join(said)}. So the result would be another than asked for. "
+            f"{' '.join(['Leave them as they are by default.', *advice])}"
+        )
+
+
+def _given(config: AlgorithmConfig) -> Iterator[str]:
+    """Yield the common settings that are not what they are by default, options of the model as "model/dim"."""
+    for name, field in AlgorithmConfig.fields.items():
+        if not field.inert and name != "model" and not config.is_default(name):
+            yield name
+    for name, field in type(config.model).fields.items():
+        if not field.inert and not config.model.is_default(name):
+            yield f"model/{name}"
+
+
+def _is_honoured(name: str, config: AlgorithmConfig, acts_on: frozenset[str]) -> bool:
+    if name == "create_env_on_local_worker" and not config.num_env_runners:
+        return True  # there it has them anyway
+    part, _, option = name.rpartition("/")
+    return name in acts_on or (option in HONOURED_OF_MODELS if part else name in HONOURED)
+
+
+def _options_without_memory(config: AlgorithmConfig, acts_on: frozenset[str]) -> list[str]:
+    """Return the options of memories that the model does not have."""
+    model, found = config.model, []
     own = ("use_lstm", ()) if model.custom_model is not None else ("use_lstm", OF_LSTM)
     for needed, names in (own, ("use_attention", OF_ATTENTION)):
         if not getattr(model, needed) and f"model/{needed}" in acts_on:
-            wrong += [f"model[{name!r}] without {needed}" for name in names if not model.is_default(name)]
-    if wrong == ["pipelined_sampling"]:
+            found += [f"model/{name} without {needed}" for name in names if not model.is_default(name)]
+    return found
+
+
+def _not_acted_on(config: AlgorithmConfig, wrong: list[str]) -> Iterator[str]:
+    """Yield a sentence on what this algorithm does not act on and others do, and one on what none acts on."""
+    by_others: dict[tuple[str, ...], list[str]] = {}
+    for name in wrong:
+        by_others.setdefault(_acting_on(name), []).append(_shown(name))
+    for others, names in by_others.items():
+        if others:
+            yield f"{config.algorithm} does not act on {', '.join(names)}, as {', '.join(others)} do"
+        else:
+            yield f"no algorithm acts on {', '.join(names)} yet"
+
+
+def _acting_on(name: str) -> tuple[str, ...]:
+    return tuple(each for each in sorted(ALGORITHMS) if name in algorithm_class(each).acts_on)
+
+
+def _refuse_unknown_options(config: AlgorithmConfig) -> None:
+    """Raise ConfigError for what is no option of a model, unless something of the user's own may read it."""
+    model = config.model
+    if config.rl_module_spec is not None or any(getattr(model, name) is not None for name in _MODELS_OF_USERS):
+        return
+    for name in model.own_names():
         raise ConfigError(
-            f"{config.title}: pipelined_sampling is True, but only PPO, A2C and PG sample a train batch ahead of that "
-            "which they learn from; leave it at False, or take one of them"
+            f"{model.title} has no option {name!r}{did_you_mean(name, type(model).names.by_key, '; leave it out')}. "
+            "Options of any name are for models of your own, in custom_model_config"
         )
-    advice = [ADVICE[name] for name in sorted(wrong) if name in ADVICE]
-    if wrong:
-        raise ConfigError(
-            f"{config.title}: no algorithm acts on {', '.join(sorted(wrong))} yet, so the result would be another than "
-            f"asked for. {' '.join(['Leave them as they are by default.', *advice])}"
-        )
+
+
+def _shown(name: str) -> str:
+    part, _, option = name.partition("/")
+    if not option:
+        return name
+    option, _, rest = option.partition(" ")
+    return f"{part}[{option!r}]{f' {rest}' if rest else ''}"

@@ -10,7 +10,7 @@ from kernel_rllib.algorithms.parts import env_settings_of
 from kernel_rllib.algorithms.reports import runner_callbacks_of
 from kernel_rllib.algorithms.spaces import Spaces
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
-from kernel_rllib.config.policy_spec import PolicySpec, bound_mapping
+from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec, bound_mapping
 from kernel_rllib.data.batch import Batch, MultiAgentBatch, concatenated
 from kernel_rllib.data.fragment import Fragment
 from kernel_rllib.envs.context import EnvContext
@@ -39,11 +39,11 @@ def policies_of(
         EnvError: If the environment can't be made.
     """
     if not config.is_multi_agent and config.observation_space is not None and config.action_space is not None:
-        return None
+        return _only_one(config)
     env = env_maker(config.env)(EnvContext(config.env_config))
     try:
         if not config.is_multi_agent and not is_multi_agent(env):
-            return None
+            return _only_one(config)
         policies, _ = config.get_multi_agent_setup(env=env)
         complete_spaces(env, policies, bound_mapping(config.policy_mapping_fn), EnvContext(config.env_config))
         look(env)
@@ -53,6 +53,17 @@ def policies_of(
             close()
     _refuse(config)
     return policies
+
+
+def _only_one(config: AlgorithmConfig) -> None:
+    """Raise ConfigError where the policy of an environment of one agent has settings of its own."""
+    spec = config.policies[DEFAULT_POLICY_ID]
+    if config.algorithm_config_overrides_per_module or spec.config:
+        raise ConfigError(
+            f"{config.title}: the environment has one agent, and its policy was given settings of its own "
+            f"(algorithm_config_overrides_per_module, or the config of policies[{DEFAULT_POLICY_ID!r}]); give them to "
+            "the config itself"
+        )
 
 
 def require_agents_with_spaces(config: AlgorithmConfig, policy_id: str, spec: PolicySpec) -> None:

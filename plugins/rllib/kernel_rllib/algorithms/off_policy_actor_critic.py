@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import Space
 
 from kernel_rllib.algorithms.exploration_by_noise import exploration_of_policy
-from kernel_rllib.algorithms.honoured import IMAGES
+from kernel_rllib.algorithms.honoured import IMAGES, ONE_HEAD, ONE_PASS
 from kernel_rllib.algorithms.models import refuse_dense_layers_for_images
 from kernel_rllib.algorithms.replaying import TD_ERRORS, ReplayingAlgorithm
 from kernel_rllib.arrays import Array
@@ -32,7 +32,7 @@ from kernel_rllib.spaces.squash import normalised_space
 
 def refused_settings(config: OffPolicyConfig) -> Iterator[str]:
     """Yield what none of these algorithms can do."""
-    if config.generation == "current" and config.is_set("lr") and config.lr is not None:
+    if not config.is_default("lr"):
         rates = ", ".join(name for name in ("actor_lr", "critic_lr", "alpha_lr") if hasattr(config, name))
         yield f"lr={config.lr} has no effect on {config.algorithm}, each network of which has a rate; set {rates}"
 
@@ -46,6 +46,11 @@ class OffPolicyActorCritic(ReplayingAlgorithm):
 
     config: OffPolicyConfig
     acts_on = IMAGES
+    without: ClassVar[Mapping[str, str]] = {
+        **ONE_PASS,
+        **ONE_HEAD,
+        "model/free_log_std": "its policy gives each deviation that it needs",
+    }
     box: ClassVar[BoxChoice]
     """The distribution of continuous actions."""
     takes_discrete: ClassVar[bool] = False

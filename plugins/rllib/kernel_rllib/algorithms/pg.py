@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel_rllib.algorithms.advantages import estimate_advantages
 from kernel_rllib.algorithms.algorithm import Algorithm
-from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, PIPELINED
+from kernel_rllib.algorithms.honoured import ACTOR_CRITIC, ONE_PASS, PIPELINED
 from kernel_rllib.algorithms.on_policy import actor_critic, experience, mean_over, whole
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.generations import Default, values
@@ -55,6 +55,7 @@ class PG(Algorithm):
     config: PGConfig
     config_class = PGConfig
     acts_on = ACTOR_CRITIC | PIPELINED
+    without = ONE_PASS
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> Module:
         """Return a policy; the value beside it is not asked for."""

@@ -65,6 +65,8 @@ class PolicyLearning:
     """Which kinds of actions it learns."""
     acts_on: ClassVar[frozenset[str]] = frozenset()
     """Settings that this algorithm acts on, of those that not all do; options of the model as `"model/use_lstm"`."""
+    without: ClassVar[Mapping[str, str]] = {}
+    """Settings that this algorithm does not act on, of those that others do, and why."""
     module_id: str = DEFAULT_POLICY_ID
     seed: int
     progress: Progress
@@ -169,8 +171,8 @@ class PolicyLearning:
     def policy_blueprint(self, config: AlgorithmConfig, *, evaluates: bool = False) -> PolicyBlueprint:
         """Return what makes the policy act, by settings of training or of evaluation."""
         exploration = self.make_exploration()
-        if evaluates and not config.explore:
-            exploration = NoExploration(exploration)
+        if not config.explore:
+            exploration = NoExploration(exploration, records=not evaluates)
         return policy_blueprint_of(config, self.spaces, self.learner.module, exploration, learns=not evaluates)
 
     def stream(self, *purpose: int | str) -> np.random.Generator:

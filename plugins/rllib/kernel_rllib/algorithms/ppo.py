@@ -134,10 +134,9 @@ class PPO(Algorithm):
         """Estimate advantages, and make `num_epochs` passes in minibatches."""
         batch = self.experience(fragments)
         stream = self.stream("minibatches", self.iteration, self.learner.version)
-        size = self.config.minibatch_size or batch.count
-        metrics = mean_metrics(
-            [self.update(minibatch) for minibatch in batch.minibatches(size, stream, epochs=self.config.num_epochs)]
-        )
+        epochs, shuffle = self.config.num_epochs, self.config.shuffle_batch_per_epoch
+        parts = batch.minibatches(self.config.minibatch_size or batch.count, stream, epochs=epochs, shuffle=shuffle)
+        metrics = mean_metrics([self.update(minibatch) for minibatch in parts])
         metrics |= {"cur_lr": metrics["ppo_learning_rate"], "cur_kl_coeff": self.kl_coefficient}
         if self.config.use_critic:
             metrics["vf_explained_var"] = explained_variance(fragments)

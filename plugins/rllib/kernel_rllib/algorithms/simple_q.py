@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kernel_rllib.algorithms.honoured import HEADS, IMAGES, OWN_MODELS
+from kernel_rllib.algorithms.honoured import HEADS, IMAGES, ONE_HEAD, ONE_PASS, OWN_MODELS
 from kernel_rllib.algorithms.models import refuse_dense_layers_for_images
 from kernel_rllib.algorithms.off_policy import (
     exploration_by_values,
@@ -113,6 +113,7 @@ class SimpleQ(ReplayingAlgorithm):
     config_class = SimpleQConfig
     action_kinds = ("discrete",)
     acts_on = HEADS | IMAGES | OWN_MODELS
+    without: ClassVar[Mapping[str, str]] = {**ONE_PASS, **ONE_HEAD, "model/free_log_std": "its actions are discrete"}
 
     def make_module(self, observation: tuple[int, ...], distribution: Distribution) -> QNetwork:
         """Return a network with a value for each action.

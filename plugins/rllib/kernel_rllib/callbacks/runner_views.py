@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import ReferenceType, ref
 
 from kernel_rllib.callbacks.episode import POLICY
 
@@ -70,7 +71,11 @@ class RunnerView:
         return [function(policy, name) for name, policy in self.policy_map.items()]
 
     def as_arguments(self, metrics: Any) -> dict[str, Any]:
-        """Return what each callback is given of a runner, by the names of all generations."""
+        """Return what each callback is given of a runner, by the names of all generations.
+
+        From then on it is the worker of this process: see `worker_of_this_process`.
+        """
+        make_worker_of_this_process(self)
         return {
             "env_runner": self,
             "worker": self,
@@ -94,6 +99,19 @@ class RunnerPolicy:
     def get_weights(self) -> dict[str, Any]:
         """Return a copy of its parameters, by name."""
         return {name: value.copy() for name, value in self.module.table.views(self._vector).items()}
+
+
+_current: list[ReferenceType[Any]] = []
+
+
+def make_worker_of_this_process(worker: Any) -> None:
+    """Let a runner be what `worker_of_this_process` returns, as long as it lives."""
+    _current[:] = [ref(worker)]
+
+
+def worker_of_this_process() -> Any:
+    """Return the runner of this process whose callbacks were last called, or None if there is none."""
+    return _current[0]() if _current else None
 
 
 def _itself(env: Any) -> Any:

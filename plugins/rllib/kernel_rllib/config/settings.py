@@ -290,6 +290,10 @@ class Settings(metaclass=SettingsType):
 
     # -- as a whole --------------------------------------------------------------------------------------------------
 
+    def own_names(self) -> list[str]:
+        """Return the names that are no settings, and were kept for code of the user's to read."""
+        return sorted(name for name in self.__dict__["_extras"] if name[:1] != "_")
+
     def set_values(self) -> dict[str, Any]:
         """Return what was set, by anybody, or changed in place, without the defaults."""
         names = [name for name in type(self).fields if self.is_set(name) or not self.is_default(name)]

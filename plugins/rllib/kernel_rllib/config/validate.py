@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from kernel_rllib.config.multi_agent_setup import MultiAgentSetup
 from kernel_rllib.config.search_spaces import has_search_space
@@ -84,11 +85,24 @@ def _policies(config: MultiAgentSetup) -> Iterator[str]:
             if policy not in config.policies:
                 hint = did_you_mean(str(policy), config.policies, f"; there are {', '.join(config.policies)}")
                 yield f"policies_to_train has {policy!r}, which is not one of policies{hint}"
-    names = type(config).names
     for policy, spec in config.policies.items():
-        for key in spec.config if isinstance(getattr(spec, "config", None), Mapping) else ():
-            if names.find(key) is None and not config._keeps_unknown:
-                yield f"policies[{policy!r}] sets {key!r}, which is no setting{did_you_mean(key, names.by_key)}"
+        given = getattr(spec, "config", None)
+        if isinstance(given, Mapping) and spec.policy_class is None:  # a class of the user's own may read any key
+            yield from _unknown_keys(config, f"policies[{policy!r}]", given)
+    for policy, given in config.algorithm_config_overrides_per_module.items():
+        if policy not in config.policies:
+            hint = did_you_mean(str(policy), config.policies, f"; there are {', '.join(config.policies)}")
+            yield f"algorithm_config_overrides_per_module has {policy!r}, which is not one of policies{hint}"
+        elif isinstance(given, Mapping):
+            yield from _unknown_keys(config, f"algorithm_config_overrides_per_module[{policy!r}]", given)
+
+
+def _unknown_keys(config: MultiAgentSetup, where: str, given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys that are neither settings, nor of the user's own in the whole config."""
+    names, own = type(config).names, config.own_names()
+    for key in given:
+        if names.find(key) is None and key not in own:
+            yield f"{where} sets {key!r}, which is no setting{did_you_mean(key, names.by_key)}"
 
 
 def _evaluation(config: MultiAgentSetup) -> Iterator[str]:

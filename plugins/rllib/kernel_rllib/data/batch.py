@@ -127,8 +127,12 @@ class Batch(dict[str, Array]):
         ends = [*starts[1:], self.count]
         return [self.slice(start, end) for start, end in zip(starts, ends, strict=True) if end > start]
 
-    def minibatches(self, size: int, stream: np.random.Generator, *, epochs: int = 1) -> Iterator[Batch]:
-        """Yield batches of `size` rows, `epochs` times over all rows, each time in a new order drawn from `stream`.
+    def minibatches(
+        self, size: int, stream: np.random.Generator, *, epochs: int = 1, shuffle: bool = True
+    ) -> Iterator[Batch]:
+        """Yield batches of `size` rows, `epochs` times over all rows.
+
+        With `shuffle` each time is in a new order drawn from `stream`, and otherwise in the order of the rows.
 
         Rows that are left over when `size` does not divide their number are left out of that epoch; if there are fewer
         rows than `size`, all of them make one batch.
@@ -136,7 +140,7 @@ class Batch(dict[str, Array]):
         count = self.count
         size = min(size, count)
         for _ in range(epochs):
-            order = stream.permutation(count)
+            order = stream.permutation(count) if shuffle else np.arange(count)
             for start in range(0, count - size + 1, max(size, 1)):
                 yield self.take(order[start : start + size])
 

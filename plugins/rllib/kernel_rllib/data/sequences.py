@@ -92,12 +92,14 @@ class Sequences:
         """Return all sequences as one batch."""
         return SequenceBatch(self.columns, self.state_in)
 
-    def minibatches(self, size: int, stream: np.random.Generator, *, epochs: int = 1) -> Iterator[SequenceBatch]:
+    def minibatches(
+        self, size: int, stream: np.random.Generator, *, epochs: int = 1, shuffle: bool = True
+    ) -> Iterator[SequenceBatch]:
         """Yield batches of as many whole sequences as fit into `size` steps, one at least; see `Batch.minibatches`."""
         length, count = self.shape
         each = min(max(size // length, 1), count)
         for _ in range(epochs):
-            order = stream.permutation(count)
+            order = stream.permutation(count) if shuffle else np.arange(count)
             for start in range(0, count - each + 1, each):
                 yield self.take(order[start : start + each])
 

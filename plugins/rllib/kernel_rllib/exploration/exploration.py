@@ -118,12 +118,17 @@ class StochasticSampling:
 class NoExploration:
     """Takes the actions that another exploration thinks best, and draws nothing."""
 
-    keeps: tuple[str, ...] = ()
     noise = Noise("uniform", 0)
 
-    def __init__(self, exploration: Exploration) -> None:
-        """Act as this one does where nothing is explored."""
+    def __init__(self, exploration: Exploration, *, records: bool = False) -> None:
+        """Act as this one does where nothing is explored.
+
+        Args:
+            exploration: Knows which actions are best.
+            records: Whether to record what it would: learning from these steps may need it.
+        """
         self._exploration = exploration
+        self.keeps: tuple[str, ...] = tuple(exploration.keeps) if records else ()
 
     def choose(self, nn: Ops, outputs: Mapping[str, Any], noise: Array, timestep: int) -> Array:
         """Return the best actions."""
@@ -134,5 +139,5 @@ class NoExploration:
         return self._exploration.best(nn, outputs)
 
     def recorded(self, nn: Ops, chosen: Mapping[str, Array]) -> dict[str, Array]:
-        """Return no further columns."""
-        return {}
+        """Return the further columns of the other exploration, if they are to be recorded."""
+        return self._exploration.recorded(nn, chosen) if self.keeps else {}

@@ -33,6 +33,7 @@ class PolicyTrainer(Trainer):
     """Samples a batch of `train_batch_size` steps, and lets the policy learn from it. Make one by `build_trainer`."""
 
     config_class = AlgorithmConfig
+    acts_on = frozenset({"model"})
     _policy_class: ClassVar[Any] = None
     _get_policy_class: ClassVar[Callable[[Any], Any]] = staticmethod(lambda config: None)
 
@@ -147,7 +148,8 @@ class PolicyTrainer(Trainer):
         if epochs <= 1 and not size:
             return [batch]
         stream = self.stream("minibatches", self.env_steps_sampled)
-        return batch.minibatches(int(size or batch.count), stream, epochs=epochs)
+        shuffle = self.config.shuffle_batch_per_epoch or not self.config.is_set("shuffle_batch_per_epoch")
+        return batch.minibatches(int(size or batch.count), stream, epochs=epochs, shuffle=shuffle)
 
     def _learned(self, batch: Batch) -> Metrics:
         report = dict(self.policy.learn_on_batch(batch) or {})

@@ -9,15 +9,31 @@ import numpy as np
 
 import kernel
 from kernel_rllib.algorithms.cpu_shares import share_here
+from kernel_rllib.callbacks.runner_views import make_worker_of_this_process, worker_of_this_process
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec, as_specs, policies_problem
 from kernel_rllib.data.batch import Batch, MultiAgentBatch
-from kernel_rllib.errors import ConfigError
+from kernel_rllib.errors import ConfigError, RLlibError
 from kernel_rllib.first_generation.worker_policies import worker_policies
 from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
 from kernel_rllib.policy.workers import WorkerView
 from kernel_rllib.runners.env_runner import EnvRunner
 from kernel_rllib.runners.place import RunnerPlace
+
+
+def get_global_worker() -> Any:
+    """Return the worker of this process, with its environments and policies: from callbacks, that which calls them.
+
+    Raises:
+        RLlibError: If there is none in this process.
+    """
+    found = worker_of_this_process()
+    if found is None:
+        raise RLlibError(
+            "there is no worker in this process: get_global_worker() is for callbacks of runners, and for programs "
+            "that make a RolloutWorker. An algorithm has its workers in algorithm.workers"
+        )
+    return found
 
 
 class RolloutWorker(WorkerView):
@@ -111,6 +127,7 @@ class RolloutWorker(WorkerView):
             policies_to_train=policies_to_train,
         )
         super().__init__(settings, made, runner, worker_index)
+        make_worker_of_this_process(self)
 
     @classmethod
     def as_remote(cls, num_cpus: float = 1, num_gpus: float = 0, **options: Any) -> Any:

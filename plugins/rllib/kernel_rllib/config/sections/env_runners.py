@@ -37,7 +37,10 @@ class EnvRunners(DictSettings):
         older={"1.x": 2},
         range=(0, None),
     )
-    create_local_env_runner = Field(True, "Whether the learner has a runner of its own beside others.", since="current")
+    create_local_env_runner = Field(
+        True, "Whether the learner has a runner of its own beside others.", since="current",
+        inert="it has one where there are no others",
+    )  # fmt: skip
     create_env_on_local_worker = Field(
         False, "Whether the learner's own runner has environments although there are others.", since="1.x"
     )
@@ -60,7 +63,7 @@ class EnvRunners(DictSettings):
     num_gpus_per_env_runner = Field[int | float](0, "GPUs of each runner; may be a fraction.", range=(0, None))
     custom_resources_per_env_runner = Field[dict[str, Any]]({}, "Other resources of each runner, by name.")
     validate_env_runners_after_construction = Field(
-        True, "Whether runners are asked for a sign of life first.", since="2.x"
+        True, "Whether runners are asked for a sign of life first.", since="2.x", inert="they always are"
     )
     sample_timeout_s = Field[float | None](
         60.0,

@@ -56,8 +56,9 @@ class Evaluation(DictSettings):
         False, "Whether training goes on meanwhile; results are then one iteration late.", since="1.x"
     )
     evaluation_unhealthy_workers_timeout_s = Field[int | float](
-        0.0, "How long to wait for a runner where all are lost.", range=(0, None), unit="seconds", since="current"
-    )
+        0.0, "How long to wait for a runner where all are lost.", range=(0, None), unit="seconds", since="current",
+        inert="runners that are lost are replaced when they are missed",
+    )  # fmt: skip
     evaluation_error_after_n_consecutive_skips = Field[int | None](
         None, "How many evaluations in a row may fail for want of runners; None: any.", range=(1, None), since="current"
     )
@@ -91,6 +92,7 @@ class Evaluation(DictSettings):
         convert=_unset_flag,
         since="2.x",
         until="2.x",
+        inert="none that is late or dies holds up the others",
     )
     in_evaluation = Field(False, "Whether this is the config of runners that evaluate: set by the algorithm.")
     sync_filters_on_rollout_workers_timeout_s = Field[int | float](
