@@ -53,6 +53,20 @@ class PolicyAccess(PolicyWeights):
         """
         return ModuleView(self._with_module(self._known_policy(module_id)).learner)
 
+    def restore_workers(self, workers: WorkerSet) -> None:
+        """Let runners take the places of those that died, as `fault_tolerance` says, and not only when they are missed.
+
+        Runners are replaced anyway, when they are asked for samples. Where this is overridden, it is called before each
+        iteration.
+
+        Args:
+            workers: Those of training, or of evaluation.
+
+        Raises:
+            RunnersLostError: If the death of a runner is an error, no runner is left, or too many died.
+        """
+        workers.restore()
+
     @property
     def workers(self) -> WorkerSet:
         """The workers: runners with their policies."""

@@ -113,6 +113,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         self.config = self._settings  # the base class keeps it as a dict
         self.config.validate()
         refuse_what_has_no_effect(self.config, self.acts_on, self.without)
+        self.check_default_policy()
         self.config.freeze()
         self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if self.config.seed is None else self.config.seed
         self.progress, self.reports = Progress(), Reports(self.config)
@@ -156,6 +157,18 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         """
 
     @classmethod
+    def get_default_policy_class(cls, config: AlgorithmConfig) -> type | None:
+        """Return the class of policies that name none in their `PolicySpec`; None for this algorithm's own.
+
+        An algorithm with a loss learns by it alone. One that a policy of the user's own learns for is made by
+        `build_trainer(default_policy=...)`, and this may return another class of policies there.
+
+        Args:
+            config: The settings.
+        """
+        return None
+
+    @classmethod
     def default_resource_request(cls, config: AlgorithmConfig | Mapping[str, Any]) -> PlacementGroupFactory:
         """Return what a trial of Tune reserves: a bundle for the algorithm, and one for each runner and learner.
 
@@ -178,6 +191,16 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
             f"A trial of {cls.__name__} reserves num_cpus_for_main_process CPUs, and num_cpus_per_env_runner for each "
             "of num_env_runners: fewer runners, or num_cpus_per_env_runner=0, need fewer."
         )
+
+    def check_default_policy(self) -> None:
+        """Raise ConfigError where a class of policies was chosen that this algorithm does not learn with."""
+        chosen = self.get_default_policy_class(self.config)
+        if chosen is not None:
+            raise ConfigError(
+                f"{type(self).__name__}.get_default_policy_class() returned {getattr(chosen, '__name__', chosen)}, but "
+                f"{self.config.algorithm or type(self).__name__} learns by its own loss: return None, or let the "
+                "policy learn itself, in a trainer of build_trainer(default_policy=...)"
+            )
 
     @property
     def learns_several(self) -> bool:
@@ -214,6 +237,8 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
                 f"{type(self).__name__} was stopped, and its runners have ended: call stop() last, or go on from a "
                 f"checkpoint with Algorithm.from_checkpoint(path)"
             )
+        if type(self).restore_workers is not Algorithm.restore_workers:
+            self.restore_workers(self.workers)
         began, sampled_before = time.perf_counter(), self.env_steps_sampled
         trained_before = self.env_steps_trained
         is_due = self.evaluations.is_due(self.iteration + 1)

