@@ -143,6 +143,19 @@ def test_a_missing_torch_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert result.exit_code == 1 and "torch" in result.output and "pip install" in result.output
 
 
+def test_environments_are_found_in_the_directory_that_it_is_called_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "from gymnasium.envs.classic_control import CartPoleEnv\n\n\nclass Mine(CartPoleEnv):\n    pass\n"
+    (tmp_path / "envs_found_here.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    config = json.dumps({**CONFIG, "horizon": 10})
+    given = ("--env=envs_found_here.Mine", "--config", config, "--stop", STOP, "--local-dir", tmp_path)
+    result = called("train", "--run=PPO", *given)
+    assert result.exit_code == 0 and "training_iteration is 2" in shown(result, "ended"), result.output
+
+
 def test_ctrl_c_ends_after_the_iteration_with_a_checkpoint(tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "kernel_rllib.cli.main", "train", "--run", "PPO", "--env", "CartPole-v1", "--config",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -25,6 +26,9 @@ def rllib() -> None:
       rllib evaluate ~/kernel_results/default/PPO_.../checkpoint_000010
       rllib plot ~/kernel_results/default -o curves.html
     """
+    # As `python program.py` in it would: environments of one's own are named by their modules, such as `maze.Maze`.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 for _command in (train, evaluate, rollout, example, algorithms, envs, explain, plot):
