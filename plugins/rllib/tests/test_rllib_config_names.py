@@ -202,13 +202,14 @@ def test_later_generations_keep_an_unknown_key() -> None:
         config.update_from_dict({"zoom": 3}, keep_unknown=False)
 
 
-def test_a_kept_key_that_is_almost_a_setting_is_warned_of_where_it_is_given() -> None:
+@pytest.mark.parametrize(("given", "meant"), [("num_worker", "num_workers"), ("lrr", "lr"), ("exploree", "explore")])
+def test_a_kept_key_that_is_almost_a_setting_is_warned_of_where_it_is_given(given: str, meant: str) -> None:
     with pytest.warns(
-        UserWarning, match="PPOConfig has no setting 'num_worker', which is kept as yours; there is 'num_workers'"
+        UserWarning, match=f"PPOConfig has no setting '{given}', which is kept as yours; there is '{meant}'"
     ) as seen:
-        config = PPOConfig.from_dict({"num_worker": 3})
+        config = PPOConfig.from_dict({given: 3})
     assert seen[0].filename == __file__
-    assert config.num_worker == 3
+    assert config[given] == 3
 
 
 def test_a_warning_lists_older_names_where_they_are_given() -> None:

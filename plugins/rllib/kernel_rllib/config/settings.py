@@ -223,7 +223,7 @@ class Settings(metaclass=SettingsType):
         if not keep:
             raise UnknownSettingError(f"{self.title} has no setting {name!r}{self._hint(name)}")
         self._check_not_frozen(name)
-        close = nearest(name, type(self).names.by_key, 0.85) if origin is not None else None
+        close = nearest(name, type(self).names.by_key, 0.75) if origin is not None else None
         if close:
             warn(f"{self.title} has no setting {name!r}, which is kept as yours; there is {close!r}", UserWarning)
 
