@@ -18,9 +18,9 @@ import numpy as np
 
 from kernel_rllib.nn.blas import one_blas_thread, set_own_blas_threads, write_to_working_memory
 
-WORTHWHILE = 1 << 22
-"""So many products of numbers must a call take to be worth a thread: smaller ones are mostly Python, for which threads
-wait for each other."""
+WORTHWHILE = 1 << 23
+"""So many products of numbers must a call take to be worth a thread. Smaller networks, such as two of 64 x 64 of
+1,024 rows, were a fifth slower where other processes had the second processor."""
 _PRODUCTS_TOGETHER = 8
 
 
