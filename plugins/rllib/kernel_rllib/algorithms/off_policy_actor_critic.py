@@ -32,7 +32,8 @@ from kernel_rllib.spaces.squash import normalised_space
 
 def refused_settings(config: OffPolicyConfig) -> Iterator[str]:
     """Yield what none of these algorithms can do."""
-    if not config.is_default("lr"):
+    given = config.is_set("lr") and config.lr is not None and config.generation == "current"
+    if given or not config.is_default("lr"):
         rates = ", ".join(name for name in ("actor_lr", "critic_lr", "alpha_lr") if hasattr(config, name))
         yield f"lr={config.lr} has no effect on {config.algorithm}, each network of which has a rate; set {rates}"
 
