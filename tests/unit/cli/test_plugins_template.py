@@ -30,8 +30,9 @@ def test_written_plugins_pass_their_tests(tmp_path: Path) -> None:
         write(kind, "my-thing", tmp_path / kind)
     path = os.pathsep.join([*(str(tmp_path / kind) for kind in TEMPLATES), *filter(None, sys.path)])
     command = [sys.executable, "-m", "pytest", "-q", "--import-mode=importlib", "-p", "no:cacheprovider", str(tmp_path)]
+    own = {"PYTHONPATH": path, "PYTEST_DEBUG_TEMPROOT": str(tmp_path)}  # it would remove what earlier runs have left
     result = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300
+        command, cwd=tmp_path, env={**os.environ, **own}, capture_output=True, text=True, timeout=300
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "skipped" not in result.stdout

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def few_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the pytest that a test starts load few plugins, which halves its start."""
+def quick_pytest(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the pytest that a test starts load few plugins, and not remove what earlier runs of all tests have left."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p xdist.plugin -p pytest_timeout -p _hypothesis_pytestplugin")
+    with tempfile.TemporaryDirectory(prefix="pt-") as folder:  # a short path: tests bind sockets in it
+        monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", folder)
+        yield
