@@ -19,7 +19,7 @@ from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials, TlsFiles
 from kernel.transport.preamble import NOBODY
 from kernel.transport.reactor import Reactor
-from kernel.transport.tcp_connection import TcpConnection
+from kernel.transport.tcp_connection import RELAYED_ENDED_SECONDS, TcpConnection
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
@@ -196,8 +196,10 @@ class RemoteUplink:
         self._pause = REDIAL_SECONDS[0]
         self._done = 0
         if isinstance(self._connection, TcpConnection):
-            death = self.settings.get("death_seconds", DEATH_SECONDS)
-            self._connection.wait_at_least(patience(death, bool(self._description.get("client"))))
+            death, is_client = self.settings.get("death_seconds", DEATH_SECONDS), bool(self._description.get("client"))
+            self._connection.wait_at_least(patience(death, is_client))
+            if is_client:  # as patient as the head is with it
+                self._connection.ended_seconds = RELAYED_ENDED_SECONDS
         unheard, self._log = self._log, deque()
         self.send((words.NODE, pickle.dumps(dict(self._description))))
         if self.settings["tell_all"]:

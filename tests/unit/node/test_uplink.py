@@ -15,7 +15,7 @@ from kernel.testing.faults import wait_until
 from kernel.transport.connection import Connection, Message
 from kernel.transport.listener import Listener
 from kernel.transport.reactor import Reactor
-from kernel.transport.tcp_connection import TcpConnection
+from kernel.transport.tcp_connection import ENDED_SECONDS, RELAYED_ENDED_SECONDS, TcpConnection
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
 
@@ -182,9 +182,13 @@ def test_the_link_within_a_process_handles_nothing_at_once_and_all_in_order() ->
     assert not link.exchange()
 
 
-@pytest.mark.parametrize(("client", "seconds"), [(False, 20.0), (True, 60.0)], ids=["node", "remote driver"])
+@pytest.mark.parametrize(
+    ("client", "seconds", "ended"),
+    [(False, 20.0, ENDED_SECONDS), (True, 60.0, RELAYED_ENDED_SECONDS)],
+    ids=["node", "remote driver"],
+)
 def test_a_cut_link_is_mended_for_as_long_as_the_head_waits(
-    side: Side, client: bool, seconds: float, monkeypatch: pytest.MonkeyPatch
+    side: Side, client: bool, seconds: float, ended: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = TcpConnection(side.reactor, lambda connection, messages: None, lambda connection, reason: None)
     side.uplink.join()
@@ -192,4 +196,4 @@ def test_a_cut_link_is_mended_for_as_long_as_the_head_waits(
     monkeypatch.setattr(side.uplink, "_connection", link)
     side.uplink.settings["death_seconds"] = 20.0
     side.uplink.begin({"client": client}, side.told.append, side._snapshot, side.lost.append)
-    assert link.resume_seconds == seconds
+    assert (link.resume_seconds, link.ended_seconds) == (seconds, ended)
