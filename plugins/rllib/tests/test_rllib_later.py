@@ -8,8 +8,8 @@ from typing import Any
 
 import kernel_rllib
 import pytest
-from kernel_rllib.algorithms.later import LATER, why_missing
-from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
+from kernel_rllib.algorithms.later import LATER
+from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class, why_missing
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.first_generation import trainers
 

@@ -1,8 +1,6 @@
-"""Algorithms of RLlib that are not here yet: what to take today for each of them. Data only, and one sentence of it."""
+"""Algorithms of RLlib that are not here yet: what to take today for each of them. Data only."""
 
 from __future__ import annotations
-
-from kernel_rllib.algorithms.registry import ALGORITHMS
 
 _OFFLINE = "it learns from recorded data, and offline data is of a later release"
 _BANDITS = "DQN with gamma=0.0 learns what single actions are worth"
@@ -48,19 +46,3 @@ LATER = {
 
 CONTRIBUTED = "contrib/"
 """What names of algorithms that others had contributed begin with."""
-
-
-def why_missing(name: str) -> str | None:
-    """Return what to say of an algorithm that is known and not here yet; None of other names.
-
-    Args:
-        name: As any release of RLlib has it, such as "IMPALA", "apex" or "contrib/MADDPG".
-    """
-    asked = name.removeprefix(CONTRIBUTED).lower()
-    for known, advice in LATER.items():
-        if known.lower() == asked:
-            return (
-                f"{name} is an algorithm of RLlib that comes in a later release of kernel.rllib. Today there are "
-                f"{', '.join(sorted(ALGORITHMS))}. For {known}: {advice}"
-            )
-    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from kernel_rllib.algorithms.later import CONTRIBUTED, LATER
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.nearest import did_you_mean
 
@@ -32,10 +33,24 @@ def algorithm_class(name: str) -> Any:
         ConfigError: If there is none.
     """
     if name not in ALGORITHMS:
-        from kernel_rllib.algorithms.later import why_missing  # here: only where a name is wrong, and it has the names
-
         there_are = f"there are {', '.join(sorted(ALGORITHMS))}"
         raise ConfigError(
             why_missing(name) or f"there is no algorithm {name!r}{did_you_mean(name, ALGORITHMS)}; {there_are}"
         )
     return getattr(importlib.import_module(ALGORITHMS[name]), name)
+
+
+def why_missing(name: str) -> str | None:
+    """Return what to say of an algorithm that is known and not here yet; None of other names.
+
+    Args:
+        name: As any release of RLlib has it, such as "IMPALA", "apex" or "contrib/MADDPG".
+    """
+    asked = name.removeprefix(CONTRIBUTED).lower()
+    for known, advice in LATER.items():
+        if known.lower() == asked:
+            return (
+                f"{name} is an algorithm of RLlib that comes in a later release of kernel.rllib. Today there are "
+                f"{', '.join(sorted(ALGORITHMS))}. For {known}: {advice}"
+            )
+    return None

@@ -97,9 +97,9 @@ class RolloutWorker(WorkerView):
         if policy is not None and policies is not None:
             raise ConfigError("RolloutWorker was given policy= and policies=: give one of them")
         self._seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed + worker_index
-        given = {name: value for name, value in (policy_config or {}).items() if name != "multiagent"}
-        given |= {"env": env_creator, "env_config": dict(env_config or {})}
-        given |= {
+        own = {
+            "env": env_creator,
+            "env_config": dict(env_config or {}),
             "batch_mode": batch_mode,
             "clip_actions": clip_actions,
             "preprocessor_pref": preprocessor_pref,
@@ -107,9 +107,7 @@ class RolloutWorker(WorkerView):
             "num_workers": 0,
             "seed": self._seed,
         }
-        if model_config is not None:
-            given["model"] = dict(model_config)
-        config = AlgorithmConfig.from_dict({}, generation="0.8.5").update_from_dict(given, keep_unknown=True)
+        config = _config_of(policy_config or {}, model_config, own)
         if policy_mapping_fn is not None:
             config.multi_agent(policy_mapping_fn=policy_mapping_fn)
         self._acting = worker_policies(config, _specs(policies if policy is None else policy), self._seed)
@@ -248,6 +246,16 @@ class WorkerSet:
         for worker in self._remote:
             kernel.kill(worker)
         self._remote.clear()
+
+
+def _config_of(
+    policy_config: Mapping[str, Any], model_config: Mapping[str, Any] | None, own: Mapping[str, Any]
+) -> AlgorithmConfig:
+    """Return the settings of a worker: those of its policy, and over them its own."""
+    given = {name: value for name, value in policy_config.items() if name != "multiagent"} | dict(own)
+    if model_config is not None:
+        given["model"] = dict(model_config)
+    return AlgorithmConfig.from_dict({}, generation="0.8.5").update_from_dict(given, keep_unknown=True)
 
 
 def _specs(policy: Any) -> dict[str, PolicySpec]:

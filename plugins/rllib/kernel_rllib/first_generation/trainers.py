@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel_rllib.algorithms.later import why_missing
-from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
+from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class, why_missing
 from kernel_rllib.first_generation.trainer import GENERATION, Trainer
 
 SUFFIX = "Trainer"
