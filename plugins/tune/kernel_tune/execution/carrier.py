@@ -35,7 +35,7 @@ from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Processes
 from kernel_tune.execution.transfers import Transfer, make_transfer
 from kernel_tune.storage.experiment_files import ExperimentFiles, write_whole
-from kernel_tune.trainable.orders import Order, Saved, Setup
+from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
 from kernel_tune.trial import Trial
 
 _log = logging.getLogger("kernel.tune")
@@ -50,6 +50,10 @@ class Asked:
 
     number: int
     order: Order = field(default_factory=Order)
+
+    def is_unanswered(self, answer: Answer) -> bool:
+        """Return whether an answer has nothing in it, though the trial was to train: it has not come so far."""
+        return self.order.trains and not (answer.results or answer.ended or answer.error)
 
 
 class Carrier:

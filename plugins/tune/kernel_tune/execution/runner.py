@@ -31,6 +31,7 @@ from kernel_tune.execution.processes import Arrival
 from kernel_tune.execution.records import describe, for_log
 from kernel_tune.execution.snapshots import Snapshots
 from kernel_tune.execution.spec import ExperimentSpec
+from kernel_tune.execution.turns import Turns
 from kernel_tune.execution.waiting import Waiting
 from kernel_tune.raised import error_of
 from kernel_tune.schedulers.base import TrialScheduler
@@ -76,8 +77,7 @@ class Runner:
         self._carrier = Carrier(loop, files, trainables, self._listeners, self.options, is_strict)
         self._processes = self._carrier.processes
         self._waiting = Waiting(self._processes, self.options.queue_trials, clock)
-        self._early: dict[str, Arrival] = {}
-        """Answers that came before their turn, by trial."""
+        self._turns = Turns(self.options.deterministic)
         self._is_broken = False
         """Whether something has raised in the midst of a decision: where the experiment stands now can't be trusted."""
         metric = next(iter(loop.specs.values())).metric
@@ -184,13 +184,7 @@ class Runner:
                 found.append(waiting.get_nowait())
         except queue.Empty:
             pass
-        if not self.options.deterministic:
-            yield from found
-            return
-        for arrival in found:
-            self._early[arrival[0]] = arrival
-        while (first := next(iter(self.loop.outstanding), "")) in self._early:
-            yield self._early.pop(first)
+        yield from self._turns.let_through(found, self.loop.outstanding)
 
     def _arrived(self, trial_id: str, number: int, answer: Answer | None, error: str) -> None:
         asked = self._carrier.question_of(trial_id, number)
@@ -205,7 +199,7 @@ class Runner:
         if answer.refused:
             self._carrier.start_anew(trial, asked)
             return
-        if not answer.results and not answer.ended and not answer.error and asked.order.trains:
+        if asked.is_unanswered(answer):
             self._carrier.ask_again(trial)
             return
         self._processes.receive(trial, answer)
@@ -338,22 +332,28 @@ class Runner:
     def _save_running(self, interrupts: Interrupts) -> None:
         """After a Ctrl-C: take what is on its way for a moment. What runs then begins again at its last checkpoint."""
         deadline = self._clock() + 2.0
-        while self.loop.outstanding and self._clock() < deadline and interrupts.count < 2:
+        awaited = self._turns.awaited(self.loop.outstanding)
+        while awaited and self._clock() < deadline and interrupts.count < 2:
             try:
-                trial_id, number, answer, _ = self._processes.arrivals.get(timeout=0.1)
+                found = [self._processes.arrivals.get(timeout=0.1)]
             except queue.Empty:
                 continue
-            asked = self._carrier.question_of(trial_id, number)
-            if asked is None or answer is None or answer.error or answer.refused:
-                continue
-            trial = self._trial(trial_id)
-            self._processes.receive(trial, answer)
-            self._is_broken = True
-            arguments = (trial_id, answer, *self._verdicts(trial, answer))
-            self.files.add(("answer", *for_log(arguments)))
-            self._carrier.write_down(self._tell("answer", *arguments), again=False)
-            self._is_broken = False
+            awaited.discard(found[0][0])
+            for trial_id, number, answer, _ in self._turns.let_through(found, self.loop.outstanding):
+                asked = self._carrier.question_of(trial_id, number)
+                if asked is None or answer is None or answer.error or answer.refused or asked.is_unanswered(answer):
+                    continue
+                self._write_answer(self._trial(trial_id), answer)
         self._carrier.delete_dropped()
+
+    def _write_answer(self, trial: Trial, answer: Answer) -> None:
+        """Take an answer after which no process is asked anything more."""
+        self._processes.receive(trial, answer)
+        self._is_broken = True
+        arguments = (trial.trial_id, answer, *self._verdicts(trial, answer))
+        self.files.add(("answer", *for_log(arguments)))
+        self._carrier.write_down(self._tell("answer", *arguments), again=False)
+        self._is_broken = False
 
     def _trial(self, trial_id: str) -> Trial:
         trial = self.loop.find(trial_id)
