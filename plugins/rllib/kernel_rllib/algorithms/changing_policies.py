@@ -142,8 +142,8 @@ class ChangingPolicies(SeveralPolicies):
     ) -> None:
         """Let a policy be no more, here and in all runners.
 
-        Episodes that it takes part in are given up, and the next ones begin. Steps that were not over are not learned
-        from.
+        Episodes that are going on keep it, as they keep their mapping: it acts there until they are over, by the
+        parameters that it had last, and nobody learns from what it does.
 
         Args:
             policy_id: Its id.
@@ -155,7 +155,8 @@ class ChangingPolicies(SeveralPolicies):
             remove_from_eval_env_runners: True, likewise.
 
         Raises:
-            UnknownPolicyError: If there is none of this id, or the mapping still names it.
+            UnknownPolicyError: If there is none of this id. A mapping that still names it is an error of the next
+                episode.
             ConfigError: If it is the last one that can learn, or what is given can't be honoured.
         """
         self._require_several_agents("remove_policy")

@@ -265,5 +265,6 @@ def _keep_policies(root: Path, config: AlgorithmConfig, state: dict[str, Any], p
 def _forget_environments(state: Mapping[str, Any]) -> None:
     for lane in state["runners"]["lanes"].values():
         lane.pop("env", None)
+    state["runners"].pop("casts", None)
     forget_reports(state["runners"].get("rounds", {}))
     state["runners"].get("tasks", {}).pop("pickles", None)

@@ -103,12 +103,11 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
     def take_policies_of(self, config: AlgorithmConfig) -> None:
         """Have the policies that other settings name, with the mapping and those to train that they say.
 
-        Policies that there are stay as they are. All else of the settings is to be as it is.
+        Policies that there are stay as they are. All else of the settings is to be as it is. Episodes that are going on
+        keep the policies and the mapping that they began with.
 
         Raises:
-            ConfigError: If the settings can't be.
-            UnknownPolicyError: If the mapping names a policy that is not there. Nothing has changed then, but that
-                episodes begin anew.
+            ConfigError: If the settings can't be. Nothing has changed then.
         """
         config.validate()
         specs = policies_of(config)

@@ -10,7 +10,7 @@ import numpy as np
 from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.env_to_module import ObservationConnector
 from kernel_rllib.connectors.moments import Moments, Statistics
-from kernel_rllib.connectors.policy_statistics import ObservedRows, named_for, of_policy
+from kernel_rllib.connectors.policy_statistics import ObservedRows, named_for, of_policies, of_policy
 from kernel_rllib.connectors.running_normalizer import RunningNormalizer
 from kernel_rllib.connectors.user_functions import RowFilter, RowFunction
 from kernel_rllib.data import columns
@@ -22,7 +22,7 @@ from kernel_rllib.modules.module import Module, Parameters
 from kernel_rllib.nn.numpy_ops import NumpyOps
 from kernel_rllib.nn.products import ROW_BLOCK
 from kernel_rllib.runners.agent_slots import AgentSlots
-from kernel_rllib.runners.agent_steps import VOID, AgentSteps
+from kernel_rllib.runners.agent_steps import AgentSteps
 from kernel_rllib.runners.blueprint import PolicyBlueprint
 from kernel_rllib.runners.lane_noise import LaneNoise
 from kernel_rllib.runners.place import RunnerPlace
@@ -59,6 +59,8 @@ class AgentLanes(AgentSlots):
         self._nn = NumpyOps(row_block=ROW_BLOCK)
         self.vector = np.zeros(self.module.table.size, np.float32)
         """The parameters that it acts with."""
+        self.statistics: Statistics = {}
+        """What the filter works with, under the name that it has among those of all modules."""
         self._parameters = self.module.table.views(self.vector)
         self._forward = self.module.explore if explores else self.module.infer
         self._noise = LaneNoise(self.exploration.noise, f"explore {module_id}", seed)
@@ -129,14 +131,6 @@ class AgentLanes(AgentSlots):
         """Write that the agent's step is over; see `AgentSteps.end`."""
         self.steps.end(position, fate, None if final is None else self._rows([final])[0])
 
-    def give_up(self, position: int) -> None:
-        """Let the agent of a lane leave; what it has begun is not learned from."""
-        if position in self.steps.open_lanes:
-            self.steps.end(position, VOID)
-        self._seen.pop(position, None)
-        self._early.pop(position, None)
-        self.give_back(position)
-
     def act(self, timestep: int) -> list[tuple[tuple[int, Any], Any]]:
         """Choose for all agents that see something; return the owner of each lane, and its action.
 
@@ -205,6 +199,7 @@ class AgentLanes(AgentSlots):
 
     def set_statistics(self, statistics: Mapping[str, Moments]) -> None:
         """Let the filter work with what it has learned of all lanes, among the statistics of all modules."""
+        self.statistics = of_policies(statistics, [self.module_id])
         self._env_to_module.set_statistics(of_policy(statistics, self.module_id))
 
     def evaluate(self, function: Any) -> Any:

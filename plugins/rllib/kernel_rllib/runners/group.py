@@ -294,15 +294,17 @@ class RunnerGroup:
     def change(self, make_sampler: MakeSampler, function: Callable[[EnvRunner, Any], None]) -> None:
         """Let runners be made by another maker from now on, and those that there are become as if made by it.
 
-        Rounds that were asked for before are waited for: they are as the maker of then made them.
+        Rounds that were asked for before are waited for: they are as the maker of then made them. Runners have the
+        last parameters then: those that what goes keeps, where it acts on.
 
         Args:
             make_sampler: The maker.
             function: Changes a runner, given the maker. It may be called again for a runner that is as it should be.
         """
         self.gathered()
-        self._make_sampler = make_sampler
+        self.hand_over_weights()
         self.foreach(function, make_sampler)
+        self._make_sampler = make_sampler
         if self._is_exact:
             for runner in self._remote.values():
                 runner.snapshot = runner.handle.state.remote()
@@ -311,7 +313,9 @@ class RunnerGroup:
         """Return the state of all lanes, whoever steps them, and what connectors have learned of all of them."""
         states = self.foreach(EnvRunner.state)
         lanes = {lane: state for found in states for lane, state in found["lanes"].items()}
-        return {"lanes": lanes, "connectors": {name: found.arrays() for name, found in self.statistics.items()}}
+        casts = {name: piece for found in states for name, piece in found.get("casts", {}).items()}
+        kept = {"casts": casts} if casts else {}
+        return {"lanes": lanes, **kept, "connectors": {name: found.arrays() for name, found in self.statistics.items()}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on with what `state` returned, in any number of runners, and with the weights that come next.
@@ -368,6 +372,9 @@ class RunnerGroup:
         except FaultError as error:
             self._replace(runner.place.index, error)
             return None
+        except Exception:  # raised by what users wrote
+            self._drop_requests()
+            raise
         runner.requests.pop(0)
         runner.is_made = True
         self._losses.forget()
@@ -375,6 +382,14 @@ class RunnerGroup:
         if self._is_exact:
             runner.snapshot = request.snapshot
         return sample
+
+    def _drop_requests(self) -> None:
+        """Wait for no sample any more: one of them raised an error, and the others alone are no round."""
+        self._rounds.clear()
+        for runner in self._remote.values():
+            runner.requests.clear()
+            if self._is_exact:
+                runner.snapshot = runner.handle.state.remote()
 
     def _replace(self, index: int, error: FaultError) -> None:
         """Take a runner that died out of the group; ask another in its place for the same, if the mode says so."""

@@ -9,12 +9,12 @@ from typing import Any, cast
 from kernel_rllib.callbacks.agent_observer import AgentCallbacks
 from kernel_rllib.callbacks.calling import CallbackSettings
 from kernel_rllib.errors import EnvError
-from kernel_rllib.runners.agent_lanes import AgentLanes
 from kernel_rllib.runners.blueprint import EnvSettings, PolicyBlueprint, context_of, make_envs
+from kernel_rllib.runners.casts import make_lanes
 from kernel_rllib.runners.env_runner import EnvRunner
-from kernel_rllib.runners.multi_agent_sampler import Lanes, MultiAgentSampler
+from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.runners.place import RunnerPlace
-from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
+from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ class MultiAgentBlueprint:
         made = MultiAgentSampler(
             envs,
             place.lanes,
-            modules={policy_id: self.lanes_of(policy_id, place) for policy_id in self.policies},
+            modules={
+                policy_id: make_lanes(policy_id, made, place, self.seed) for policy_id, made in self.policies.items()
+            },
             policy_of=self.policy_of,
             worker=context_of(self.envs, place),
             seed=self.seed,
@@ -77,17 +79,10 @@ class MultiAgentBlueprint:
         assert sampler.place is not None
         there = sampler.modules
         modules = {
-            policy_id: there[policy_id] if policy_id in there else self.lanes_of(policy_id, sampler.place)
-            for policy_id in self.policies
+            policy_id: there.get(policy_id) or make_lanes(policy_id, policy, sampler.place, self.seed)
+            for policy_id, policy in self.policies.items()
         }
         sampler.change_policies(modules, self.policy_of)
-
-    def lanes_of(self, policy_id: str, place: RunnerPlace) -> Lanes:
-        """Return the lanes of a policy for the runner of a place."""
-        policy = self.policies[policy_id]
-        if isinstance(policy, ScriptedBlueprint):
-            return ScriptedLanes(policy_id, policy, self.seed)
-        return AgentLanes(policy_id, policy, place, self.seed)
 
 
 def change_policies(runner: EnvRunner, blueprint: MultiAgentBlueprint) -> None:

@@ -1,7 +1,7 @@
 """The loop of environments with several agents: everybody who has seen something acts, module by module.
 
 An agent takes a lane when it first appears in an episode, and gives it back when its episode is over. Its policy is
-asked for once then, and stays for the episode.
+asked for once then, and stays for the episode; policies and mapping are those with which the episode began (`casts`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.runners.agent_lanes import AgentLanes
 from kernel_rllib.runners.agent_spaces import require_space
 from kernel_rllib.runners.agent_steps import DONE, TERMINATED, TRUNCATED, VOID
+from kernel_rllib.runners.casts import Cast, Casts, Lanes, make_lanes
 from kernel_rllib.runners.contract import Collected
 from kernel_rllib.runners.episodes import EpisodeSummary
 from kernel_rllib.runners.multi_agent_episode import MultiAgentEpisode
 from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.scripted_lanes import ScriptedLanes
 
-Lanes = AgentLanes | ScriptedLanes
 _EPISODES = 1 << 32
 """So many episodes a copy can have before their numbers repeat."""
 
@@ -69,8 +69,7 @@ class MultiAgentSampler:
             observer: What calls the user's callbacks; None where there are none.
         """
         self.lanes: Array = np.asarray(copies, np.int64)
-        self.modules = dict(modules)
-        self.policy_of = policy_of
+        self._casts = Casts(Cast(dict(modules), policy_of), len(self.lanes))
         self.observer = observer
         self._keeps_owners = False
         self._show_policies()
@@ -88,6 +87,7 @@ class MultiAgentSampler:
         self._agent_steps = 0
         self._stops: int | None = None
         self._stopped: set[int] = set()
+        self._is_torn = False
         self.begin(incarnation)
 
     @property
@@ -99,6 +99,11 @@ class MultiAgentSampler:
         """Show callbacks the runner that they are in."""
         if self.observer is not None:
             self.observer.attach(runner, self._envs, self._policies())
+
+    @property
+    def modules(self) -> Mapping[str, Lanes]:
+        """What acts in episodes that begin now, by the ids of modules; parameters come in this order."""
+        return self._casts.current.modules
 
     @property
     def episodes(self) -> list[MultiAgentEpisode]:
@@ -122,40 +127,31 @@ class MultiAgentSampler:
     def change_policies(
         self, modules: Mapping[str, Lanes], policy_of: Callable[[Any, MultiAgentEpisode, Any], Any]
     ) -> None:
-        """Let these act from now on. Episodes go on with the policies that they have.
+        """Let these act in episodes that begin from now on.
 
-        An episode with a policy that is not among them is given up, and the next one begins: what was begun in it is
-        not learned from.
+        Episodes that are going on keep their policies and their mapping until they are over. What a policy does there
+        that is not among these is not learned from.
 
         Args:
             modules: What acts, by the ids of modules; parameters come in this order.
             policy_of: Returns the policy of an agent, as in `__init__`.
-
-        Raises:
-            UnknownPolicyError: If it returns another id for a new episode. All is as it was then, in new episodes.
         """
-        before = self.modules, self.policy_of
-        gone = self.modules.keys() - modules.keys()
-        places = [place for place, episode in enumerate(self._episodes) if gone & {*episode.policies.values()}]
-        for place in places:
-            self._give_up(place)
-        self.modules, self.policy_of = dict(modules), policy_of
+        self._casts.change(Cast(dict(modules), policy_of))
         self._show_policies()
-        try:
-            for place in places:
-                self._begin_anew(place)
-        except Exception:
-            self.modules, self.policy_of = before
-            self._show_policies()
-            self._begin([(self._incarnation, steps) for steps in self._steps.tolist()])
-            raise
 
     # -- samples ------------------------------------------------------------------------------------------------------
 
     def collect(self, steps: int) -> Collected:
-        """Step each copy this many times; to the end of an episode, where samples are to be of whole ones."""
+        """Step each copy this many times; to the end of an episode, where samples are to be of whole ones.
+
+        After an error in a sample, which left episodes as they were in the midst of a step, all copies begin anew.
+        """
         before, agents_before = int(self._steps.sum()), self._agent_steps
+        if self._is_torn:
+            self._begin_all_anew()
+        self._is_torn = True
         fragments = self.sample_episodes(steps) if self.complete_episodes else self.sample(steps)
+        self._is_torn = False
         report = None
         if self.observer is not None:
             self.observer.sampled(fragments, keeps_owners=self._keeps_owners)
@@ -170,7 +166,7 @@ class MultiAgentSampler:
 
     def sample_episodes(self, least: int) -> dict[str, Fragment]:
         """Begin anew in all copies, and return whole episodes only: of each as many as have `least` steps."""
-        self._begin([(self._incarnation, steps) for steps in self._steps.tolist()])
+        self._begin_all_anew()
         self._ends = self._steps + least
         self._stops, self._stopped = least, set()
         while len(self._stopped) < len(self.lanes):
@@ -189,6 +185,8 @@ class MultiAgentSampler:
 
     def take_learned(self) -> dict[str, Moments]:
         """Return what filters learned of each lane since this was last asked, by policy."""
+        for _, lanes in self._casts.former:
+            lanes.take_learned()
         return {name: found for lanes in self.modules.values() for name, found in lanes.take_learned().items()}
 
     def set_statistics(self, statistics: Mapping[str, Moments]) -> None:
@@ -202,9 +200,13 @@ class MultiAgentSampler:
         """Return all that these copies need to go on elsewhere, bit for bit, where environments can be copied.
 
         Raises:
-            EnvError: If an environment can't be copied.
+            EnvError: If an environment, or a policy or mapping of an episode that has kept it, can't be copied.
         """
-        return {"lanes": {str(copy): self._state_of(place) for place, copy in enumerate(self.lanes.tolist())}}
+        if self._is_torn:
+            self._begin_all_anew()
+        pieces: dict[str, bytes] = {}
+        lanes = {str(copy): self._state_of(place, pieces) for place, copy in enumerate(self.lanes.tolist())}
+        return {"lanes": lanes, "casts": pieces}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on with what `state` returned, of these copies and perhaps of others.
@@ -213,19 +215,25 @@ class MultiAgentSampler:
         """
         for lanes in self.modules.values():
             lanes.forget()
+        self._casts.begin_all()
+        self._is_torn = False
         most = max((int(found["steps"]) for found in state["lanes"].values()), default=0)
+        made: dict[str, Any] = {}
         for place, copy in enumerate(self.lanes.tolist()):
-            self._set_state_of(place, copy, {"steps": most, "begun": 0, **state["lanes"].get(str(copy), {})})
+            kept = {"steps": most, "begun": 0, **state["lanes"].get(str(copy), {})}
+            cast = self._casts.restored(kept, state.get("casts", {}), self._make_lanes, made) if "env" in kept else None
+            self._set_state_of(place, copy, kept, cast)
+        self._show_policies()
 
     def close(self) -> None:
         """Let go of the environments."""
         self._envs.close()
 
-    def _state_of(self, place: int) -> dict[str, Any]:
+    def _state_of(self, place: int, pieces: dict[str, bytes]) -> dict[str, Any]:
         copy, episode = int(self.lanes[place]), self._episodes[place]
         agents: list[Any] = []
         for agent, position in episode.live.items():
-            lanes = self.modules[episode.policies[agent]]
+            lanes = self._lanes_of(place, agent)
             agents.append((agent, lanes.numbers[position], lanes.seen_by(position)))
         modules = {
             module_id: {str(slot): lanes.lane_state(position) for slot, position in lanes.of_copy(copy).items()}
@@ -234,6 +242,7 @@ class MultiAgentSampler:
         kept = {} if self.observer is None else {"callbacks": self.observer.state(place)}
         return {
             **kept,
+            **self._casts.state_of(place, copy, pieces),
             "env": self._envs.snapshot(place),
             "agents": pickle.dumps((dict(episode.state()), agents)),
             "steps": int(self._steps[place]),
@@ -241,26 +250,27 @@ class MultiAgentSampler:
             "modules": {module_id: slots for module_id, slots in modules.items() if slots},
         }
 
-    def _set_state_of(self, place: int, copy: int, state: Mapping[str, Any]) -> None:
+    def _set_state_of(self, place: int, copy: int, state: Mapping[str, Any], cast: Cast | None) -> None:
+        """Let a copy go on with its state; its episode with this cast, and with None a new one."""
         self._steps[place], self._begun[place] = int(state["steps"]), int(state["begun"])
         known, agents = pickle.loads(state["agents"]) if "env" in state else ({}, [])
-        goes_on = "env" in state and self.modules.keys() >= {*known["policies"].values()}
+        goes_on = cast is not None and cast.modules.keys() >= {*known["policies"].values()}
         if "env" in state:
             self._envs.restore(place, state["env"])
         places = {}
-        if goes_on:
+        if cast is not None and goes_on:
+            self._casts[place] = cast
             episode = self._episodes[place] = MultiAgentEpisode(**known)
             for agent, number, seen in agents:
-                lanes = self.modules[episode.policies[agent]]
+                lanes = cast.modules[episode.policies[agent]]
                 position = episode.live[agent] = lanes.take_number(number, place, agent)
                 lanes.own(position, episode.episode_id, list(episode.policies).index(agent))
                 places[agent] = (lanes, position, seen)
+            for module_id, slots in state.get("former", {}).items():
+                _set_lanes(cast.modules[module_id], copy, slots)
         for module_id, slots in state.get("modules", {}).items():
-            if module_id not in self.modules:
-                continue
-            lanes = self.modules[module_id]
-            for slot, kept in slots.items():
-                lanes.set_lane_state(lanes.position_in(copy, int(slot)), kept if goes_on else lanes.counts_of(kept))
+            if module_id in self.modules:
+                _set_lanes(self.modules[module_id], copy, slots, counts_only=not goes_on)
         for lanes, position, seen in places.values():
             if seen is not None:
                 lanes.observe(position, seen)
@@ -270,16 +280,25 @@ class MultiAgentSampler:
             observed = {agent: seen for agent, (_, _, seen) in places.items() if seen is not None}
             self.observer.set_state(place, state.get("callbacks"), self._episodes[place], observed)
 
+    def _make_lanes(self, module_id: str, policy: Any) -> Lanes:
+        assert self.place is not None
+        return make_lanes(module_id, policy, self.place, self._seed)
+
     # -- a step -------------------------------------------------------------------------------------------------------
 
     def _begin(self, occasions: Sequence[tuple[int, ...]]) -> None:
+        self._casts.begin_all()
         for lanes in self.modules.values():
             lanes.forget()
-        self._stops, self._stopped = None, set()
+        self._stops, self._stopped, self._is_torn = None, set(), False
         observed = self._envs.reset([self._seed_of(place, occasion) for place, occasion in enumerate(occasions)])
         self._episodes = [self._new_episode(place) for place in range(len(self.lanes))]
         for place, seen in enumerate(observed):
             self._start(place, seen, self._envs.reset_infos.get(place, {}))
+
+    def _begin_all_anew(self) -> None:
+        """Begin new episodes in all copies."""
+        self._begin([(self._incarnation, steps) for steps in self._steps.tolist()])
 
     def _begin_anew(self, place: int) -> None:
         """Begin a new episode in one copy, whose agents have no lanes."""
@@ -294,18 +313,12 @@ class MultiAgentSampler:
         if self.observer is not None:
             self.observer.begin(place, self._episodes[place], seen, infos)
 
-    def _give_up(self, place: int) -> None:
-        """Let all agents of a copy leave, as if they had not begun the steps that are not over."""
-        episode = self._episodes[place]
-        for agent, position in episode.live.items():
-            self.modules[episode.policies[agent]].give_up(position)
-        episode.live.clear()
-
     def _seed_of(self, place: int, occasion: Sequence[int]) -> int:
         seed = np.random.SeedSequence((self._seed, int(self.lanes[place]), *occasion))
         return int(seed.generate_state(1)[0])
 
     def _new_episode(self, place: int) -> MultiAgentEpisode:
+        self._casts.begin(place)
         number = int(self.lanes[place]) * _EPISODES + self._begun[place]
         self._begun[place] += 1
         return MultiAgentEpisode(number)
@@ -316,11 +329,14 @@ class MultiAgentSampler:
             self.observer.start_episodes()
         timestep = int(self._steps.mean() * self._all_copies)  # explorations count the steps of all copies
         actions: list[dict[Any, Any] | None] = [None if at in self._stopped else {} for at in range(len(self.lanes))]
-        for lanes in self.modules.values():
+        for lanes in self._casts.acting():
             for (place, agent), action in lanes.act(timestep):
                 actions[place][agent] = action  # type: ignore[index]
                 self._agent_steps += 1
         assert going
+        for place, chosen in enumerate(actions):
+            if chosen:
+                actions[place] = self._casts.ordered(place, chosen, self._episodes[place].policies)
         step = self._envs.step(actions)
         for place in range(len(self.lanes)):
             if place not in self._stopped:
@@ -334,11 +350,11 @@ class MultiAgentSampler:
         self._steps[place] += 1
         if place in step.faults:
             for agent in list(episode.live):
-                self._end(episode, agent, VOID, None)
+                self._end(place, agent, VOID, None)
             return self._next_episode(place, step)
         episode.length += 1
         for agent, reward in step.rewards[place].items():
-            self._reward(episode, agent, reward)
+            self._reward(place, agent, reward)
         terminateds, truncateds = step.terminateds[place], step.truncateds[place]
         over = terminateds[ALL] or truncateds[ALL]
         final = step.final_obs.get(place, {})
@@ -347,9 +363,9 @@ class MultiAgentSampler:
             self._require_present(episode, (*seen, *final))
         for agent in list(episode.live):
             if terminateds.get(agent):
-                self._end(episode, agent, TERMINATED, final.get(agent))
+                self._end(place, agent, TERMINATED, final.get(agent))
             elif truncateds.get(agent):
-                self._end(episode, agent, TRUNCATED, final.get(agent))
+                self._end(place, agent, TRUNCATED, final.get(agent))
         if not over:
             self._observe(place, seen, "step")
         if self.observer is not None:
@@ -382,40 +398,46 @@ class MultiAgentSampler:
             if position is None:
                 lanes, position = self._enter(place, episode, agent, method)
             else:
-                lanes = self.modules[episode.policies[agent]]
+                lanes = self._lanes_of(place, agent)
                 lanes.end(position, DONE, None)
             lanes.observe(position, observed)
 
     def _enter(self, place: int, episode: MultiAgentEpisode, agent: Any, method: str) -> tuple[Lanes, int]:
-        policy = episode.policies.get(agent)
+        policy, cast = episode.policies.get(agent), self._casts[place]
         if policy is None:
-            policy = self.policy_of(agent, episode, self._worker)
-            if policy not in self.modules:
+            policy = cast.policy_of(agent, episode, self._worker)
+            if policy not in cast.modules:
                 raise UnknownPolicyError(
                     f"policy_mapping_fn returned {policy!r} for agent {agent!r}, and there is no policy of that id"
-                    f"{did_you_mean(str(policy), self.modules)}; there are {', '.join(self.modules)}: return one of "
+                    f"{did_you_mean(str(policy), cast.modules)}; there are {', '.join(cast.modules)}: return one of "
                     "them, or name it in multi_agent(policies=...)"
                 )
-            require_space(self._envs, self._name, method, agent, policy, self.modules[policy].policy)
+            require_space(self._envs, self._name, method, agent, policy, cast.modules[policy].policy)
             episode.policies[agent] = policy
-        lanes = self.modules[policy]
+        lanes = cast.modules[policy]
         position = episode.live[agent] = lanes.take(int(self.lanes[place]), place, agent)
         lanes.own(position, episode.episode_id, list(episode.policies).index(agent))
         lanes.early(position, episode.early.pop(agent, 0.0))
         return lanes, position
 
-    def _end(self, episode: MultiAgentEpisode, agent: Any, fate: int, final: Any) -> None:
-        lanes, position = self.modules[episode.policies[agent]], episode.live.pop(agent)
+    def _lanes_of(self, place: int, agent: Any) -> Lanes:
+        """Return the lanes of the policy of an agent that is or was in the episode of a copy."""
+        return self._casts[place].modules[self._episodes[place].policies[agent]]
+
+    def _end(self, place: int, agent: Any, fate: int, final: Any) -> None:
+        episode, lanes = self._episodes[place], self._lanes_of(place, agent)
+        position = episode.live.pop(agent)
         lanes.end(position, fate, final)
         lanes.give_back(position)
         episode.ended.add(agent)
 
-    def _reward(self, episode: MultiAgentEpisode, agent: Any, reward: float) -> None:
+    def _reward(self, place: int, agent: Any, reward: float) -> None:
         """Add a reward to the step that an agent is in; of one who has left, it counts in the episode only."""
+        episode = self._episodes[place]
         episode.rewards[agent] = episode.rewards.get(agent, 0.0) + reward
         position = episode.live.get(agent)
         if position is not None:
-            self.modules[episode.policies[agent]].reward(position, reward)
+            self._lanes_of(place, agent).reward(position, reward)
         elif agent not in episode.ended:
             episode.early[agent] = episode.early.get(agent, 0.0) + reward
 
@@ -441,7 +463,7 @@ class MultiAgentSampler:
         """Let callbacks know the policies, and their steps the numbers that callbacks need."""
         if self.observer is not None:
             self.observer.show_policies(self._policies())
-        for lanes in self.modules.values():
+        for lanes in self._casts.acting():
             if isinstance(lanes, AgentLanes) and (self._keeps_owners or self.observer is not None):
                 lanes.records_owners = True
 
@@ -450,5 +472,13 @@ class MultiAgentSampler:
         return str(getattr(self._envs, "name", type(self._envs).__name__))
 
     def _fragments(self) -> dict[str, Fragment]:
+        for _, lanes in self._casts.former:  # nobody learns from these steps
+            lanes.fragment(self.weights_version)
         made = {module_id: lanes.fragment(self.weights_version) for module_id, lanes in self.modules.items()}
         return {module_id: fragment for module_id, fragment in made.items() if fragment is not None}
+
+
+def _set_lanes(lanes: Lanes, copy: int, slots: Mapping[str, Any], *, counts_only: bool = False) -> None:
+    """Let the lanes of a copy have these states, by their slots."""
+    for slot, kept in slots.items():
+        lanes.set_lane_state(lanes.position_in(copy, int(slot)), lanes.counts_of(kept) if counts_only else kept)

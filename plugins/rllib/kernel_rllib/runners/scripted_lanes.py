@@ -79,11 +79,6 @@ class ScriptedLanes(AgentSlots):
     def own(self, position: int, episode_id: int, agent_index: int) -> None:
         """Do nothing: steps are not kept."""
 
-    def give_up(self, position: int) -> None:
-        """Let the agent of a lane leave."""
-        self._seen.pop(position, None)
-        self.give_back(position)
-
     @staticmethod
     def counts_of(state: Mapping[str, Any]) -> dict[str, Any]:
         """Return of the state of a lane what stays true of it where its episode does not go on."""
