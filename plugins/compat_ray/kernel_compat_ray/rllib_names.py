@@ -151,6 +151,7 @@ _EXPLORATIONS = {
     "stochastic_sampling": ("StochasticSampling", "exploration"),
 }
 """Modules of `ray.rllib.utils.exploration`: the class that each has, and its module of `kernel.rllib.exploration`."""
+_EXPLORATION = {"Exploration": "kernel.rllib.first_generation.exploration:Exploration"}
 _EXPLORATION_MODULES = {
     module: {name: f"kernel.rllib.exploration.{home}:{name}"} for module, (name, home) in _EXPLORATIONS.items()
 }
@@ -279,9 +280,10 @@ RLLIB_NAMES: dict[str, dict[str, str]] = {
     "ray.rllib.utils.annotations": {**_OVERRIDE, **_MARKS},
     "ray.rllib.utils.deprecation": {"DEPRECATED_VALUE": "kernel.rllib.config:DEPRECATED_VALUE"},
     "ray.rllib.utils.exploration": {
-        name: target for found in _EXPLORATION_MODULES.values() for name, target in found.items()
+        **{name: target for found in _EXPLORATION_MODULES.values() for name, target in found.items()},
+        **_EXPLORATION,
     },
-    "ray.rllib.utils.exploration.exploration": {},
+    "ray.rllib.utils.exploration.exploration": _EXPLORATION,
     **{f"ray.rllib.utils.exploration.{module}": found for module, found in _EXPLORATION_MODULES.items()},
     "ray.rllib.utils.framework": {
         **_FRAMEWORKS,

@@ -20,10 +20,6 @@ _FIRST_MODELS = "models are classes derived from ray.rllib.models.torch.torch_mo
 _OF_NUMPY = "write it in numpy, or in the library that your loss is in"
 _FILTERS = "set observation_filter, or give connectors of your own by env_to_module_connector (docs/rllib.md of kernel)"
 _SCHEDULES = "settings that change over time take a list of [timestep, value] pairs"
-_OWN_EXPLORATION = (
-    "an exploration of your own has the methods of kernel.rllib.exploration.exploration.Exploration, which chooses for "
-    "all lanes at once"
-)
 _RENAMING = "use warnings.warn of Python"
 _SAMPLERS = "RolloutWorker(...).sample() returns a batch"
 
@@ -64,8 +60,6 @@ RLLIB_REFUSED: dict[str, str] = {
         )
         for name in names
     },
-    "ray.rllib.utils.exploration.Exploration": _OWN_EXPLORATION,
-    "ray.rllib.utils.exploration.exploration.Exploration": _OWN_EXPLORATION,
     **{
         f"ray.rllib.utils.{kind}Schedule": _SCHEDULES
         for kind in ("Constant", "Exponential", "Linear", "Piecewise", "Polynomial")

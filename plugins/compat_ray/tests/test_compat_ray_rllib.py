@@ -73,7 +73,6 @@ from ray.rllib.optimizers import AsyncGradientsOptimizer
 from ray.rllib.utils import PolicyServer; PolicyServer()
 from ray.rllib.utils import LinearSchedule; LinearSchedule()
 from ray.rllib.utils import deprecation_warning; deprecation_warning("old")
-from ray.rllib.utils.exploration.exploration import Exploration; Exploration()
 from ray.rllib.utils.filter import MeanStdFilter
 from ray.rllib.agent import Agent
 """

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
+from kernel_rllib.algorithms.policy_files import PolicyFiles
 from kernel_rllib.algorithms.policy_learning import PolicyLearning
+from kernel_rllib.algorithms.policy_views import view_of
 from kernel_rllib.algorithms.weights import PolicyWeights
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID
@@ -162,17 +164,19 @@ class PolicyAccess(PolicyWeights):
             self.broadcast()
             return metrics
 
-        return PolicyView(
+        return view_of(
+            policy,
             LearnerParameters(policy.learner, self.broadcast),
             self._inference_by_module(policy_id),
-            observation_space=policy.spaces.observation,
-            action_space=policy.spaces.action,
-            distribution=policy.distribution,
-            stream=policy.stream("policy"),
-            config=policy.config.to_dict(),
             learn=learn,
             timestep=lambda: self.env_steps_sampled,
+            files=self.files_of(policy_id),
         )
+
+    def files_of(self, policy_id: str) -> PolicyFiles:
+        """Return what writes a policy by itself. Raises UnknownPolicyError where there is no module of it."""
+        self.learner_of(policy_id)
+        return PolicyFiles(self.policies[policy_id], lambda: self.statistics_of(policy_id))
 
     def _known_policy(self, policy_id: str) -> str:
         """Return the id of a policy; the default one stands for the only one that learns.

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from kernel_rllib.algorithms.exploration_by_class import ExplorationByClass, chooses_by_distribution
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.exploration.exploration import Exploration, StochasticSampling
@@ -29,14 +30,16 @@ def exploration_name(settings: Mapping[str, Any], usual: str) -> str:
     return kind.rpartition(".")[2] if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
 
 
-def own_exploration(settings: Mapping[str, Any], **context: Any) -> Exploration | None:
+def own_exploration(settings: Mapping[str, Any], *, records: bool = False, **context: Any) -> Exploration | None:
     """Return the exploration of a class of the user's own, or None where the config names one of RLlib's.
 
     The class is called with the options beside `type`, and with those of `context` that its constructor has arguments
     for.
 
     Args:
-        settings: `exploration_config`. Its `type` is a class, or the dotted path of one.
+        settings: `exploration_config`. Its `type` is a class, or the dotted path of one. It may have the methods of
+            `Exploration`, or, as in older programs, `get_exploration_action`.
+        records: Whether it is learned from how likely actions were.
         context: What explorations may need to know, such as `distribution`.
 
     Raises:
@@ -45,13 +48,9 @@ def own_exploration(settings: Mapping[str, Any], **context: Any) -> Exploration 
     kind = _class_of(settings.get("type"))
     if kind is None or kind.__module__.partition(".")[0] in _HOMES:
         return None
-    if hasattr(kind, "get_exploration_action"):
-        raise ConfigError(
-            f"exploration_config has the type {kind.__name__}, whose get_exploration_action() nothing calls: here an "
-            "exploration chooses for the rows of all lanes by choose(nn, outputs, noise, timestep), as "
-            "kernel_rllib.exploration.exploration.Exploration says"
-        )
     options = {name: value for name, value in settings.items() if name != "type"}
+    if chooses_by_distribution(kind):
+        return ExplorationByClass(kind, options, records=records)
     takes = inspect.signature(kind).parameters
     given = {name: value for name, value in context.items() if name in takes and name not in options}
     try:
@@ -82,7 +81,7 @@ def exploration_of_draws(settings: Mapping[str, Any], distribution: Distribution
     Raises:
         ConfigError: If it is another than draws from the policy, or one of the user's own.
     """
-    own = own_exploration(settings, distribution=distribution)
+    own = own_exploration(settings, records=True, distribution=distribution)
     if own is not None:
         return own
     name = exploration_name(settings, "StochasticSampling")

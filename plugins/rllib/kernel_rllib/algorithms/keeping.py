@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from kernel_rllib.algorithms.policy_files import PolicyFiles, describe_policy
+from kernel_rllib.algorithms.policy_learning import PolicyLearning
 from kernel_rllib.algorithms.registry import ALGORITHMS
 from kernel_rllib.algorithms.saved_path import SavedPath
-from kernel_rllib.algorithms.weights import PolicyWeights, parameters_of
+from kernel_rllib.algorithms.weights import PolicyWeights
 from kernel_rllib.checkpoints.files import whole_or_none
 from kernel_rllib.checkpoints.layout import DESCRIPTION, MODULES, read_checkpoint, read_description
-from kernel_rllib.checkpoints.modules import MODULE, write_module
 from kernel_rllib.checkpoints.settings_file import read_settings, write_settings
-from kernel_rllib.checkpoints.tree import write_tree
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
 from kernel_rllib.errors import CheckpointError, ConfigError, UnknownPolicyError
-from kernel_rllib.export.numpy_policy import POLICY, write_numpy_policy
 from kernel_rllib.nearest import did_you_mean
 from kernel_rllib.runners.kept_samples import forget_reports
 from kernel_runs.storage.directories import directory_name, written_as
@@ -32,7 +32,11 @@ class Keeping(PolicyWeights, Trainable):
     """Writes an algorithm into directories, and makes one out of them; what there is to keep, `get_state` returns."""
 
     _settings: AlgorithmConfig
-    policies: Mapping[str, Any]
+    policies: dict[str, PolicyLearning]
+
+    @abstractmethod
+    def files_of(self, policy_id: str) -> PolicyFiles:
+        """Return what writes a policy by itself."""
 
     # -- out of checkpoints -------------------------------------------------------------------------------------------
 
@@ -155,8 +159,8 @@ class Keeping(PolicyWeights, Trainable):
     def describe(self, directory: str | Path) -> dict[str, Any]:
         """Write what a checkpoint is of, beside its state; return what its description says of this algorithm."""
         write_settings(directory, type(self), self._settings)
-        for module_id, learner in self.learners.items():
-            write_module(Path(directory) / MODULES / module_id, learner.module)
+        for module_id, policy in self.policies.items():
+            describe_policy(Path(directory) / MODULES / module_id, policy)
         return {"progress": {name[1:]: getattr(self, name) for name in PROGRESS}}
 
     def _set_progress(self, progress: Mapping[str, Any]) -> None:
@@ -170,7 +174,7 @@ class Keeping(PolicyWeights, Trainable):
     def export_policy_checkpoint(
         self, export_dir: str, filename_prefix: Any = -1, policy_id: str = "default_policy"
     ) -> str:
-        """Write the module of one policy alone into a directory, as `SavedModule.from_checkpoint` reads it.
+        """Write one policy alone into a directory, as `Policy.from_checkpoint` reads it, and `SavedModule` its module.
 
         Args:
             export_dir: Where it goes.
@@ -181,12 +185,7 @@ class Keeping(PolicyWeights, Trainable):
             KeyError: If there is none of this id.
             CheckpointError: If it can't be written.
         """
-        learner = self.learner_of(policy_id)
-        state = learner.state()
-        with whole_or_none(export_dir, MODULE, f"policy {policy_id!r}") as unfinished:
-            write_tree(unfinished, {"weights": state["weights"], "table": state["table"]})
-            write_module(unfinished, learner.module)
-        return export_dir
+        return self.files_of(policy_id).write_checkpoint(export_dir)
 
     def import_policy_model_from_h5(self, import_file: str, policy_id: str = "default_policy") -> None:
         """Refuse: no built-in model reads files of Keras.
@@ -203,6 +202,9 @@ class Keeping(PolicyWeights, Trainable):
     def export_policy_model(self, export_dir: str, policy_id: str = "default_policy", onnx: int | None = None) -> None:
         """Write one policy as files that numpy alone can play: `policy.json`, `weights.npz` and `player.py`.
 
+        Where torch learns, there is `model.pt` too, a module that `torch.load` loads; it is all there is of what numpy
+        can't play.
+
         Args:
             export_dir: Where they go; it is made.
             policy_id: Which policy.
@@ -212,27 +214,9 @@ class Keeping(PolicyWeights, Trainable):
             KeyError: If there is no policy of this id.
             CheckpointError: If it can't be written.
             ConfigError: If ONNX is asked for.
-            ModuleError: If the network remembers, or computes what the player does not know.
+            ModuleError: If numpy learns, and the network remembers or computes what the player does not know.
         """
-        if onnx is not None:
-            raise ConfigError(
-                f"export_policy_model(onnx={onnx}): there is no export to ONNX; leave onnx out to get a policy that "
-                "numpy alone can play"
-            )
-        learner = self.learner_of(policy_id)
-        policy = self.policies[policy_id]
-        blueprint = policy.policy_blueprint(policy.config, evaluates=True)
-        with whole_or_none(export_dir, POLICY, f"policy {policy_id!r}") as unfinished:
-            write_numpy_policy(
-                unfinished,
-                learner.module,
-                parameters_of(learner),
-                blueprint.exploration,
-                observation=blueprint.make_env_to_module().shape,
-                action_space=blueprint.action_space,
-                unsquash=blueprint.actions.unsquash,
-                clip=blueprint.actions.clip,
-            )
+        self.files_of(policy_id).write_model(export_dir, onnx)
 
 
 def checkpoint_directory(path: Any) -> Path:

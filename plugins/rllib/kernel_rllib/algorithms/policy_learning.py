@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium.spaces import Box
 
+from kernel_rllib.algorithms.exploration_by_class import ExplorationByClass
 from kernel_rllib.algorithms.exploration_of_users import exploration_of_draws
 from kernel_rllib.algorithms.models import framework_of, refuse_images
 from kernel_rllib.algorithms.parts import env_to_module_of, policy_blueprint_of
@@ -171,6 +172,8 @@ class PolicyLearning:
     def policy_blueprint(self, config: AlgorithmConfig, *, evaluates: bool = False) -> PolicyBlueprint:
         """Return what makes the policy act, by settings of training or of evaluation."""
         exploration = self.make_exploration()
+        if isinstance(exploration, ExplorationByClass):
+            exploration = exploration.for_policy(self.distribution, self.spaces.action, self.config)
         if not config.explore:
             exploration = NoExploration(exploration, records=not evaluates)
         return policy_blueprint_of(config, self.spaces, self.learner.module, exploration, learns=not evaluates)

@@ -62,6 +62,10 @@ class GaussianNoise:
         """Return no further columns."""
         return {}
 
+    def info(self, timestep: int) -> dict[str, float]:
+        """Return what noise is multiplied with after so many steps."""
+        return {"cur_scale": float(self._scale(timestep))}
+
 
 class OrnsteinUhlenbeckNoise(GaussianNoise):
     """Adds noise that drifts, and is drawn back to zero (Lillicrap et al., 2015, section 7).

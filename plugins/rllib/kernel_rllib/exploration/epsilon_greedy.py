@@ -43,6 +43,10 @@ class EpsilonGreedy:
         """Return no further columns."""
         return {}
 
+    def info(self, timestep: int) -> dict[str, float]:
+        """Return how probable random actions are after so many steps."""
+        return {"cur_epsilon": float(self._epsilon.value(timestep))}
+
 
 class SoftQ:
     """Draws actions in proportion to e to the power of their values over a temperature (soft Q-learning)."""

@@ -54,6 +54,8 @@ def write_numpy_policy(
             "a network that remembers can't be played by itself: export the checkpoint of the policy "
             "(export_policy_checkpoint), and act with SavedModule"
         )
+    if module.learns_in == "torch":
+        raise ModuleError(f"a {type(module).__name__} computes in torch, and can't be played by numpy alone")
     record = Recorder(parameters)
     obs = Recorded(record, np.zeros((ROWS, *observation), np.float32), {"obs": None})
     outputs = dict(module.infer(record, record.parameters, {columns.OBS: obs}))  # type: ignore[arg-type]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gymnasium import Space
 
+from kernel_rllib.algorithms.keeping import checkpoint_directory
+from kernel_rllib.algorithms.saved_policies import policies_of
 from kernel_rllib.errors import RLlibError
 
 Actions = Any
@@ -28,6 +30,33 @@ class Policy:
         self.observation_space, self.action_space, self.config = observation_space, action_space, config
         self.exploration: Any = None
         self.global_timestep = 0
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Any, policy_ids: Collection[str] | None = None, *, trust: bool = False) -> Any:
+        """Return a policy out of a directory: it acts and learns without an algorithm and without environments.
+
+        Args:
+            checkpoint: What `export_policy_checkpoint`, or `export_checkpoint` of a policy, was given; the directory
+                that `save` of an algorithm returned; or an object that has such a path as `path`.
+            policy_ids: Which policies of an algorithm; None for all that learn.
+            trust: Whether pickles are read, which can run any program: say True for what you wrote yourself.
+
+        Returns:
+            The policy; of the checkpoint of an algorithm a dict of policies by their ids.
+
+        Raises:
+            CheckpointError: If there is none, it is damaged, or needs trust.
+            UnknownPolicyError: If there is none of such an id.
+        """
+        return policies_of(checkpoint_directory(checkpoint), policy_ids, trust=trust)
+
+    def export_checkpoint(self, export_dir: str, filename_prefix: Any = "model") -> str:
+        """Write the policy into a directory; by default it can't be."""
+        raise self._missing("export_checkpoint")
+
+    def export_model(self, export_dir: str, onnx: int | None = None) -> None:
+        """Write what plays the policy into a directory; by default it can't be."""
+        raise self._missing("export_model")
 
     def compute_actions(
         self,

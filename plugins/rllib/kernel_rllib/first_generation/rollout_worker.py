@@ -15,6 +15,7 @@ from kernel_rllib.config.policy_spec import DEFAULT_POLICY_ID, PolicySpec, as_sp
 from kernel_rllib.data.batch import Batch, MultiAgentBatch
 from kernel_rllib.errors import ConfigError, RLlibError
 from kernel_rllib.first_generation.worker_policies import worker_policies
+from kernel_rllib.policy.rollout_metrics import keep_metrics
 from kernel_rllib.policy.worker_settings import PolicySettings, WorkerSettings
 from kernel_rllib.policy.workers import WorkerView
 from kernel_rllib.runners.env_runner import EnvRunner
@@ -144,7 +145,9 @@ class RolloutWorker(WorkerView):
         """
         runner = self._with_envs("sample")
         runner.set_weights(self._acting.vector, runner.sampler.weights_version + 1)
-        return self._acting.postprocessed(runner.sample(self._settings.steps[self.worker_index]), runner)
+        sample = runner.sample(self._settings.steps[self.worker_index])
+        keep_metrics(runner, sample)
+        return self._acting.postprocessed(sample, runner)
 
     def set_weights(self, weights: Mapping[str, Any], global_vars: Mapping[str, Any] | None = None) -> None:
         """Go on with what `get_weights` returned.

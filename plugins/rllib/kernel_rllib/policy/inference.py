@@ -84,6 +84,11 @@ class Inference:
             unsquashes=blueprint.actions.unsquash,
         )
 
+    @property
+    def exploration(self) -> Exploration:
+        """How it chooses where it explores."""
+        return self._exploring
+
     def actions(
         self,
         observations: Sequence[Any],

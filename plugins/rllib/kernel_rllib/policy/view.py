@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import Space
@@ -13,9 +13,10 @@ from kernel_rllib.arrays import Array
 from kernel_rllib.data import columns
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.distributions.distribution import Distribution
-from kernel_rllib.errors import DataError, RLlibError
+from kernel_rllib.errors import ConfigError, DataError, RLlibError
 from kernel_rllib.learners.learner import Metrics
 from kernel_rllib.policy.action_distribution import ActionDistribution, distribution_class
+from kernel_rllib.policy.exploration import PolicyExploration
 from kernel_rllib.policy.inference import Inference
 from kernel_rllib.policy.model import PolicyModel
 from kernel_rllib.policy.parameters import HeldParameters, as_dict, replace_by_dict
@@ -23,6 +24,18 @@ from kernel_rllib.spaces.action_rows import actions_of
 from kernel_rllib.spaces.squash import ActionScaler
 
 Learn = Callable[[Batch], Metrics]
+
+
+class WritesPolicy(Protocol):
+    """Writes a policy into directories."""
+
+    def write_checkpoint(self, directory: str) -> str:
+        """Write what acts and learns on; return the directory."""
+        ...
+
+    def write_model(self, directory: str, onnx: int | None = None) -> None:
+        """Write what is only played."""
+        ...
 
 
 class PolicyView:
@@ -46,6 +59,7 @@ class PolicyView:
         config: Mapping[str, Any],
         learn: Learn | None = None,
         timestep: Callable[[], int] = lambda: 0,
+        files: WritesPolicy | None = None,
     ) -> None:
         """Show a policy.
 
@@ -59,10 +73,11 @@ class PolicyView:
             config: The settings.
             learn: Makes a step of learning from a batch; None where this is a copy that does not learn.
             timestep: How many steps the run has made: explorations go by it.
+            files: What writes it; None where this is a copy that a runner has.
         """
         self.observation_space, self.action_space, self.config = observation_space, action_space, config
         self._held, self._inference, self._learn, self._timestep = held, inference, learn, timestep
-        self._distribution, self._stream = distribution, stream
+        self._distribution, self._stream, self._files = distribution, stream, files
 
     # -- acting -------------------------------------------------------------------------------------------------------
 
@@ -100,6 +115,10 @@ class PolicyView:
         chosen, outputs = self._inference.choose(rows, explore=explore, timestep=when, state=state or None)
         remembered = list(outputs.get(columns.STATE_OUT, {}).values())
         return actions_of(self.action_space, chosen), remembered, self._extra(rows, state, chosen, outputs)
+
+    def preprocess(self, observations: Sequence[Any]) -> Array:
+        """Return rows for `compute_actions` [N, ...] of observations as environments return them: also filtered."""
+        return self._inference.rows(observations)
 
     def compute_single_action(
         self,
@@ -144,6 +163,20 @@ class PolicyView:
     def num_state_tensors(self) -> int:
         """Return how many arrays it remembers."""
         return len(self._held.module.state())
+
+    @property
+    def exploration(self) -> PolicyExploration:
+        """How its actions are explored, to be asked by hand: `get_exploration_action(distribution_inputs, ...)`."""
+        if not hasattr(self, "_exploration"):
+            self._exploration = PolicyExploration(self._inference.exploration, self._stream)
+        return self._exploration
+
+    def get_exploration_info(self) -> dict[str, Any]:
+        """Return how far its exploration is by the steps of the run: `cur_epsilon` or `cur_scale`, where it has one."""
+        self.exploration.last_timestep = max(self.exploration.last_timestep, self._timestep())
+        return self.exploration.get_state()
+
+    get_exploration_state = get_exploration_info
 
     # -- parameters and what they are of ------------------------------------------------------------------------------
 
@@ -200,6 +233,39 @@ class PolicyView:
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on with the weights that `get_state` returned."""
         self.set_weights(state["weights"])
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def export_checkpoint(self, export_dir: str, filename_prefix: Any = "model") -> str:
+        """Write the policy into a directory, as `Policy.from_checkpoint` reads it, and return that.
+
+        Args:
+            export_dir: Where it goes.
+            filename_prefix: Has no effect: files have the names that `Policy.from_checkpoint` looks for.
+
+        Raises:
+            CheckpointError: If it can't be written.
+            RLlibError: If this is a runner's copy of the policy.
+        """
+        return self._written("export_checkpoint").write_checkpoint(str(export_dir))
+
+    def export_model(self, export_dir: str, onnx: int | None = None) -> None:
+        """Write files that numpy alone can play, and where torch learns `model.pt`; see `export_policy_model`."""
+        self._written("export_model").write_model(str(export_dir), onnx)
+
+    def import_model_from_h5(self, import_file: str) -> None:
+        """Refuse: no model here reads files of Keras. Raises ConfigError always; it says what to use instead."""
+        raise ConfigError(
+            f"import_model_from_h5({import_file!r}) can't be done: no model here reads files of Keras. Read the file "
+            "by h5py, and give the arrays to set_weights(), whose names get_weights() shows"
+        )
+
+    def _written(self, asked: str) -> WritesPolicy:
+        if self._files is None:
+            raise RLlibError(
+                f"this is a runner's copy of the policy, and can't {asked}: call {asked} of algorithm.get_policy()"
+            )
+        return self._files
 
     def _extra(
         self, rows: Array, state: Mapping[str, Array], chosen: Array, outputs: Mapping[str, Any]

@@ -22,6 +22,7 @@ from kernel_rllib.envs.context import EnvContext
 from kernel_rllib.envs.each import WithContext
 from kernel_rllib.errors import RLlibError, UnknownPolicyError
 from kernel_rllib.nearest import did_you_mean
+from kernel_rllib.policy.rollout_metrics import RolloutMetrics, keep_metrics, take_metrics
 from kernel_rllib.policy.runner_policies import policies_of_runner
 from kernel_rllib.policy.worker_settings import WorkerSettings
 from kernel_rllib.runners.env_runner import EnvRunner
@@ -94,6 +95,7 @@ class WorkerView:
         """
         runner = self._with_envs("sample")
         sample = runner.sample(self._settings.steps[self.worker_index])
+        keep_metrics(runner, sample)
         if list(sample.fragments) == [DEFAULT_POLICY_ID]:
             return batch_of(sample.fragments[DEFAULT_POLICY_ID])
         batches = {policy_id: batch_of(fragment) for policy_id, fragment in sample.fragments.items()}
@@ -103,6 +105,13 @@ class WorkerView:
         """Return what `sample` does, and how many steps these are."""
         batch = self.sample()
         return batch, batch.count
+
+    def get_metrics(self) -> list[RolloutMetrics]:
+        """Return the episodes that ended in its environments since this was last asked, in their order.
+
+        Those of samples that an algorithm has asked for are in its results, and not here.
+        """
+        return [] if self._runner is None else take_metrics(self._runner)
 
     def learn_on_batch(self, samples: Mapping[str, Any]) -> dict[str, Any]:
         """Let policies learn from a batch; see `PolicyView.learn_on_batch`.

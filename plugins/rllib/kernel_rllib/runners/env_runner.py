@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -42,6 +43,9 @@ class Sample:
     made: Any = None
 
 
+MOST_METRICS = 10_000
+"""So many episodes are kept of samples by hand; of more the last ones."""
+
 Work: TypeAlias = "Callable[[EnvRunner, Sample], Sample]"
 """Makes something of a sample where it was sampled, and returns what is sent in its place."""
 
@@ -66,6 +70,8 @@ class EnvRunner:
             work: What is made of each sample before it is sent, given this runner; None for nothing.
         """
         self.index, self.work = index, work
+        self.metrics: deque[Any] = deque(maxlen=MOST_METRICS)
+        """What is kept of episodes of samples that were asked for by hand, until somebody asks for it."""
         self.sampler = make_sampler()
         self.sampler.attach(self)
         self._clock = clock

@@ -1,0 +1,45 @@
+"""A policy that learns, as users ask it: `PolicyView`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernel_rllib.algorithms.policy_files import PolicyFiles
+from kernel_rllib.algorithms.policy_learning import PolicyLearning
+from kernel_rllib.policy.inference import Inference
+from kernel_rllib.policy.parameters import LearnerParameters
+from kernel_rllib.policy.view import PolicyView
+
+
+def view_of(
+    policy: PolicyLearning,
+    held: LearnerParameters,
+    inference: Inference,
+    *,
+    learn: Callable[[Any], Any],
+    timestep: Callable[[], int],
+    files: PolicyFiles,
+) -> PolicyView:
+    """Return a policy as users ask it.
+
+    Args:
+        policy: The policy.
+        held: Its parameters.
+        inference: What chooses its actions.
+        learn: Makes a step of learning from a batch.
+        timestep: Returns how many steps the run has made.
+        files: Writes it.
+    """
+    return PolicyView(
+        held,
+        inference,
+        observation_space=policy.spaces.observation,
+        action_space=policy.spaces.action,
+        distribution=policy.distribution,
+        stream=policy.stream("policy"),
+        config=policy.config.to_dict(),
+        learn=learn,
+        timestep=timestep,
+        files=files,
+    )
