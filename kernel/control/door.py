@@ -16,7 +16,7 @@ from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON
 from kernel.transport.addresses import VIA
 from kernel.transport.connection import Connection, Message, may_be_handled
-from kernel.transport.tcp_connection import RELAYED_ENDED_SECONDS, TcpConnection
+from kernel.transport.tcp_connection import TcpConnection
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
@@ -171,11 +171,12 @@ class Door:
     def _describe(self, link: Link, said: Mapping[str, Any]) -> None:
         link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **said)
         if isinstance(link.connection, TcpConnection):
-            link.connection.wait_at_least(self._patience(link))
             if link.is_client:
-                link.connection.ended_seconds = RELAYED_ENDED_SECONDS
-            elif link.node.address and VIA not in link.node.address:
-                CutLink(link.connection, link.node.address, self._head.reactor)
+                link.connection.wait_alike(self._patience(link))
+            else:
+                link.connection.wait_at_least(self._patience(link))
+                if link.node.address and VIA not in link.node.address:
+                    CutLink(link.connection, link.node.address, self._head.reactor)
         self._head.add_node(link.node)
 
     def _lose(self, link: Link, cause: str) -> None:

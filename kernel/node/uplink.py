@@ -19,7 +19,7 @@ from kernel.transport.connection import Connection, Message
 from kernel.transport.credentials import Credentials, TlsFiles
 from kernel.transport.preamble import NOBODY
 from kernel.transport.reactor import Reactor
-from kernel.transport.tcp_connection import RELAYED_ENDED_SECONDS, TcpConnection
+from kernel.transport.tcp_connection import TcpConnection
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.ids import NodeId
 from kernel_spec.version import __version__
@@ -197,9 +197,8 @@ class RemoteUplink:
         self._done = 0
         if isinstance(self._connection, TcpConnection):
             death, is_client = self.settings.get("death_seconds", DEATH_SECONDS), bool(self._description.get("client"))
-            self._connection.wait_at_least(patience(death, is_client))
-            if is_client:  # as patient as the head is with it
-                self._connection.ended_seconds = RELAYED_ENDED_SECONDS
+            wait = self._connection.wait_alike if is_client else self._connection.wait_at_least
+            wait(patience(death, is_client))  # as patient as the head is
         unheard, self._log = self._log, deque()
         self.send((words.NODE, pickle.dumps(dict(self._description))))
         if self.settings["tell_all"]:

@@ -21,7 +21,7 @@ RELAYED_RESUME_SECONDS = 60.0
 ENDED_SECONDS = 1.0
 """The same where the other side closed its socket in good order, or nobody listens there: it has ended, most likely."""
 RELAYED_ENDED_SECONDS = 3.0
-"""The same by way of a relay: on the way to a remote driver there may be others that end connections as they like."""
+"""The same by way of a relay, where that says that nobody listens there any more."""
 _CHUNK = 64 * 1024
 _LENGTH = Struct("<I")
 
@@ -34,8 +34,8 @@ class TcpConnection(Connection):
     """
 
     __slots__ = (
-        "_cut_at", "_cuts", "_ending", "_log", "_silent", "ended_seconds", "fresh", "incoming", "on_cut", "on_end",
-        "resume_seconds",
+        "_cut_at", "_cuts", "_ending", "_log", "_silent", "ended_seconds", "fresh", "incoming", "is_relayed", "on_cut",
+        "on_end", "resume_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +50,8 @@ class TcpConnection(Connection):
         self.incoming = incoming
         self.resume_seconds = resume_seconds
         self.ended_seconds = ENDED_SECONDS
+        self.is_relayed = False
+        """Whether others stand on the way, who end connections as they like: an end in good order is a cut then."""
         self.on_cut: Callable[[], None] = lambda: None
         self.on_end: Callable[[], None] = lambda: None
         self.fresh = True
@@ -74,6 +76,15 @@ class TcpConnection(Connection):
         if self.resume_seconds > 0:
             self.wait_at_least(RELAYED_RESUME_SECONDS)
             self.ended_seconds = max(self.ended_seconds, RELAYED_ENDED_SECONDS)
+            self.is_relayed = True
+
+    def wait_alike(self, seconds: float) -> None:
+        """Give up no earlier than so many seconds after a cut, also where the peer seems to have ended.
+
+        For a peer that may be reached by way of others: they end connections, and are started again.
+        """
+        self.wait_at_least(seconds)
+        self.ended_seconds = self.resume_seconds
 
     def unheard(self) -> list[Message]:
         """Return every message that the peer may not have got. Those that it has got may be among them."""
@@ -210,7 +221,8 @@ class TcpConnection(Connection):
         if data:
             self._take_in(data)
         else:
-            self._cut("the peer closed the connection", self.ended_seconds)
+            seconds = self.resume_seconds if self.is_relayed else self.ended_seconds
+            self._cut("the peer closed the connection", seconds)
 
     def _take_in(self, data: bytes) -> None:
         try:

@@ -17,6 +17,7 @@ from kernel.node.processes import descendants_of, is_alive
 from kernel.node.sessions import running_sessions
 from kernel.testing import Cluster
 from kernel.testing.command_line import CommandLine
+from kernel.testing.constants import constants
 from kernel.testing.faults import kill, title_of, wait_until
 from kernel.testing.session import temporary_root
 from kernel.testing.socket_owners import connections_of
@@ -31,7 +32,8 @@ LARGE = 12_500_000
 def cluster():
     """Two nodes, and this program outside."""
     kernel.shutdown()
-    with Cluster(num_cpus=2, resources={"a": 100}, object_store_memory=512 << 20) as cluster:
+    options = {"num_cpus": 2, "resources": {"a": 100}, "object_store_memory": 512 << 20}
+    with constants({"kernel.control.door.CLIENT_PATIENCE": 1 / 3}), Cluster(**options) as cluster:
         cluster.add_node(num_cpus=2, resources={"b": 100}, object_store_memory=512 << 20)
         cluster.earlier = set(connections_of([os.getpid()]))  # what other tests have left open
         cluster.connect(remote=True, namespace="tests")
@@ -363,7 +365,7 @@ def test_nobody_else_joins_by_it(cluster):
 HOLD = """
 kernel.init(namespace="tests")
 
-@kernel.remote(num_cpus=1, resources={"b": 10})
+@kernel.remote(num_cpus=0.5, resources={"b": 10})
 class Holder:
     def __init__(self):
         self.mine = kernel.put(numpy.ones(1_000_000))
@@ -371,7 +373,7 @@ class Holder:
         return os.getpid()
 
 holder = Holder.remote()
-kept = Holder.options(name="kept", lifetime="detached", num_cpus=0, resources={"b": 1}).remote()
+kept = Holder.options(name=sys.argv[1], lifetime="detached", num_cpus=0, resources={"b": 1}).remote()
 put = kernel.put(numpy.ones(1_000_000))
 
 @kernel.remote(num_cpus=0)
@@ -389,26 +391,30 @@ def stored():
     return {object for object, *_ in kernel.api.session.ensure_session().query("memory")["stored"]}
 
 
-@pytest.mark.parametrize("victim", ["program", "agent", "both"])
-def test_when_it_is_killed_everything_of_it_goes(cluster, victim):
+def test_when_it_is_killed_everything_of_it_goes(cluster):
     before = stored()
-    process = program(cluster, HOLD)
-    holder, kept = map(int, process.stdout.readline().split())
-    agent = agent_of(process)
-    wait_until(lambda: len(stored() - before) == 3, SECONDS, "the objects of the program and of its actors")
-    if victim != "agent":
-        kill(process.pid)
-    if victim != "program":
-        kill(agent)
-    for pid in (holder, agent):
-        wait_until(lambda pid=pid: not is_alive(pid), SECONDS, f"the end of {pid}")
-    process.communicate(timeout=SECONDS)
-    wait_until(lambda: kernel.available_resources()["b"] == 99, SECONDS, "what its actor held")
-    wait_until(lambda: len(stored() - before) == 1, SECONDS, "the end of its objects")  # one is the detached actor's
-    assert is_alive(kept)
-    wait_until(lambda: 'event="a remote driver is gone"' in cluster.head.log(), SECONDS, "a word of the head")
-    kernel.kill(kernel.get_actor("kept"))
-    wait_until(lambda: not stored() - before, SECONDS, "the end of the actor's object")
+    victims = ["program", "agent", "both"]
+    processes = {victim: program(cluster, HOLD, victim) for victim in victims}
+    actors = {victim: [*map(int, process.stdout.readline().split())] for victim, process in processes.items()}
+    agents = {victim: agent_of(process) for victim, process in processes.items()}
+    wait_until(lambda: len(stored() - before) == 9, SECONDS, "the objects of the programs and of their actors")
+    for victim, process in processes.items():
+        if victim != "agent":
+            kill(process.pid)
+        if victim != "program":
+            kill(agents[victim])
+    for victim, process in processes.items():
+        for pid in (actors[victim][0], agents[victim]):
+            wait_until(lambda pid=pid: not is_alive(pid), SECONDS, f"the end of {pid}")
+        process.communicate(timeout=SECONDS)
+    wait_until(lambda: kernel.available_resources()["b"] == 97, SECONDS, "what their actors held")
+    wait_until(lambda: len(stored() - before) == 3, SECONDS, "the end of their objects")  # but those of detached actors
+    gone = 'event="a remote driver is gone"'
+    wait_until(lambda: cluster.head.log().count(gone) >= 3, SECONDS, "a word of the head on each")
+    for victim in victims:
+        assert is_alive(actors[victim][1])
+        kernel.kill(kernel.get_actor(victim))
+    wait_until(lambda: not stored() - before, SECONDS, "the end of the actors' objects")
 
 
 def test_it_goes_on_when_the_process_of_the_relay_was_killed(cluster):

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from kernel.control import words
-from kernel.control.door import ENDED_SECONDS, LOOK_SECONDS, PULSE_SECONDS, Door
+from kernel.control.door import CLIENT_PATIENCE, ENDED_SECONDS, LOOK_SECONDS, PULSE_SECONDS, Door
 from kernel.control.nodes import Node
 from kernel.runtime import operations as op
 from kernel.runtime.process import PYTHON
 from kernel.transport.reactor import Reactor as RealReactor
-from kernel.transport.tcp_connection import RELAYED_ENDED_SECONDS, TcpConnection
+from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection
 from kernel_spec.version import __version__
 
 DEATH_SECONDS = 5.0
@@ -411,5 +411,6 @@ def test_a_link_that_has_ended_is_waited_for_by_how_far_away_the_agent_is(client
     assert link.ended_seconds == ENDED_SECONDS
     said = {"total": {}, "labels": {}, "devices": (), "host": "", "address": "", "directory": "", "pid": 1}
     hall.door.on_messages(link, [(words.NODE, pickle.dumps({**said, "client": client}))])
-    assert link.ended_seconds == (RELAYED_ENDED_SECONDS if client else ENDED_SECONDS)
+    assert link.ended_seconds == (CLIENT_PATIENCE * DEATH_SECONDS if client else ENDED_SECONDS)
+    assert link.resume_seconds == max(RESUME_SECONDS, link.ended_seconds)
     hall.head.reactor.close()

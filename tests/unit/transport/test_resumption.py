@@ -23,7 +23,7 @@ from kernel.transport.frame_log import FrameLog
 from kernel.transport.gateway import Gateway
 from kernel.transport.preamble import preamble
 from kernel.transport.reactor import Reactor
-from kernel.transport.tcp_connection import ENDED_SECONDS, RESUME_SECONDS
+from kernel.transport.tcp_connection import ENDED_SECONDS, RELAYED_RESUME_SECONDS, RESUME_SECONDS, TcpConnection
 from kernel_spec.errors import ProtocolError
 
 TOKEN = b"t" * 32
@@ -404,6 +404,25 @@ def test_a_peer_is_lost_when_it_does_not_come_back_in_time(make, how, seconds):
     for _ in range(20):
         pair.step()
     assert len(pair.client_closed) == len(pair.server_closed) == 1
+
+
+@pytest.mark.parametrize("patient", [TcpConnection.be_patient, lambda one: one.wait_alike(RELAYED_RESUME_SECONDS)])
+def test_an_end_by_somebody_on_the_way_is_waited_for_as_a_cut(make, patient):
+    """What stands on the way accepts, and passes nothing on for longer than a peer that has ended is waited for."""
+    pair = make()
+    pair.begin()
+    for one in (pair.client, pair.server):
+        patient(one)
+    pair.clock.stop()
+    pair.relay.cut(END)
+    pair.until(lambda: pair.client.fd == pair.server.fd == -1)
+    pair.client.send(("later",))
+    pair.clock.added += RELAYED_RESUME_SECONDS - 0.1
+    for _ in range(20):
+        pair.reactor.poll(0.0005)
+    assert pair.client_closed == pair.server_closed == []
+    pair.until(lambda: pair.server_heard)
+    assert pair.server_heard == [("later",)] and len(pair.servers) == 1
 
 
 def test_a_machine_on_which_nobody_listens_is_not_waited_for_long(make):
