@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Callable
@@ -41,7 +42,8 @@ class Listener:
             listening.bind(path)
         except OSError as error:
             listening.close()
-            raise OSError(error.errno, error.strerror, path) from None  # which else does not name it
+            # which else does not name it; of one that is too long Python says so without a number
+            raise OSError(error.errno or errno.ENAMETOOLONG, error.strerror or str(error), path) from None
         os.chmod(path, 0o600)
         listening.listen(1024)
         self._acceptor = Acceptor(listening, reactor, self._accepted, on_refused)

@@ -550,6 +550,13 @@ def test_the_socket_is_private_and_goes_with_the_listener(server):
     assert not os.path.exists(server.path)
 
 
+def test_a_path_that_is_too_long_is_named(tmp_path, reactor):
+    path = str(tmp_path / ("x" * 200))
+    with pytest.raises(OSError, match="AF_UNIX path too long") as raised:
+        Listener(path, TOKEN, reactor, lambda *_: None, lambda *_: None, lambda *_: None)
+    assert (raised.value.errno, raised.value.filename) == (errno.ENAMETOOLONG, path)
+
+
 def test_nobody_there(tmp_path, reactor):
     with pytest.raises(OSError):
         connect(str(tmp_path / "nobody"), TOKEN, reactor, lambda c, m: None, lambda c, r: None)
