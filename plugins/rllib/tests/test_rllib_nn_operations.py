@@ -204,6 +204,46 @@ def test_an_ensemble_is_one_layer_for_each() -> None:
         np.testing.assert_allclose(found[k], nn.linear(x, weight[k], bias[k], "tanh"), rtol=1e-12)
 
 
+def test_the_entropy_of_a_softmax_is_that_of_its_parts() -> None:
+    nn = NumpyOps(np.float64)
+    x = np.random.default_rng(3).normal(size=(5, 4))
+    np.testing.assert_allclose(nn.softmax_entropy(x), -(nn.softmax(x) * nn.log_softmax(x)).sum(1), rtol=1e-12)
+    assert slopes(lambda nn, x: nn.softmax_entropy(x), np.zeros((2, 4))) == [[[0] * 4] * 2]
+
+
+@pytest.mark.parametrize("never", [-np.inf, np.finfo(np.float64).min])
+def test_what_is_never_taken_adds_nothing_to_an_entropy_and_gets_no_gradient(never: float) -> None:
+    for rows in (1, 3):
+        x = np.tile([0.5, never, -0.25], (rows, 1))
+        nn = NumpyOps(np.float64)
+        np.testing.assert_allclose(nn.softmax_entropy(x), nn.softmax_entropy(x[:, [0, 2]]), rtol=1e-12)
+        (found,) = slopes(lambda nn, x: nn.softmax_entropy(x), x)
+        (without,) = slopes(lambda nn, x: nn.softmax_entropy(x), x[:, [0, 2]])
+        assert found == [[first, 0, last] for first, last in without]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_clipped_surrogate_has_the_bits_of_its_parts(dtype: type) -> None:
+    generator = np.random.default_rng(3)
+    before, advantages = generator.normal(size=(2, 500)).astype(dtype)
+    log_probs = before + generator.normal(size=500).astype(dtype) * dtype(0.3)
+    table = ParameterTable({"x": (500,)})
+
+    def of_parts(nn: Ops, params: Any) -> tuple[Any, dict[str, Any]]:
+        ratio = nn.exp(params["x"] - before)
+        rows = nn.minimum(ratio * advantages, nn.clip(ratio, 0.8, 1.2) * advantages)
+        return nn.mean(rows), {"rows": rows}
+
+    def in_one(nn: Ops, params: Any) -> tuple[Any, dict[str, Any]]:
+        rows = nn.clipped_surrogate(params["x"], before, advantages, 0.8, 1.2)
+        return nn.mean(rows), {"rows": rows}
+
+    (expected, slope), (found, own) = (NumpyBackend().gradient(loss, log_probs, table) for loss in (of_parts, in_one))
+    assert found["rows"].tobytes() == expected["rows"].tobytes()
+    assert np.array_equal(own, slope)
+    assert 100 < np.count_nonzero(own) < 400
+
+
 def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 

@@ -199,9 +199,9 @@ def ppo_loss(
         outputs = module.train(nn, parameters, batch)
         inputs = outputs[columns.ACTION_DIST_INPUTS]
         before, advantages = nn.constant(batch[columns.ACTION_LOGP]), nn.constant(batch[columns.ADVANTAGES])
-        ratio = nn.exp(distribution.log_prob(nn, inputs, nn.constant(batch[columns.ACTIONS])) - before)
-        clipped = nn.clip(ratio, 1.0 - config.clip_param, 1.0 + config.clip_param)
-        policy_loss = -mean(nn.minimum(ratio * advantages, clipped * advantages))
+        log_probs = distribution.log_prob(nn, inputs, nn.constant(batch[columns.ACTIONS]))
+        bounds = 1.0 - config.clip_param, 1.0 + config.clip_param
+        policy_loss = -mean(nn.clipped_surrogate(log_probs, before, advantages, *bounds))
         bonus = entropy_coefficient()
         entropy = mean(distribution.entropy(nn, inputs if bonus else nn.stop_gradient(inputs)))  # 0: it is only shown
         total = policy_loss - bonus * entropy if bonus else policy_loss

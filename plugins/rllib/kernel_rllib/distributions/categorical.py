@@ -10,16 +10,13 @@ import numpy as np
 
 from kernel_rllib.distributions.distribution import Distribution, Noise, Numbers
 from kernel_rllib.errors import DataError
-from kernel_rllib.nn.numpy_ops import softmax_entropy
+from kernel_rllib.nn.softmaxes import SMALLEST_LOG_PROBABILITY
 
 if TYPE_CHECKING:
     from kernel_rllib.nn.ops import Array, Ops
 
 BELOW_ONE = 1 - 2.0**-22
 """Keeps a uniform number times a sum below the sum, however float32 rounds."""
-
-SMALLEST_LOG_PROBABILITY = -1e30
-"""Stands for minus infinity where it is weighed by a probability of 0: their product is then 0, and not NaN."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +121,7 @@ def action_index(nn: Ops, actions: Array, size: int, starts: tuple[int, ...]) ->
 
 def entropy(nn: Ops, logits: Array) -> Array:
     """Return the entropy of the softmax of the last axis."""
-    if type(logits) is np.ndarray:
-        return softmax_entropy(logits, SMALLEST_LOG_PROBABILITY)
-    return -nn.sum(nn.softmax(logits, -1) * finite_log_softmax(nn, logits), -1)
+    return nn.softmax_entropy(logits)
 
 
 def divergence(nn: Ops, logits: Array, other_logits: Array) -> Array:

@@ -14,13 +14,14 @@ from kernel_rllib.nn import elementwise
 from kernel_rllib.nn.convolution import convolve
 from kernel_rllib.nn.elementwise import activation_named
 from kernel_rllib.nn.ops import Axis, Network
-from kernel_rllib.nn.products import ones, product
+from kernel_rllib.nn.products import product
 from kernel_rllib.nn.recurrent import gru_forward, lstm_forward
+from kernel_rllib.nn.reductions import reduce
 from kernel_rllib.nn.side_by_side import computed
+from kernel_rllib.nn.softmaxes import log_softmax, logsumexp, softmax, softmax_entropy
+from kernel_rllib.nn.surrogates import clipped_surrogate
 
 Numbers = NDArray[Any]
-_NARROW = 48
-"""Rows of so few numbers are reduced as columns: numpy spends up to 40 ns on each row that it reduces."""
 
 
 def _plain(function: Any) -> Callable[[NumpyOps, Any], Any]:
@@ -110,17 +111,22 @@ class NumpyOps:
         return reduce(np.minimum, x, axis, keepdims)
 
     def logsumexp(self, x: Any, axis: int = -1, keepdims: bool = False) -> Any:
-        total = _along(_log_of_sum, np.asarray(x), axis)
-        return total if keepdims else np.squeeze(total, axis)
+        return logsumexp(np.asarray(x), axis, keepdims)[0]
 
     def softmax(self, x: Any, axis: int = -1) -> Any:
-        return _along(_shares, np.asarray(x), axis)
+        return softmax(np.asarray(x), axis)[0]
 
     def log_softmax(self, x: Any, axis: int = -1) -> Any:
-        return _along(_log_shares, np.asarray(x), axis)
+        return log_softmax(np.asarray(x), axis)[0]
 
     def log_softmax_at(self, x: Any, index: Any) -> Any:
         return self.take_along(self.log_softmax(x), index[..., None])[..., 0]
+
+    def softmax_entropy(self, x: Any) -> Any:
+        return softmax_entropy(np.asarray(x))[0]
+
+    def clipped_surrogate(self, log_probs: Any, before: Any, advantages: Any, low: float, high: float) -> Any:
+        return clipped_surrogate(log_probs, before, advantages, low, high)[0]
 
     def cumsum(self, x: Any, axis: int) -> Any:
         return np.cumsum(x, axis)
@@ -240,87 +246,6 @@ def _only_in_torch(operation: str) -> ModuleError:
 # -- what the tape uses as well ------------------------------------------------------------------------------------
 
 
-def reduce(function: Any, x: Any, axis: Axis, keepdims: bool = False) -> Any:
-    """Return `x` reduced by a ufunc (np.add, np.maximum, np.minimum) over `axis`."""
-    if axis is None:
-        return function.reduce(x, axis=None, keepdims=keepdims)
-    if not isinstance(axis, int):
-        return function.reduce(x, axis=tuple(axis), keepdims=keepdims)
-    shape = x.shape
-    if len(shape) > 1 and axis in (-1, len(shape) - 1) and 0 < shape[-1] <= _NARROW and x.dtype.kind == "f":
-        columns = _columns(x)
-        reduced = function.reduce(columns, axis=0)[: x.size // shape[-1]]
-        return reduced.reshape((*shape[:-1], 1) if keepdims else shape[:-1])
-    return function.reduce(x, axis=axis, keepdims=keepdims)
-
-
-def kept(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
-    """Return `shape` with a length of 1 for each axis that is reduced."""
-    if axis is None:
-        return (1,) * len(shape)
-    axes = {axis % len(shape)} if isinstance(axis, int) else {one % len(shape) for one in axis}
-    return tuple(1 if k in axes else length for k, length in enumerate(shape))
-
-
-def _along(function: Callable[[Numbers, int], Numbers], x: Numbers, axis: int) -> Numbers:
-    """Return what `function` makes of a copy of `x`, which it may overwrite, along `axis`, which it keeps."""
-    last = x.ndim - 1
-    if x.ndim < 2 or axis not in (-1, last) or x.shape[-1] > _NARROW:
-        return function(x.copy(), axis)
-    columns = function(_columns(x), 0)
-    rows: Numbers = columns.T[: x.size // x.shape[-1]].copy()
-    return rows.reshape(*x.shape[:-1], len(columns))
-
-
-def _columns(x: Numbers) -> Numbers:
-    """Return a copy of `x` with its last axis first, all others as one."""
-    columns: Numbers = x.T if x.ndim == 2 else x.reshape(-1, x.shape[-1]).T
-    single = columns.shape[1] == 1  # which numpy would sum in another order than one of several
-    copied: Numbers = columns.repeat(2, axis=1) if single else columns.copy()
-    return copied
-
-
-def _shares(x: Numbers, axis: int) -> Numbers:
-    x -= np.maximum.reduce(x, axis=axis, keepdims=True)
-    np.exp(x, out=x)
-    x /= np.add.reduce(x, axis=axis, keepdims=True)
-    return x
-
-
-def _log_shares(x: Numbers, axis: int) -> Numbers:
-    x -= np.maximum.reduce(x, axis=axis, keepdims=True)
-    x -= np.log(np.add.reduce(np.exp(x), axis=axis, keepdims=True))
-    return x
-
-
-def softmax_entropy(x: Numbers, least: float) -> Numbers:
-    """Return the entropy of the softmax of the last axis; logarithms of probabilities count as `least` at least.
-
-    The bits are those of `softmax` and `log_softmax`, but the exponentials are computed once for both.
-    """
-
-    def entropies(x: Numbers, axis: int) -> Numbers:
-        x -= np.maximum.reduce(x, axis=axis, keepdims=True)
-        shares = np.exp(x)
-        total = np.add.reduce(shares, axis=axis, keepdims=True)
-        shares /= total
-        x -= np.log(total)
-        shares *= np.maximum(x, least, out=x)
-        return -np.add.reduce(shares, axis=axis, keepdims=True)
-
-    return np.squeeze(_along(entropies, x, -1), -1)
-
-
-def _log_of_sum(x: Numbers, axis: int) -> Numbers:
-    greatest = np.maximum.reduce(x, axis=axis, keepdims=True)
-    greatest[np.isneginf(greatest)] = 0  # where all are -inf, so is the result, and not NaN
-    x -= greatest
-    with np.errstate(divide="ignore"):
-        total: Numbers = np.log(np.add.reduce(np.exp(x, out=x), axis=axis, keepdims=True))
-    total += greatest
-    return total
-
-
 def project(x: Any, weight: Any, bias: Any | None, row_block: int | None = None, out: Numbers | None = None) -> Numbers:
     """Return `x @ weight + bias` (see `Ops.linear`), in a new array or in `out`. The weight decides about the type."""
     try:
@@ -365,40 +290,6 @@ def standardized_backward(gradient: Numbers, value: Numbers, factor: Numbers) ->
     slope -= value * (reduce(np.add, gradient * value, -1, keepdims=True) * share)
     slope *= factor
     return slope
-
-
-def log_softmax_backward(gradient: Numbers, value: Numbers, axis: int) -> Numbers:
-    """Return the gradient of x from that of `value`, where value is the logarithm of its softmax along `axis`."""
-    slope: Numbers = np.exp(value)
-    if slope.ndim == 2 and axis == -1:
-        slope *= np.dot(gradient, ones(slope.shape[1], slope.dtype))[:, None]
-    else:
-        slope *= reduce(np.add, gradient, axis, keepdims=True)
-    return np.subtract(gradient, slope, out=slope)
-
-
-def log_softmax_at(x: Numbers, index: Numbers) -> tuple[Numbers, Callable[[Numbers], Numbers]]:
-    """Return an entry of the logarithm of the softmax of each row of x [N, A], and what makes x's gradient of theirs.
-
-    Rows are computed as columns, in which numpy finds the entries, and spreads gradients, in half the time.
-    """
-    rows = len(x)
-    if rows > 1 and x.shape[1] <= _NARROW:
-        logs = _log_shares(_columns(x), 0)
-    else:
-        logs = _along(_log_shares, x, -1).T.copy()
-    places = index * rows
-    places += np.arange(rows)
-
-    def backward_of(gradient: Numbers) -> Numbers:
-        slope = np.exp(logs)
-        slope *= gradient
-        np.subtract(0, slope, out=slope)
-        slope.reshape(-1)[places] += gradient
-        turned: Numbers = slope.T.copy()
-        return turned
-
-    return logs.reshape(-1).take(places), backward_of
 
 
 def parts(shape: tuple[int, ...], sections: int | Sequence[int], axis: int) -> list[tuple[slice, ...]]:

@@ -15,19 +15,18 @@ from kernel_rllib.nn.elementwise import Elementwise, activation_named
 from kernel_rllib.nn.memory import LARGE
 from kernel_rllib.nn.numpy_ops import (
     NumpyOps,
-    kept,
-    log_softmax_at,
-    log_softmax_backward,
     parts,
     places,
     project,
-    reduce,
     standardized,
     standardized_backward,
 )
 from kernel_rllib.nn.ops import Axis, Network
 from kernel_rllib.nn.products import ones, product
 from kernel_rllib.nn.recurrent import gru_backward, gru_forward, lstm_backward, lstm_forward
+from kernel_rllib.nn.reductions import kept, reduce
+from kernel_rllib.nn.softmaxes import log_softmax, log_softmax_at, logsumexp, softmax, softmax_entropy
+from kernel_rllib.nn.surrogates import clipped_surrogate
 from kernel_rllib.nn.tensor import (
     Tape,
     Tensor,
@@ -183,34 +182,26 @@ class TapeOps(NumpyOps):
         return self._made(x, extreme, backward_of)
 
     def logsumexp(self, x: Any, axis: int = -1, keepdims: bool = False) -> Any:
-        value = super().logsumexp(value_of(x), axis, True)
-
-        def backward_of(gradient: Any) -> Any:
-            shares = np.exp(value_of(x) - value)
-            shares *= gradient if keepdims else np.expand_dims(gradient, axis)
-            return shares
-
-        return self._made(x, value if keepdims else np.squeeze(value, axis), backward_of)
+        return self._made(x, *logsumexp(np.asarray(value_of(x)), axis, keepdims))
 
     def softmax(self, x: Any, axis: int = -1) -> Any:
-        value = super().softmax(value_of(x), axis)
-
-        def backward_of(gradient: Any) -> Any:
-            slope = gradient * value
-            slope -= value * reduce(np.add, slope, axis, keepdims=True)
-            return slope
-
-        return self._made(x, value, backward_of)
+        return self._made(x, *softmax(np.asarray(value_of(x)), axis))
 
     def log_softmax(self, x: Any, axis: int = -1) -> Any:
-        value = super().log_softmax(value_of(x), axis)
-        return self._made(x, value, lambda gradient: log_softmax_backward(gradient, value, axis))
+        return self._made(x, *log_softmax(np.asarray(value_of(x)), axis))
 
     def log_softmax_at(self, x: Any, index: Any) -> Any:
         index = value_of(index)
         if not isinstance(x, Tensor) or x.value.ndim != 2:
             return super().log_softmax_at(x, index)
         return self._made(x, *log_softmax_at(x.value, index))
+
+    def softmax_entropy(self, x: Any) -> Any:
+        return self._made(x, *softmax_entropy(np.asarray(value_of(x))))
+
+    def clipped_surrogate(self, log_probs: Any, before: Any, advantages: Any, low: float, high: float) -> Any:
+        before, advantages = (constant_like(value_of(column), self.dtype) for column in (before, advantages))
+        return self._made(log_probs, *clipped_surrogate(value_of(log_probs), before, advantages, low, high))
 
     def cumsum(self, x: Any, axis: int) -> Any:
         def backward_of(gradient: Numbers) -> Numbers:

@@ -145,6 +145,15 @@ class Ops(Protocol):
     def log_softmax_at(self, x: Array, index: Array) -> Array:
         """Return one entry of `log_softmax(x)` for each row of x [..., A]: the one that `index` [...] (int64) names."""
 
+    def softmax_entropy(self, x: Array) -> Array:
+        """Return the entropy of the softmax of each row of x [..., A], in nats; a probability of 0 adds nothing."""
+
+    def clipped_surrogate(self, log_probs: Array, before: Array, advantages: Array, low: float, high: float) -> Array:
+        """Return min(r A, clip(r, low, high) A) with r = exp(log_probs - before) (Schulman et al. 2017, equation 7).
+
+        A stands for `advantages`; all three are of one shape. `before` and `advantages` are constants.
+        """
+
     def cumsum(self, x: Array, axis: int) -> Array:
         """Return the running sum along `axis`."""
 

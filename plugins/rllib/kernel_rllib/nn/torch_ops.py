@@ -14,6 +14,7 @@ from kernel_rllib.nn.elementwise import unknown_activation
 from kernel_rllib.nn.numpy_ops import parts, places
 from kernel_rllib.nn.ops import Axis, Network
 from kernel_rllib.nn.side_by_side import parts_of
+from kernel_rllib.nn.softmaxes import SMALLEST_LOG_PROBABILITY
 
 _ACTIVATIONS: dict[str | None, Any] = {
     None: None, "linear": None, "tanh": torch.tanh, "relu": torch.relu, "sigmoid": torch.sigmoid,
@@ -117,6 +118,15 @@ class TorchOps:
 
     def log_softmax_at(self, x: Any, index: Any) -> Any:
         return self.take_along(torch.log_softmax(x, dim=-1), index[..., None])[..., 0]
+
+    def softmax_entropy(self, x: Any) -> Any:
+        logs = torch.clamp(torch.log_softmax(x, dim=-1), min=SMALLEST_LOG_PROBABILITY)
+        return -torch.sum(torch.softmax(x, dim=-1) * logs, dim=-1)
+
+    def clipped_surrogate(self, log_probs: Any, before: Any, advantages: Any, low: float, high: float) -> Any:
+        before, advantages = self._tensor(before).detach(), self._tensor(advantages).detach()
+        ratio = torch.exp(log_probs - before)
+        return torch.minimum(ratio * advantages, torch.clamp(ratio, low, high) * advantages)
 
     def cumsum(self, x: Any, axis: int) -> Any:
         return torch.cumsum(x, dim=axis)

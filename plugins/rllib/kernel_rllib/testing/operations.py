@@ -231,6 +231,18 @@ _add(
     normal((2, 3, 4)),
 )
 _add("log_softmax_at", "wide", lambda nn, x: nn.log_softmax_at(x * 20, nn.constant(np.array([59, 7]))), normal((2, 60)))
+_add("softmax_entropy", "rows", lambda nn, x: nn.softmax_entropy(x), normal((3, 4)))
+_add("softmax_entropy", "row", lambda nn, x: nn.softmax_entropy(x), normal((1, 4)))
+_add("softmax_entropy", "flat", lambda nn, x: nn.softmax_entropy(x), normal((4,)))
+_add("softmax_entropy", "three-axes", lambda nn, x: nn.softmax_entropy(x), normal((2, 3, 4)))
+_add("softmax_entropy", "wide", lambda nn, x: nn.softmax_entropy(x), normal((2, 60)))
+_SHIFTS, _ADVANTAGES = np.array([-0.6, -0.5, 0.05, -0.04, 0.5, 0.7]), np.array([1.5, -0.3, 0.8, -2.0, 0.6, -1.1])
+_add(
+    "clipped_surrogate",
+    "all-cases",  # the ratio below, between and above the bounds, each with both signs of the advantage
+    lambda nn, x: nn.clipped_surrogate(x * 0.01, nn.constant(-_SHIFTS), nn.constant(_ADVANTAGES), 0.8, 1.2),
+    normal((6,)),
+)
 _add("logsumexp", "keepdims", lambda nn, x: nn.logsumexp(x, -1, keepdims=True), normal((3, 4)))
 _add("cumsum", "columns", lambda nn, x: nn.cumsum(x, 0), normal((3, 4)))
 _add("cumsum", "rows", lambda nn, x: nn.cumsum(x, -1), normal((3, 4)))
