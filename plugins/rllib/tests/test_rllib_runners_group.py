@@ -16,6 +16,9 @@ from kernel_rllib.runners.group import GroupSettings, RunnerGroup
 from kernel_rllib.runners.recovery import Recovery
 from kernel_rllib.testing.counting import counting_blueprint
 
+import kernel
+from kernel_spec.errors import TaskError
+
 LANES = {0: [(0, 1, 2, 3)], 1: [(0, 1, 2, 3)], 2: [(0, 1), (2, 3)], 4: [(0,), (1,), (2,), (3,)]}
 
 pytestmark = pytest.mark.usefixtures("session")
@@ -164,3 +167,45 @@ def test_exact_recovery_after_a_restore_begins_with_what_was_restored(group: Cal
     first = whole(expected.sample(lambda runner: 5))
     kill_runner(killed, 1)
     assert_same(whole(killed.sample(lambda runner: 5)), first)
+
+
+def dies_when_asked(runner: EnvRunner, then: str = "") -> None:
+    """Let the process of a runner end when it is asked for its state by itself."""
+    state = runner.state
+
+    def told() -> Any:
+        if kernel.get_runtime_context().get_task_name() == "RunnerActor.state":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return state()
+
+    runner.state = told  # type: ignore[method-assign]
+
+
+def test_exact_recovery_after_a_change_begins_with_what_was_changed(group: Callable[..., RunnerGroup]) -> None:
+    expected, killed = group(0), group(2, recovery="exact")
+    for made in (expected, killed):
+        made.sample(lambda runner: 5)
+        made.change(counting_blueprint(lstm=5), dies_when_asked)
+    kill_runner(killed, 1)
+    assert_same(whole(killed.sample(lambda runner: 5)), whole(expected.sample(lambda runner: 5)))
+
+
+def test_a_state_that_died_with_its_runner_is_said(group: Callable[..., RunnerGroup]) -> None:
+    killed = group(2, recovery="exact")
+    killed.foreach(dies_when_asked)
+    killed.foreach(fails_next)
+    with pytest.raises(TaskError, match="a sample that fails"):
+        killed.sample(lambda runner: 5)
+    with pytest.raises(
+        RunnersLostError, match="runner 1 died before it had told the state in which `recovery='exact'`"
+    ):
+        killed.sample(lambda runner: 5)
+
+
+def fails_next(runner: EnvRunner) -> None:
+    """Let the next sample of a runner raise."""
+
+    def fails(*arguments: Any) -> Sample:
+        raise ValueError("a sample that fails")
+
+    runner.sample = fails  # type: ignore[assignment,method-assign]

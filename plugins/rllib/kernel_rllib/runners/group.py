@@ -303,11 +303,13 @@ class RunnerGroup:
         """
         self.gathered()
         self.hand_over_weights()
-        self.foreach(function, make_sampler)
+        if self._is_exact:  # states are kept here at once: what is only asked for is lost with its runner
+            states = self.foreach(_changed, function, make_sampler)
+            for (_, runner), state in zip(sorted(self._remote.items()), states, strict=False):
+                runner.snapshot = kernel.put(state)
+        else:
+            self.foreach(function, make_sampler)
         self._make_sampler = make_sampler
-        if self._is_exact:
-            for runner in self._remote.values():
-                runner.snapshot = runner.handle.state.remote()
 
     def state(self) -> dict[str, Any]:
         """Return the state of all lanes, whoever steps them, and what connectors have learned of all of them."""
@@ -400,7 +402,7 @@ class RunnerGroup:
             return
         place, snapshot, before = lost.place, None, lost.steps_brought()
         if self._is_exact:
-            snapshot = lost.snapshot
+            snapshot = lost.beginning()
         else:
             place = replace(place, incarnation=place.incarnation + 1, steps_before=before)
         made = RemoteRunner(place, self._start(place, snapshot), snapshot, steps=before)
@@ -408,3 +410,9 @@ class RunnerGroup:
         self._replaced.append(index)
         for request in lost.requests:
             made.ask(request.steps, request.weights, request.statistics, with_snapshot=self._is_exact)
+
+
+def _changed(runner: EnvRunner, function: Callable[[EnvRunner, Any], None], given: Any) -> Mapping[str, Any]:
+    """Change a runner; return its state afterwards."""
+    function(runner, given)
+    return runner.state()

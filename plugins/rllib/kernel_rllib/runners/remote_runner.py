@@ -8,7 +8,9 @@ from typing import TypeAlias
 
 import kernel
 from kernel_rllib.connectors.moments import Statistics
+from kernel_rllib.errors import RunnersLostError
 from kernel_rllib.runners.place import RunnerPlace
+from kernel_spec.errors import FaultError
 
 Weights: TypeAlias = "tuple[kernel.ObjectRef, int]"
 """Parameters in the object store, and their version."""
@@ -71,3 +73,16 @@ class RemoteRunner:
     def steps_brought(self) -> int:
         """Return how many steps each of its lanes has made in the samples that it has brought."""
         return self.steps - sum(request.steps for request in self.requests)
+
+    def beginning(self) -> kernel.ObjectRef | None:
+        """Return `snapshot`, in which a runner that takes its place begins. Raises RunnersLostError if it is lost."""
+        if self.snapshot is not None:
+            try:
+                kernel.get(self.snapshot)
+            except FaultError as error:
+                raise RunnersLostError(
+                    f"runner {self.place.index} died before it had told the state in which `recovery='exact'` lets "
+                    f"another one begin: {error}. Go on from the last checkpoint; with `recovery='recreate'` "
+                    "environments would begin anew."
+                ) from error
+        return self.snapshot
