@@ -7,11 +7,14 @@ with Terminal("-m", "kernel.cli.main", "debug") as terminal:
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
-import signal
+import struct
+import subprocess
 import sys
+import termios
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -22,16 +25,29 @@ CONTROL_C, CONTROL_D = "\x03", "\x04"
 
 
 class Terminal:
-    """Runs `python ARGUMENTS` on a new terminal. A context manager; a program that still runs then is killed."""
+    """Runs `python ARGUMENTS` on a new terminal. A context manager; a program that still runs then is killed.
 
-    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    Without an `environment` it has this one's, and a terminal that can do nothing but show lines.
+    """
+
+    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None, columns: int = 80) -> None:
         self.shown = ""
         """All that came, without carriage returns."""
         self._seen = 0
-        self._code: int | None = None
-        self.pid, self._file = pty.fork()
-        if self.pid == 0:
-            os.execve(sys.executable, [sys.executable, *arguments], {**(environment or os.environ), "TERM": "dumb"})
+        self._file, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        # `pty.fork` would do without setsid, but a fork of a process with threads is not safe: gRPC opens files there.
+        command = ["setsid", "--ctty", sys.executable, *arguments]
+        given = {**os.environ, "TERM": "dumb"} if environment is None else environment
+        self._program: subprocess.Popen[bytes] = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, env=given
+        )
+        os.close(theirs)
+
+    @property
+    def pid(self) -> int:
+        """The program's process."""
+        return self._program.pid
 
     def expect(self, text: str) -> str:
         """Return what comes up to `text` and with it, behind what was expected before."""
@@ -56,15 +72,12 @@ class Terminal:
     def exit_code(self) -> int:
         """Wait for the end of the program, and return its exit code."""
         self.rest()
-        if self._code is None:
-            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self._code
+        return self._program.wait()
 
     def kill(self) -> None:
         """End the program as a closed window or a broken line does: without a word."""
-        if self._code is None:
-            os.kill(self.pid, signal.SIGKILL)
-            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self._program.kill()
+        self._program.wait()
 
     def _read(self, deadline: float) -> bool:
         left = deadline - time.monotonic()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +18,7 @@ import click
 import pytest
 
 from kernel.testing.session import temporary_root
+from kernel.testing.terminals import Terminal
 
 COMMAND = [sys.executable, "-m", "kernel.cli.main"]
 SECONDS = 120.0
@@ -117,23 +114,11 @@ class Demo:
 
     def on_terminal(self, *arguments: str, columns: int = 100, **environment: str) -> str:
         """Run a command on a terminal; return what it wrote there, escapes and all."""
-        pid, terminal = pty.fork()
-        if pid == 0:
-            fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-            os.execve(sys.executable, [*COMMAND, *arguments], {**self.environment, **environment})
-        shown = b""
-        while True:
-            try:
-                data = os.read(terminal, 1 << 16)
-            except OSError:
-                break
-            if not data:
-                break
-            shown += data
-        os.close(terminal)
-        _, status = os.waitpid(pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 0, shown.decode()
-        return shown.decode().replace("\r\n", "\n")
+        given = {**self.environment, **environment}
+        with Terminal(*COMMAND[1:], *arguments, environment=given, columns=columns) as terminal:
+            shown = terminal.rest()
+            assert terminal.exit_code() == 0, shown
+        return shown
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,21 @@ from kernel.testing.programs import PACKAGES, advice, missing, need
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
-EVERYWHERE = {"bash", "cat", "echo", "env", "mount", "nsenter", "setpriv", "sh", "sleep", "true", "umount", "unshare"}
+EVERYWHERE = {
+    "bash",
+    "cat",
+    "echo",
+    "env",
+    "mount",
+    "nsenter",
+    "setpriv",
+    "setsid",
+    "sh",
+    "sleep",
+    "true",
+    "umount",
+    "unshare",
+}
 """Programs that are part of the smallest Debian: its essential packages, and `mount`."""
 
 LOOKED_FOR = {"nvidia-smi", "telnet"}
