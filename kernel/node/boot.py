@@ -12,6 +12,7 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any
 
+import kernel.runtime.process  # noqa: F401  (agent and workers need it: the template's fork comes after it)
 from kernel.logs import configure_later
 from kernel.node import session_lock
 from kernel.node.config import AgentConfig
@@ -24,6 +25,8 @@ from kernel.node.sessions import describe
 from kernel.node.standard_logs import keep_standard_logs
 from kernel.node.template_link import TemplateLink
 from kernel.node.template_process import fork_template
+from kernel.plugin_faults import lines_of
+from kernel.plugins import PluginManager
 from kernel.threads import why_no_process
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import KernelError, PluginError, SessionEndedError
@@ -71,8 +74,6 @@ def main() -> int:
     from kernel.node.head_child import HeadChild
     from kernel.node.relay.link import RelayLink
     from kernel.node.uplink import RemoteUplink
-    from kernel.plugin_faults import lines_of
-    from kernel.plugins import PluginManager
 
     try:
         describe(config.directory, os.getpid(), not config.ephemeral)

@@ -26,7 +26,7 @@ CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadat
         ("kernel.node.agent", HEAVY | OUTWARD | CALLS | {"pathlib", "urllib.parse"}),
         ("kernel.node.head_main", HEAVY | CALLS),
         ("kernel.node.template", HEAVY | CONTRACTS | PLUGINS),
-        ("kernel.node.boot", HEAVY | CONTRACTS | PLUGINS | {"kernel.node.agent", "kernel.runtime.core"}),
+        ("kernel.node.boot", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.core"}),
     ],
 )
 def test_importing_loads_nothing_that_is_not_needed_yet(module: str, never: set[str]) -> None:
