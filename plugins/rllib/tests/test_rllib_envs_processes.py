@@ -335,7 +335,9 @@ def test_somebody_is_told_of_a_step_that_takes_long(
     with processes([lambda: Slow(0.3)], num_processes=1) as env, caplog.at_level(logging.WARNING, "kernel.rllib"):
         env.reset([0])
         env.step(np.ones(1, np.int64))
-        assert caplog.messages[0] == f"the step of lane 0 takes more than 0 s, in process {env.pids[0]}"
+        said = caplog.messages[0]
+        assert said.startswith("a step takes more than 0 s: it is in Slow.step(), at environments.py, line ")
+        assert said.endswith(f": time.sleep(self.seconds), in process {env.pids[0]}, which steps lane 0")
 
 
 PROGRAM = """

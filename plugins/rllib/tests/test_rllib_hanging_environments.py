@@ -6,15 +6,17 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from kernel_rllib.algorithms.a3c import A3CConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
+from kernel_rllib.envs.whereabouts import whereabouts_of
 from kernel_rllib.errors import RunnersLostError
-from kernel_rllib.runners.whereabouts import whereabouts_of
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -55,6 +57,14 @@ class Maze(gymnasium.Env[Any, Any]):
         return np.full(1, self.count, np.float32), 1.0, self.count == 10, False, {}
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until it is true."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def config(folder: Path, hangs_in: str, runners: int = 1, **more: Any) -> PPOConfig:
     """Return settings that have little patience."""
     made = PPOConfig().environment(
@@ -78,6 +88,69 @@ def test_a_runner_that_hangs_is_ended_and_replaced(
     assert "runner 1, with the lanes [0], died: its process was ended, as its environments made no step for" in lost
     assert place in lost and f"self.hang()  # in {method}" in lost and "env_runner_health_probe_timeout_s" in lost
     assert not Path(f"/proc/{(tmp_path / 'hung').read_text()}").exists()
+    algorithm.stop()
+
+
+def test_what_hangs_in_a_process_of_a_runner_is_named_by_its_own_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    algorithm = config(tmp_path, "step").env_runners(gym_env_vectorize_mode="processes").build()
+    algorithm.runners.foreach(lambda runner: runner.index)  # it is made
+    assert algorithm.train()["num_env_steps_sampled"] == 16
+    (lost,) = (message for message in caplog.messages if "died: its process was ended" in message)
+    assert "it is in Maze.step(), at test_rllib_hanging_environments.py, line" in lost
+    child = (tmp_path / "hung").read_text()
+    assert f"self.hang()  # in step, in process {child}, which steps lane 0. If they are only slow" in lost
+    algorithm.stop()
+
+
+def test_one_of_several_that_send_as_they_are_ready_is_replaced_as_soon(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = A3CConfig().environment(
+        Maze, env_config={"folder": str(tmp_path), "hangs_in": "step", "slow": 0.01}, disable_env_checking=True
+    )
+    made.env_runners(num_env_runners=2, num_cpus_per_env_runner=0, sample_timeout_s=0.3, rollout_fragment_length=5)
+    made.fault_tolerance(env_runner_health_probe_timeout_s=0.4).training(model={"fcnet_hiddens": [4]})
+    algorithm = made.reporting(min_time_s_per_iteration=0).build()
+    algorithm.runners.foreach(lambda runner: runner.index)  # they are made
+    began = time.monotonic()
+    while not any("runner 1, with the lanes" in message for message in caplog.messages):
+        algorithm.train()  # the other one samples on meanwhile
+        assert time.monotonic() - began < 30
+    lost = next(message for message in caplog.messages if "runner 1, with the lanes" in message)
+    assert "died: its process was ended" in lost and "Maze.step(), at test_rllib_hanging_environments.py" in lost
+    assert algorithm.runners.num_healthy_runners == 2
+    algorithm.stop()
+
+
+def test_calls_do_not_wait_for_one_that_hangs_in_a_sample(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    algorithm = config(tmp_path, "step", runners=2).env_runners(num_envs=2).build()
+    workers = algorithm.workers
+    assert workers.foreach_env_runner(lambda worker: worker.worker_index) == [0, 1, 2]
+    algorithm.runners.request(lambda index: 8)
+    wait_until(lambda: (tmp_path / "hung").exists())
+    found = workers.foreach_worker(lambda worker: worker.worker_index, timeout_seconds=0.2)
+    assert found == [0, 2]
+    (said,) = (message for message in caplog.messages if "its result is left out" in message)
+    assert said.startswith(
+        "runner 1 has not answered a call within 0.2 s, and its result is left out: it is in Maze.step"
+    )
+    assert "# in step. Wait longer (timeout_seconds), or call others alone (remote_worker_ids)" in said
+    assert workers.foreach_worker(lambda worker: worker.worker_index, False, remote_worker_ids=[2]) == [2]
+    assert workers.foreach_worker(lambda worker: worker.worker_index) == [0, 1, 2]  # another is in its place
+    assert any(
+        "runner 1 has not answered a call within 0.3 s, and is waited for" in message for message in caplog.messages
+    )
+    assert any("runner 1, with the lanes" in message and "# in step" in message for message in caplog.messages)
+    algorithm.stop()
+
+
+def test_a_function_takes_as_long_as_it_likes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    algorithm = config(tmp_path, "nowhere").build()
+    names = algorithm.workers.foreach_env(lambda env: time.sleep(1.6) or type(env.unwrapped).__name__)
+    assert names == [[], ["Maze"]]
+    assert not any("died" in message for message in caplog.messages)
     algorithm.stop()
 
 

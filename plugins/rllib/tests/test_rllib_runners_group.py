@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -209,3 +212,56 @@ def fails_next(runner: EnvRunner) -> None:
         raise ValueError("a sample that fails")
 
     runner.sample = fails  # type: ignore[assignment,method-assign]
+
+
+def test_nobody_is_told_of_samples_that_are_made_again(group: Callable[..., RunnerGroup]) -> None:
+    made, before = group(2), len(_told())
+    died = dict(made.actors())[1].apply.remote(lambda runner: os.kill(os.getpid(), signal.SIGKILL))
+    for _ in range(3):
+        made.request(lambda runner: 5)
+    made.foreach(process_of)  # this is where it is heard of
+    with pytest.raises(kernel.exceptions.ActorDiedError):
+        kernel.get(died)
+    assert [whole(made.collect()).shape for _ in range(3)] == [(5, 4)] * 3
+    gc.collect()  # nobody can ask for what failed any more
+    assert _told()[before:] == ["_fails()"]
+
+
+def test_an_error_in_a_sample_leaves_no_request_behind(group: Callable[..., RunnerGroup]) -> None:
+    made, before = group(2), len(_told())
+    made.foreach(_break_third_sample)
+    assert [len(made.sample(lambda runner: 5)) for _ in range(2)] == [2, 2]
+    made.request(lambda runner: 5)
+    made.request(lambda runner: 5)
+    with pytest.raises(ValueError, match="the third"):
+        made.collect()
+    assert made.rounds_asked == 0
+    assert len(made.sample(lambda runner: 5)) == 2
+    gc.collect()
+    assert _told()[before:] == ["_fails()"]
+
+
+def _break_third_sample(runner: EnvRunner) -> None:
+    numbers = itertools.count(1)
+
+    def work(runner: EnvRunner, sample: Sample) -> Sample:
+        if next(numbers) == 3:
+            raise ValueError("the third")
+        return sample
+
+    runner.work = work
+
+
+def _fails() -> None:
+    raise ValueError("on purpose")
+
+
+def _told() -> list[str]:
+    """Return the names of all calls that failed and that nobody asked for, with one on purpose as the last."""
+    before = [row["name"] for row in kernel.errors()].count("_fails()")
+    kernel.remote(num_cpus=0)(_fails).remote()
+    end = time.monotonic() + 30
+    while [row["name"] for row in kernel.errors()].count("_fails()") == before:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return [row["name"] for row in kernel.errors()]

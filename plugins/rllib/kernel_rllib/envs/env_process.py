@@ -10,20 +10,25 @@ import select
 import signal
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from typing import Any
 
 from kernel_rllib.envs import process_wire as wire
+from kernel_rllib.envs.whereabouts import Whereabouts
 from kernel_rllib.errors import EnvError
 
 _log = logging.getLogger("kernel.rllib")
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from kernel_rllib.envs.process_child import main; "
-    "numbers = json.loads(sys.argv[2]); main(*numbers[:4], numbers[4:])"
+    "numbers = json.loads(sys.argv[2]); main(*numbers[:5], numbers[5:])"
 )
 _PATIENCE_SECONDS = 60
 """After how long somebody is told that a step is still not done."""
 _CLOSE_SECONDS = 5.0
+_ANSWER_SECONDS = 0.5
+"""How long it may take to say where a process is: who asks is asked, too."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Processes that share the cores of a machine need no threads of their own for linear algebra."""
 
@@ -44,9 +49,10 @@ class EnvProcess:
         theirs_commands, self._commands = os.pipe()
         theirs_life, self._life = os.pipe()
         self._answers, theirs_answers = os.pipe()
+        self._places, theirs_places = os.pipe()
         replies = [os.pipe() for _ in range(parts)]
         self._replies = [ours for ours, _ in replies]
-        theirs = [theirs_commands, theirs_life, memory, theirs_answers, *(their for _, their in replies)]
+        theirs = [theirs_commands, theirs_life, memory, theirs_answers, theirs_places, *(their for _, their in replies)]
         path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
         try:
             self._process = subprocess.Popen(
@@ -59,6 +65,7 @@ class EnvProcess:
             for descriptor in theirs:
                 if descriptor != memory:
                     os.close(descriptor)
+        self._asking, self._unanswered = threading.Lock(), 0
         self._pollers = [_poller(descriptor) for descriptor in self._replies]
         with contextlib.suppress(ProcessDied):  # who waits for its facts hears of it
             self._guarded(wire.send, self._commands, b"", hello)
@@ -86,7 +93,7 @@ class EnvProcess:
         Raises what the step raised, or ProcessDied.
         """
         while not self._pollers[part].poll(_PATIENCE_SECONDS * 1000):
-            _log.warning("the step of %s takes more than %d s, in process %d", self._whose, _PATIENCE_SECONDS, self.pid)
+            _log.warning("a step takes more than %d s: it is in %s", _PATIENCE_SECONDS, self.inside().place)
         status = os.read(self._replies[part], 1)
         if status == wire.QUIET:
             return None
@@ -98,13 +105,28 @@ class EnvProcess:
         self._guarded(wire.send, self._commands, wire.REQUEST, (method, arguments))
         return self._answer()
 
+    def inside(self) -> Whereabouts:
+        """Return where the process is; that it does not say so, where it does not do that soon. Any thread."""
+        found: Whereabouts | None = None
+        with self._asking, contextlib.suppress(OSError, EOFError):  # it has ended, or is being closed
+            os.write(self._life, b"?")
+            self._unanswered += 1
+            poller = _poller(self._places)
+            while self._unanswered and poller.poll(_ANSWER_SECONDS * 1000):
+                os.read(self._places, 1)
+                found = wire.receive(self._places)
+                self._unanswered -= 1
+        if self._unanswered or found is None:
+            return Whereabouts(0, f"process {self.pid}, which steps {self._whose} and does not say where it is")
+        return replace(found, place=f"{found.place}, in process {self.pid}, which steps {self._whose}")
+
     def close(self) -> None:
         """End the process: kindly, and after some seconds by force. Calling it twice does nothing more."""
         if self._commands < 0:
             return
         with contextlib.suppress(Exception):
             wire.send(self._commands, wire.REQUEST, ("close", ()))
-        for descriptor in (self._commands, self._answers, *self._replies):
+        for descriptor in (self._commands, self._answers, self._places, *self._replies):
             os.close(descriptor)
         try:
             self._process.wait(_CLOSE_SECONDS)

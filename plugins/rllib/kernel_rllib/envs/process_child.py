@@ -1,10 +1,12 @@
 """A process that steps some lanes of a runner: it waits for single bytes, and answers through shared memory.
 
-It ends when the runner is gone, however that ended: a thread waits at a pipe that nobody writes to.
+It ends when the runner is gone, however that ended: a thread waits at a pipe that is closed then. Through that pipe it
+is also asked where it is, when a step takes long.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -14,15 +16,16 @@ from kernel_rllib.envs import process_wire as wire
 from kernel_rllib.envs.contract import Step
 from kernel_rllib.envs.loop import LoopEnv
 from kernel_rllib.envs.shared_slots import Slots
+from kernel_rllib.envs.whereabouts import whereabouts_of
 from kernel_rllib.spaces import nested
 
 
-def main(commands: int, life: int, memory: int, answers: int, replies: list[int]) -> None:
+def main(commands: int, life: int, memory: int, answers: int, places: int, replies: list[int]) -> None:
     """Serve a runner until it is gone or says so. The arguments are descriptors; `replies` has one for each part."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner hears of it, and decides
-    for descriptor in (commands, life, memory, answers, *replies):
+    for descriptor in (commands, life, memory, answers, places, *replies):
         os.set_inheritable(descriptor, False)
-    threading.Thread(target=_end_with, args=(life,), name="runner's life", daemon=True).start()
+    threading.Thread(target=_live_with, args=(life, places), name="runner's life", daemon=True).start()
     try:
         child = _Child(memory, replies, wire.receive(commands))
         wire.send(answers, wire.TOLD, child.facts())
@@ -45,10 +48,13 @@ def main(commands: int, life: int, memory: int, answers: int, replies: list[int]
             wire.send(answers, wire.TOLD, answer)
 
 
-def _end_with(life: int) -> None:
-    """End this process when the other end of a pipe is closed."""
+def _live_with(life: int, places: int) -> None:
+    """Say where this process is, for each byte through a pipe; end it when the other end is closed."""
+    main = threading.main_thread().ident
+    assert main is not None
     while os.read(life, 1):
-        continue
+        with contextlib.suppress(OSError):  # nobody listens any more
+            wire.send(places, wire.TOLD, whereabouts_of(main))
     os._exit(1)
 
 

@@ -7,7 +7,7 @@ that is given to `foreach_worker` runs where they are.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -194,16 +194,55 @@ class WorkerSet:
         if self._group.local is None:
             self._group.foreach(_alive)
 
-    def foreach_worker(self, func: Callable[[WorkerView], Any], local_worker: bool = True) -> list[Any]:
-        """Return what the function returns for each worker, the local one first. Functions are sent to the others."""
-        return self.foreach_worker_with_index(_WithoutIndex(func), local_worker)
+    def foreach_worker(
+        self,
+        func: Callable[[WorkerView], Any],
+        local_worker: bool = True,
+        *,
+        healthy_only: bool = True,
+        remote_worker_ids: Collection[int] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> list[Any]:
+        """Return what the function returns for each worker, the local one first. Functions are sent to the others.
 
-    def foreach_worker_with_index(self, func: Callable[[WorkerView, int], Any], local_worker: bool = True) -> list[Any]:
-        """Return what `func(worker, index)` returns for each worker, the local one first."""
+        Args:
+            func: The function, of a worker.
+            local_worker: Whether the local one is called too.
+            healthy_only: Accepted: runners that died are replaced, as the settings say.
+            remote_worker_ids: The numbers of the others that are called; None for all.
+            timeout_seconds: How long those in actors are waited for. Results that have not come by then are left out,
+                and a warning says where these workers are. None: as long as it takes; one whose environments hang in a
+                sample is replaced.
+
+        Raises:
+            RunnersLostError: If a runner died or hangs, and none can take its place.
+        """
+        return self._foreach(_WithoutIndex(func), local_worker, remote_worker_ids, timeout_seconds)
+
+    def foreach_worker_with_index(
+        self,
+        func: Callable[[WorkerView, int], Any],
+        local_worker: bool = True,
+        *,
+        healthy_only: bool = True,
+        remote_worker_ids: Collection[int] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> list[Any]:
+        """Return what `func(worker, index)` returns for each worker, the local one first; see `foreach_worker`."""
+        return self._foreach(func, local_worker, remote_worker_ids, timeout_seconds)
+
+    def _foreach(
+        self,
+        func: Callable[[WorkerView, int], Any],
+        local_worker: bool,
+        remote_worker_ids: Collection[int] | None,
+        timeout_seconds: float | None,
+    ) -> list[Any]:
         found = [func(self.local_worker(), 0)] if local_worker or self._group.local is not None else []
         if self._group.local is None:
-            self._group.hand_over_weights()
-            found += self._group.foreach(_with_index, self._settings, func)
+            found += self._group.foreach(
+                _with_index, self._settings, func, timeout_s=timeout_seconds, only=remote_worker_ids, hands_over=True
+            )
         return found
 
     def foreach_policy(self, func: Callable[..., Any]) -> list[Any]:
@@ -247,9 +286,17 @@ class WorkerSet:
         """The worker beside the learner."""
         return self.local_worker()
 
-    def foreach_env_runner(self, func: Callable[[WorkerView], Any], *, local_env_runner: bool = True) -> list[Any]:
-        """Return what the function returns for each worker, the local one first."""
-        return self.foreach_worker(func, local_env_runner)
+    def foreach_env_runner(
+        self,
+        func: Callable[[WorkerView], Any],
+        *,
+        local_env_runner: bool = True,
+        healthy_only: bool = True,
+        remote_worker_ids: Collection[int] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> list[Any]:
+        """Return what the function returns for each worker, the local one first; see `foreach_worker`."""
+        return self._foreach(_WithoutIndex(func), local_env_runner, remote_worker_ids, timeout_seconds)
 
     def num_remote_env_runners(self) -> int:
         """Return how many are in actors."""

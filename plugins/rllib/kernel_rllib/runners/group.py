@@ -25,7 +25,7 @@ from kernel_rllib.runners.kept_samples import rounds_of_state
 from kernel_rllib.runners.patience import Limits, Patience
 from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.recovery import Losses, Recovery
-from kernel_rllib.runners.remote_runner import RemoteRunner, Weights
+from kernel_rllib.runners.remote_runner import RemoteRunner, Weights, take_as_heard
 from kernel_rllib.runners.runner_actor import start_runner
 from kernel_rllib.runners.stall_warning import StallWarning
 from kernel_spec.errors import FaultError
@@ -157,14 +157,7 @@ class RunnerGroup:
 
     def hand_over_weights(self) -> None:
         """Let all runners take the last parameters and statistics now, not with their next sample."""
-        if self.statistics:
-            self.foreach(EnvRunner.set_statistics, self.statistics)
-        if self._weights is None:
-            return
-        vector, version = self._weights
-        for runner in self._remote.values():
-            runner.version = version
-        self.foreach(EnvRunner.set_weights, vector, version)
+        self.foreach(_nothing, hands_over=True)
 
     def sample(self, steps: Callable[[int], int]) -> list[Sample]:
         """Return the samples of the next round, in the order of their lanes; it is asked for, if none was.
@@ -265,31 +258,79 @@ class RunnerGroup:
             pass
         return sample
 
-    def foreach(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def foreach(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        timeout_s: float | None = None,
+        only: Collection[int] | None = None,
+        hands_over: bool = False,
+    ) -> list[Any]:
         """Return what the function returns for each runner, in the order of their numbers.
 
         Args:
             function: It is called with the `EnvRunner`, where that runs.
             arguments: What it is called with besides.
+            timeout_s: How long answers are waited for; those that have not come by then are left out, with a warning
+                that says where these runners are. None: as long as it takes.
+            only: The numbers of the runners that are called; None for all.
+            hands_over: Whether runners are to have the last parameters and statistics before.
 
         Raises:
-            RunnersLostError: If a runner has died, and none can take its place; one that does is asked again.
+            RunnersLostError: If a runner has died or hangs, and none can take its place; one that does is asked again.
         """
         if self.local is not None:
-            return [self.local.apply(function, *arguments)]
-        asked = {index: runner.handle.apply.remote(function, *arguments) for index, runner in self._remote.items()}
+            return [self.local.apply(function, *arguments)] if only is None or 0 in only else []
+        deadline = None if timeout_s is None else self._patience.now() + timeout_s
+        asked = {
+            index: self._call(runner, function, arguments, hands_over=hands_over)
+            for index, runner in self._remote.items()
+            if only is None or index in only
+        }
         answers: dict[int, Any] = {}
         while asked:
-            again: dict[int, kernel.ObjectRef] = {}
-            for index, ref in asked.items():
-                try:
-                    answers[index] = kernel.get(ref)
-                except FaultError as error:
-                    handle = self.restart(index, error)
-                    if handle is not None:
-                        again[index] = handle.apply.remote(function, *arguments)
-            asked = again
+            refs = {call[-1]: self._remote[index] for index, call in asked.items()}
+            first = self._patience.first(refs, calls=True, deadline=deadline)
+            if first is None:
+                self._warn_of_late(sorted(asked), timeout_s)
+                break
+            runner, lost = first
+            index = runner.place.index
+            call = asked.pop(index)
+            try:
+                if lost is not None:
+                    raise lost
+                answers[index] = kernel.get(call)[-1]
+            except FaultError as error:
+                self._replace(index, error, call)
+                made = self._remote.get(index)
+                if made is not None:
+                    asked[index] = self._call(made, function, arguments, hands_over=True)
+            except Exception:  # raised by what users wrote
+                take_as_heard([call[-1], *(ref for other in asked.values() for ref in other)])
+                raise
         return [answers[index] for index in sorted(answers)]
+
+    def _call(
+        self, runner: RemoteRunner, function: Callable[..., Any], arguments: Sequence[Any], *, hands_over: bool
+    ) -> list[kernel.ObjectRef]:
+        """Call a function in a runner, after what is to come before; return references, the function's last."""
+        apply = runner.handle.apply.remote
+        before = []
+        if hands_over and self._weights is not None:
+            before.append(apply(EnvRunner.set_weights, *self._weights))
+            runner.version = self._weights[1]
+        if hands_over and self.statistics:
+            before.append(apply(EnvRunner.set_statistics, self.statistics))
+        return [*before, apply(function, *arguments)]
+
+    def _warn_of_late(self, indices: Sequence[int], timeout_s: float | None) -> None:
+        for index in indices:
+            _log.warning(
+                "runner %d has not answered a call within %g s, and its result is left out: %s. Wait longer "
+                "(timeout_seconds), or call others alone (remote_worker_ids)",
+                index, timeout_s, self._patience.place_of(self._remote[index]),
+            )  # fmt: skip
 
     def change(self, make_sampler: MakeSampler, function: Callable[[EnvRunner, Any], None]) -> None:
         """Let runners be made by another maker from now on, and those that there are become as if made by it.
@@ -359,13 +400,15 @@ class RunnerGroup:
 
         Then another one is asked for it, if the mode of recovery says so: see `_replace`.
         """
-        runner, lost = self._patience.first(
+        first = self._patience.first(
             {
                 runner.requests[0].sample: runner
                 for index, runner in self._remote.items()
                 if runner.requests and index in indices
             }
         )
+        assert first is not None  # there is no deadline
+        runner, lost = first
         request = runner.requests[0]
         try:
             if lost is not None:
@@ -388,14 +431,22 @@ class RunnerGroup:
     def _drop_requests(self) -> None:
         """Wait for no sample any more: one of them raised an error, and the others alone are no round."""
         self._rounds.clear()
+        take_as_heard([request.sample for runner in self._remote.values() for request in runner.requests])
         for runner in self._remote.values():
             runner.requests.clear()
             if self._is_exact:
                 runner.snapshot = runner.handle.state.remote()
 
-    def _replace(self, index: int, error: FaultError) -> None:
-        """Take a runner that died out of the group; ask another in its place for the same, if the mode says so."""
+    def _replace(self, index: int, error: FaultError, failed: Sequence[kernel.ObjectRef] = ()) -> None:
+        """Take a runner that died out of the group; ask another in its place for the same, if the mode says so.
+
+        Args:
+            index: Its number.
+            error: What says that it died.
+            failed: What it was asked for, beside samples.
+        """
         lost = self._remote.pop(index)
+        take_as_heard([*failed, *(request.sample for request in lost.requests)])
         if isinstance(error, RunnerHangsError):
             kernel.kill(lost.handle)
         if not self._losses.may_replace(index, lost.place.lanes, error, others=len(self._remote)):
@@ -416,3 +467,7 @@ def _changed(runner: EnvRunner, function: Callable[[EnvRunner, Any], None], give
     """Change a runner; return its state afterwards."""
     function(runner, given)
     return runner.state()
+
+
+def _nothing(runner: EnvRunner) -> None:
+    return None

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import kernel
+from kernel_rllib.envs.whereabouts import Whereabouts
 from kernel_rllib.errors import RunnerHangsError
 from kernel_rllib.runners.remote_runner import RemoteRunner
-from kernel_rllib.runners.whereabouts import Whereabouts
 from kernel_spec.errors import FaultError
 
 _log = logging.getLogger("kernel.rllib")
@@ -55,41 +55,69 @@ class Patience:
         self._looks: dict[kernel.ObjectRef, _Look] = {}
         """The last look at each runner that is late, by what is waited for."""
 
-    def first(self, asked: Mapping[kernel.ObjectRef, RemoteRunner]) -> tuple[RemoteRunner, RunnerHangsError | None]:
+    def first(
+        self, asked: Mapping[kernel.ObjectRef, RemoteRunner], *, calls: bool = False, deadline: float | None = None
+    ) -> tuple[RemoteRunner, RunnerHangsError | None] | None:
         """Wait for the first of these to be there; return whose it is, or who hangs, with an error that says where.
 
-        What is there may be an error: it is not looked at.
+        What is there may be an error: it is not looked at. All that are late are looked at, whoever else has answered.
+
+        Args:
+            asked: What is waited for, and of whom.
+            calls: Whether these are calls of functions, which may take as long as they like; otherwise samples.
+            deadline: Until when they are waited for, by the clock; None for ever.
+
+        Returns:
+            None where none of them is there by then.
         """
         refs = list(asked)
-        if self._limits.late is None:
-            return asked[kernel.wait(refs, num_returns=1)[0][0]], None
-        began = self._clock()
         while True:
-            due = {ref: self._due(ref, began) for ref in refs}
-            ready, missing = kernel.wait(refs, num_returns=1, timeout=max(min(due.values()) - self._clock(), 0.0))
+            for ref in refs if self._limits.late is not None else ():
+                runner = asked[ref]
+                is_due = self._due(ref, runner) <= self._clock()
+                if is_due and not _is_there(ref) and (error := self._look(ref, runner, calls)) is not None:
+                    del self._looks[ref]
+                    return runner, error
+            until = [] if deadline is None else [deadline]
+            if self._limits.late is not None:
+                until += [self._due(ref, runner) for ref, runner in asked.items()]
+            timeout = max(min(until) - self._clock(), 0.0) if until else None
+            ready, _ = kernel.wait(refs, num_returns=1, timeout=timeout)
             if ready:
                 self._looks.pop(ready[0], None)
                 return asked[ready[0]], None
-            for ref in missing:
-                if due[ref] <= self._clock() and (error := self._look(ref, asked[ref])) is not None:
-                    del self._looks[ref]
-                    return asked[ref], error
+            if deadline is not None and self._clock() >= deadline:
+                return None
 
-    def _due(self, ref: kernel.ObjectRef, began: float) -> float:
+    def place_of(self, runner: RemoteRunner) -> str:
+        """Return in words where a runner is, as far as it says so soon."""
+        found = _answer_to(runner.handle.whereabouts.remote())
+        if found is None:
+            return "it does not say where it is"
+        return f"it is in {found.place}" if found.place else "it does nothing now"
+
+    def now(self) -> float:
+        """Return the time by the clock that deadlines go by."""
+        return self._clock()
+
+    def _due(self, ref: kernel.ObjectRef, runner: RemoteRunner) -> float:
         """Return when a runner is to be looked at."""
         assert self._limits.late is not None
         look = self._looks.get(ref)
-        return began + self._limits.late if look is None else look.at + self._limits.sign_of_life
+        since = runner.awaited_since(ref, self._clock())
+        return since + self._limits.late if look is None else look.at + self._limits.sign_of_life
 
-    def _look(self, ref: kernel.ObjectRef, runner: RemoteRunner) -> RunnerHangsError | None:
+    def _look(self, ref: kernel.ObjectRef, runner: RemoteRunner, calls: bool) -> RunnerHangsError | None:
         """Look at a late runner; return an error if it hangs."""
         before, now = self._looks.get(ref), self._clock()
-        came_late = before is not None and before.answer is None and bool(kernel.wait([before.ref], timeout=0)[0])
+        came_late = before is not None and before.answer is None and _is_there(before.ref)
         asked = runner.handle.whereabouts.remote()
         look = self._looks[ref] = _Look(now, asked, _answer_to(asked))
         runner.is_made |= came_late or look.answer is not None
         if before is None:
-            self._warn(runner, look.answer)
+            does_something = runner.is_made if look.answer is None else bool(look.answer.place)
+            if does_something or not calls:  # calls may have to wait until a runner is made
+                self._warn(runner, look.answer, calls)
             return None
         if not runner.is_made:
             return self._is_not_made() if now - runner.began >= self._limits.ready else None
@@ -97,6 +125,8 @@ class Patience:
         if look.answer is None:
             return None if came_late or before.answer is not None else _hangs(seconds, "gives no sign of life")
         if before.answer is None or before.answer.moves != look.answer.moves or not look.answer.is_in_environments:
+            return None
+        if calls and not look.answer.samples:  # in a function of the user's
             return None
         return _hangs(seconds, f"is in {look.answer.place}")
 
@@ -106,16 +136,28 @@ class Patience:
             "its environments do, or give it more time (env_runner_restore_timeout_s)"
         )
 
-    def _warn(self, runner: RemoteRunner, found: Whereabouts | None) -> None:
+    def _warn(self, runner: RemoteRunner, found: Whereabouts | None, calls: bool) -> None:
         where = f"it is in {found.place}" if found and found.place else "it does not say where it is"
+        where = where if runner.is_made else "its environments are still being made"
+        if calls:
+            _log.warning(
+                "runner %d has not answered a call within %s s, and is waited for: %s. Go on without it by "
+                "timeout_seconds; if it is in a sample, and its environments make no step for another %g s "
+                "(env_runner_health_probe_timeout_s), it counts as lost",
+                runner.place.index, self._limits.late, where, self._limits.sign_of_life,
+            )  # fmt: skip
+            return
         steps = runner.requests[0].steps if runner.requests else 0
         _log.warning(
             "runner %d has not sampled its %d steps within %s s, and is waited for: %s. Ask for fewer steps "
             "(rollout_fragment_length), or warn later (sample_timeout_s); if its environments make no step for another "
             "%g s (env_runner_health_probe_timeout_s), it counts as lost",
-            runner.place.index, steps, self._limits.late,
-            where if runner.is_made else "its environments are still being made", self._limits.sign_of_life,
+            runner.place.index, steps, self._limits.late, where, self._limits.sign_of_life,
         )  # fmt: skip
+
+
+def _is_there(ref: kernel.ObjectRef) -> bool:
+    return bool(kernel.wait([ref], timeout=0)[0])
 
 
 def _answer_to(ref: kernel.ObjectRef) -> Whereabouts | None:

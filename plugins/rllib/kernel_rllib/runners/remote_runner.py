@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TypeAlias
@@ -48,6 +50,7 @@ class RemoteRunner:
         requests: What it was asked for and has not brought yet, the oldest first.
         is_made: Whether it is known that its constructor has returned.
         began: When that was called, by a clock that only goes forward.
+        awaited: What it is waited for with now, and since when, by the same clock.
     """
 
     place: RunnerPlace
@@ -58,6 +61,7 @@ class RemoteRunner:
     requests: list[Request] = field(default_factory=list)
     is_made: bool = False
     began: float = field(default_factory=monotonic)
+    awaited: tuple[kernel.ObjectRef, float] | None = None
 
     def ask(self, steps: int, weights: Weights | None, statistics: Statistics, *, with_snapshot: bool) -> None:
         """Let it begin one more sample after those that it was asked for; see `Request`."""
@@ -69,6 +73,12 @@ class RemoteRunner:
             self.version = weights[1]
         self.steps += steps
         self.requests.append(Request(steps, weights, statistics, sample, snapshot))
+
+    def awaited_since(self, ref: kernel.ObjectRef, now: float) -> float:
+        """Return since when this is waited for: from now on, where it was something else before."""
+        if self.awaited is None or self.awaited[0] != ref:
+            self.awaited = ref, now
+        return self.awaited[1]
 
     def steps_brought(self) -> int:
         """Return how many steps each of its lanes has made in the samples that it has brought."""
@@ -86,3 +96,12 @@ class RemoteRunner:
                     "environments would begin anew."
                 ) from error
         return self.snapshot
+
+
+def take_as_heard(refs: Sequence[kernel.ObjectRef]) -> None:
+    """Let nobody be told that these failed: one of them has, and what is to be done about that is done.
+
+    Those that are not there yet count as heard of, too, whatever becomes of them.
+    """
+    with suppress(Exception):
+        kernel.get(list(refs), timeout=0)

@@ -9,10 +9,10 @@ from typing import Any
 import kernel
 from kernel_rllib.arrays import Array
 from kernel_rllib.connectors.moments import Statistics
+from kernel_rllib.envs.whereabouts import Whereabouts, whereabouts_of
 from kernel_rllib.nn.blas import set_blas_threads
 from kernel_rllib.runners.contract import LaneSampler
 from kernel_rllib.runners.env_runner import EnvRunner, Sample, Work
-from kernel_rllib.runners.whereabouts import Whereabouts, whereabouts_of
 
 WATCH = "watch"
 """The calls that are answered while a runner samples."""

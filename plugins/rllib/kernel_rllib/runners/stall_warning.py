@@ -8,7 +8,7 @@ import weakref
 from types import TracebackType
 
 from kernel_rllib.envs.moves import MOVES
-from kernel_rllib.runners.whereabouts import whereabouts_of
+from kernel_rllib.envs.whereabouts import whereabouts_of
 
 _log = logging.getLogger("kernel.rllib")
 
