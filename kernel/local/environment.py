@@ -59,7 +59,7 @@ class LocalEnvironments:
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "packages")
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a destructor may make a call amid a change
         self._layers: list[Layer] = []
         self._variables_before: dict[str, str | None] = {}
         self._directory_before = ""

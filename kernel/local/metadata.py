@@ -16,7 +16,7 @@ class LocalMetadataStore:
 
     def __init__(self, directory: str = "") -> None:
         self._tables: dict[str, dict[bytes, bytes]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a destructor may use it amid a use
         self._closed = False
         self._epoch = 0
 
@@ -48,8 +48,8 @@ class LocalMetadataStore:
     def scan(self, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield the pairs whose key starts with `prefix`, in key order, as of the call."""
         with self._lock:
-            pairs = [(key, value) for key, value in self._table(table).items() if key.startswith(prefix)]
-        return iter(sorted(pairs))
+            entries = self._table(table).copy()
+        return iter(sorted(pair for pair in entries.items() if pair[0].startswith(prefix)))
 
     def claim(self, owner: bytes) -> int:
         """Return the next epoch; nobody else can open these tables, so there is nobody to keep out."""

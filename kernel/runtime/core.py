@@ -121,7 +121,7 @@ class CoreRuntime:
         self.io.methods["cancel"] = self._cancel_here
         self.io.methods["ping"] = lambda: None
         self.io.methods["tell_failures"] = self._tell_failures
-        self._export_lock = threading.Lock()
+        self._export_lock = threading.RLock()  # what is serialized may call others, and so may destructors
         self._forever: list[ObjectRef] = []
 
     def open_tasks(self) -> list[dict[str, Any]]:

@@ -12,11 +12,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from threading import get_ident
 from time import monotonic
 
-from kernel.runtime.critical_sections import catches_interrupts, critical
+from kernel.runtime.critical_sections import catches_interrupts, critical, holds_lock
 from kernel.transport.reactor import Reactor
-from kernel_spec.errors import SessionEndedError
+from kernel_spec.errors import SessionEndedError, UsageError
 
 LURK_SECONDS = 0.003
 """How often the background thread looks while others poll; also the longest a queued message waits for a flush."""
@@ -32,6 +33,13 @@ _MOMENT_SECONDS = 0.001
 _LOOK_SECONDS = 0.5
 """How long a wait lasts at most before Python looks for signals again, and this module for interrupts. A signal that
 comes between Python's last look and the beginning of a wait ends nothing."""
+
+
+_NEVER = (
+    "this wait would never end: it was begun in a destructor (__del__) or callback that runs amid the kernel's own "
+    "work in this thread, as when Python collects garbage just there. Let that only send (`.remote()`, `kernel.kill`), "
+    "or wait in a method that the program calls"
+)
 
 
 class Waiter:
@@ -91,6 +99,8 @@ class Pump:
         self._reactor = reactor
         self._flush = flush
         self._seat = threading.Lock()
+        self._polling = 0
+        """The thread that has the seat and polls, 0 where none does."""
         self._parked: deque[Waiter] = deque()
         self._foreground = 0
         self._in_background = False
@@ -126,9 +136,12 @@ class Pump:
     def wait(self, waiter: Waiter, deadline: float | None = None) -> bool:
         """Poll or park until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not.
 
-        Raises SessionEndedError when the pump was stopped and its reactor closed.
+        Raises SessionEndedError when the pump was stopped and its reactor closed; UsageError in a destructor that runs
+        amid what this thread does for the wait to end, which then never would.
         """
         interrupted: Interrupted | None = None
+        if waiter.remaining > 0 and (self._polling == get_ident() or holds_lock()):
+            raise UsageError(_NEVER)
         while waiter.remaining > 0:
             try:
                 if self._seat.acquire(False) or self._take_seat_from_background():
@@ -180,6 +193,7 @@ class Pump:
         interrupted: Interrupted | None = None
         if self._seat.acquire(False) or self._seat.acquire(timeout=_MOMENT_SECONDS):
             try:
+                self._polling = get_ident()
                 self._foreground += 1
                 self._reactor.poll(0)
             except Interrupted as error:
@@ -217,8 +231,10 @@ class Pump:
     @catches_interrupts(Reactor.poll)
     def _poll_until(self, waiter: Waiter, deadline: float | None) -> bool:
         poll = self._reactor.poll
+        self._polling = get_ident()
         while waiter.remaining > 0:
             self._flush()
+            self._check_flush()
             self._foreground += 1
             seconds = _LOOK_SECONDS
             if deadline is not None:
@@ -232,7 +248,14 @@ class Pump:
             poll(seconds)
         return True
 
+    def _check_flush(self) -> None:
+        """Raise UsageError where this thread could not write, because it does so already further up."""
+        if self._reactor.flushing_thread == get_ident():
+            self._reactor.flushing_thread = 0
+            raise UsageError(_NEVER)
+
     def _leave_seat(self) -> None:
+        self._polling = 0
         self._seat.release()
         while self._parked:
             try:
@@ -249,6 +272,7 @@ class Pump:
     @catches_interrupts(sleep)
     def _park(self, waiter: Waiter, timeout: float | None) -> None:
         self._flush()  # what is waited for may be the answer to a message that is still queued
+        self._check_flush()
         signal = threading.Lock()
         signal.acquire()
         waiter.signal = signal
@@ -300,8 +324,10 @@ class Pump:
     def _take_over(self) -> None:
         if self._seat.acquire(blocking=False):
             try:
+                self._polling = get_ident()
                 self._poll_in_background()
             finally:
+                self._polling = 0
                 self._seat.release()
                 self._hand_over()
         else:

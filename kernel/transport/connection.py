@@ -80,7 +80,7 @@ class Connection:
         self.info: Any = None
         self._pending = bytearray()
         self._incoming = bytearray()
-        self._flushing = threading.Lock()
+        self._flushing = threading.RLock()
         if sock is not None:
             self._use(sock)
         if handshake is not None and (first := handshake.start()):
@@ -97,7 +97,7 @@ class Connection:
 
     def flush(self) -> None:
         """Write queued messages, as far as the socket takes them."""
-        if self._handshake is not None or self.closed:
+        if self._handshake is not None or self.closed or self._is_flushing_here():
             return
         with self._flushing:
             while self.outbox and not self._pending:
@@ -106,6 +106,15 @@ class Connection:
                 data = encoded(batch)
                 if not self._write(_LENGTH.pack(len(data)) + data, batch):
                     return
+
+    def _is_flushing_here(self) -> bool:
+        """Whether this thread is amid a flush already, as in a destructor: the loop flushes once more then."""
+        if not self._flushing._is_owned():  # type: ignore[attr-defined]
+            return False
+        self.reactor.flushing_thread = threading.get_ident()
+        self.reactor.call_later(0, self.flush)
+        self.reactor.wake()
+        return True
 
     def write_out(self, seconds: float) -> None:
         """Write what is queued, waiting up to `seconds` for a peer that reads slowly."""

@@ -27,6 +27,8 @@ class Reactor:
         self._poll = self._poller.poll
         self._handlers: dict[int, Handler] = {}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self.flushing_thread = 0
+        """The thread that wanted to write on a connection amid writing on it, the last one."""
         self._order = itertools.count()
         self._wake_reader, self._wake_writer = _wake_descriptors()
         self.register(self._wake_reader, self._on_wake)

@@ -186,7 +186,7 @@ class TcpConnection(Connection):
 
     def flush(self) -> None:
         """Write queued messages, as far as the socket takes them and the peer has heard the ones before."""
-        if self.fd < 0 or self.closed:
+        if self.fd < 0 or self.closed or self._is_flushing_here():
             return
         log = self._log
         with self._flushing:

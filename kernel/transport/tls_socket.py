@@ -40,12 +40,12 @@ class TlsSocket(ssl.SSLSocket):
     While it does not block, one thread may read and another write: OpenSSL itself does not allow that.
     """
 
-    _alone: threading.Lock
+    _alone: Any
 
     def __new__(cls, *arguments: Any, **options: Any) -> TlsSocket:
         """Make one with its lock: the constructor of its base can't be extended."""
         self = super().__new__(cls, *arguments, **options)
-        self._alone = threading.Lock()
+        self._alone = threading.RLock()  # a destructor may run amid a call, and write
         return self
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:

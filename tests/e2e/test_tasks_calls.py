@@ -277,6 +277,20 @@ def test_closures_carry_values_references_and_other_remote_functions():
     assert kernel.get(outer.remote(2)) == 100 + 6 + 3
 
 
+def test_code_that_runs_amid_serializing_a_function_may_call_others():
+    """What pickles itself, and every destructor: Python collects garbage wherever something is made."""
+    called = []
+
+    class Calls:
+        def __reduce__(self):
+            called.append(kernel.remote(lambda: 1).remote())
+            return int, (41,)
+
+    calls = Calls()
+    assert kernel.get(kernel.remote(lambda: calls + 1).remote()) == 42
+    assert kernel.get(called) == [1] * len(called) and called
+
+
 def test_the_closure_is_a_snapshot_of_the_first_call():
     state = [1]
 
