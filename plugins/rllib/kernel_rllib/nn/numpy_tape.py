@@ -13,14 +13,7 @@ from kernel_rllib.nn import elementwise
 from kernel_rllib.nn.branches import Branches
 from kernel_rllib.nn.elementwise import Elementwise, activation_named
 from kernel_rllib.nn.memory import LARGE
-from kernel_rllib.nn.numpy_ops import (
-    NumpyOps,
-    parts,
-    places,
-    project,
-    standardized,
-    standardized_backward,
-)
+from kernel_rllib.nn.numpy_ops import NumpyOps, parts, places, project, standardized, standardized_backward
 from kernel_rllib.nn.ops import Axis, Network
 from kernel_rllib.nn.products import ones, product
 from kernel_rllib.nn.recurrent import gru_backward, gru_forward, lstm_backward, lstm_forward
@@ -391,19 +384,29 @@ class TapeOps(NumpyOps):
 
 def _linear_backward(gradient: Any, x: Any, inputs: Numbers, weight: Any, matrix: Numbers, bias: Any) -> None:
     """Pass the gradient of `inputs @ matrix + bias` on to those of x, weight and bias that are tensors."""
-    one_matrix = gradient.ndim == 2
+    if gradient.ndim != 2:
+        if isinstance(weight, Tensor):
+            pass_to(weight, product(inputs.swapaxes(-1, -2), gradient))
+        if isinstance(bias, Tensor):
+            accumulate(bias, np.add.reduce(gradient, axis=-2))
+        if isinstance(x, Tensor):
+            pass_to(x, product(gradient, matrix.swapaxes(-1, -2)))
+        return
     if isinstance(weight, Tensor):
-        turned = inputs.swapaxes(-1, -2)
-        if one_matrix and weight.gradient is None and weight.slot is not None:
-            weight.gradient = np.dot(turned, gradient, weight.slot)
-        else:
-            pass_to(weight, product(turned, gradient))
+        _accumulate_product(weight, inputs.T, gradient)
     if isinstance(bias, Tensor):  # by a product it is quicker than by a sum along the first axis
-        rows = gradient.shape[-2]
-        accumulate(bias, ones(rows, gradient.dtype) @ gradient if one_matrix else np.add.reduce(gradient, axis=-2))
+        _accumulate_product(bias, ones(len(gradient), gradient.dtype), gradient)
     if isinstance(x, Tensor):
-        room = x.tape.memory.room(inputs.shape) if one_matrix and inputs.size >= LARGE else None
-        pass_to(x, product(gradient, matrix.swapaxes(-1, -2), out=room))
+        room = x.tape.memory.room(inputs.shape) if inputs.size >= LARGE else None
+        accumulate(x, gradient.dot(matrix.T, room))
+
+
+def _accumulate_product(tensor: Tensor, left: Numbers, right: Numbers) -> None:
+    """Add `left @ right` to the gradient of `tensor`; it is computed in its slot, where nothing is in that yet."""
+    if tensor.gradient is None and tensor.slot is not None:
+        tensor.gradient = left.dot(right, tensor.slot)
+    else:
+        accumulate(tensor, left.dot(right))
 
 
 def _spread(x: Tensor, gradient: Any, axis: Axis, keepdims: bool) -> Any:

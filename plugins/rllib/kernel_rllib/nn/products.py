@@ -22,10 +22,10 @@ def product(x: Any, y: Any, row_block: int | None = None, out: NDArray[Any] | No
 
     The result is in a new array, or in `out`.
     """
-    rows = x.shape[-2]
-    if row_block is None or rows == row_block:
+    if row_block is None or x.shape[-2] == row_block:
         # Of two matrices by dot: of few columns, matmul makes no product of BLAS.
-        return np.dot(x, y, out) if x.ndim == 2 and y.ndim == 2 else np.matmul(x, y, out=out)
+        return x.dot(y, out) if x.ndim == 2 and y.ndim == 2 else np.matmul(x, y, out=out)
+    rows = x.shape[-2]
     missing = -rows % row_block
     if missing:
         x = np.concatenate([x, np.zeros((*x.shape[:-2], missing, x.shape[-1]), x.dtype)], -2)
