@@ -222,6 +222,28 @@ def test_what_is_never_taken_adds_nothing_to_an_entropy_and_gets_no_gradient(nev
         assert found == [[first, 0, last] for first, last in without]
 
 
+@pytest.mark.parametrize("shape", [(7, 3), (1, 3), (4, 60)])
+def test_log_probabilities_and_entropies_are_the_same_together(shape: tuple[int, int]) -> None:
+    generator = np.random.default_rng(3)
+    x, index = generator.normal(size=shape).astype(np.float32), generator.integers(0, shape[1], shape[0])
+    x[0, 1 - min(1, index[0])] = -np.inf
+    table = ParameterTable({"x": shape})
+
+    def apart(nn: Ops, params: Any) -> tuple[Any, dict[str, Any]]:
+        return sum_of(nn, nn.log_softmax_at(params["x"], index), nn.softmax_entropy(params["x"]))
+
+    def together(nn: Ops, params: Any) -> tuple[Any, dict[str, Any]]:
+        return sum_of(nn, *nn.log_softmax_at_and_entropy(params["x"], index))
+
+    def sum_of(nn: Ops, logs: Any, entropies: Any) -> tuple[Any, dict[str, Any]]:
+        return nn.mean(logs) + 0.5 * nn.mean(entropies), {"logs": logs, "entropies": entropies}
+
+    vector = x.reshape(-1)
+    (expected, slope), (found, own) = (NumpyBackend().gradient(loss, vector, table) for loss in (apart, together))
+    assert np.isfinite(own).all() and own.tobytes() == slope.tobytes()
+    assert all(found[name].tobytes() == expected[name].tobytes() for name in ("logs", "entropies"))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_clipped_surrogate_has_the_bits_of_its_parts(dtype: type) -> None:
     generator = np.random.default_rng(3)

@@ -246,8 +246,9 @@ def actor_critic_loss(config: A3CConfig, distribution: Distribution, entropy_coe
         outputs = module.train(nn, parameters, batch)
         inputs = outputs[columns.ACTION_DIST_INPUTS]
         advantages = nn.constant(batch[columns.ADVANTAGES])
-        policy_loss = -mean(distribution.log_prob(nn, inputs, nn.constant(batch[columns.ACTIONS])) * advantages)
-        entropy = mean(distribution.entropy(nn, inputs))
+        actions = nn.constant(batch[columns.ACTIONS])
+        log_probs, entropies = distribution.log_prob_and_entropy(nn, inputs, actions)
+        policy_loss, entropy = -mean(log_probs * advantages), mean(entropies)
         total = policy_loss - coefficient * entropy
         metrics = {"policy_loss": policy_loss, "entropy": entropy, "entropy_coeff": coefficient}
         if config.use_critic:

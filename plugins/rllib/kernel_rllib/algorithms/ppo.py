@@ -199,11 +199,12 @@ def ppo_loss(
         outputs = module.train(nn, parameters, batch)
         inputs = outputs[columns.ACTION_DIST_INPUTS]
         before, advantages = nn.constant(batch[columns.ACTION_LOGP]), nn.constant(batch[columns.ADVANTAGES])
-        log_probs = distribution.log_prob(nn, inputs, nn.constant(batch[columns.ACTIONS]))
+        actions = nn.constant(batch[columns.ACTIONS])
+        log_probs, entropies = distribution.log_prob_and_entropy(nn, inputs, actions)
         bounds = 1.0 - config.clip_param, 1.0 + config.clip_param
         policy_loss = -mean(nn.clipped_surrogate(log_probs, before, advantages, *bounds))
         bonus = entropy_coefficient()
-        entropy = mean(distribution.entropy(nn, inputs if bonus else nn.stop_gradient(inputs)))  # 0: it is only shown
+        entropy = mean(entropies if bonus else nn.stop_gradient(entropies))  # 0: it is only shown
         total = policy_loss - bonus * entropy if bonus else policy_loss
         metrics = {"policy_loss": policy_loss, "entropy": entropy, "entropy_coeff": bonus}
         if config.use_critic:

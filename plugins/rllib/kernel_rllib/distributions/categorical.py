@@ -57,11 +57,13 @@ class Categorical(Distribution):
         return self._numbered(nn.to_numpy(inputs).argmax(1))
 
     def log_prob(self, nn: Ops, inputs: Array, actions: Array) -> Array:
-        index = action_index(nn, actions, self.size, (self.start,) if self.start else ())
-        return nn.log_softmax_at(inputs, index)
+        return nn.log_softmax_at(inputs, self._index(nn, actions))
 
     def entropy(self, nn: Ops, inputs: Array) -> Array:
         return entropy(nn, inputs)
+
+    def log_prob_and_entropy(self, nn: Ops, inputs: Array, actions: Array) -> tuple[Array, Array]:
+        return nn.log_softmax_at_and_entropy(inputs, self._index(nn, actions))
 
     def kl(self, nn: Ops, inputs: Array, other_inputs: Array) -> Array:
         return divergence(nn, inputs, other_inputs)
@@ -73,6 +75,9 @@ class Categorical(Distribution):
     def log_probabilities(self, nn: Ops, inputs: Array) -> Array:
         """Return the logarithms [N, size] of the probabilities of all actions."""
         return nn.log_softmax(inputs, 1)
+
+    def _index(self, nn: Ops, actions: Array) -> Array:
+        return action_index(nn, actions, self.size, (self.start,) if self.start else ())
 
     def _numbered(self, index: Numbers) -> Numbers:
         return index + self.start if self.start else index

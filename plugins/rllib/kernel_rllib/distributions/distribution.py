@@ -93,6 +93,10 @@ class Distribution(ABC):
     def entropy(self, nn: Ops, inputs: Array) -> Array:
         """Return the entropy [N] in nats; of a density it may be negative."""
 
+    def log_prob_and_entropy(self, nn: Ops, inputs: Array, actions: Array) -> tuple[Array, Array]:
+        """Return the `log_prob` of actions, and the `entropy`; for some, they cost less together."""
+        return self.log_prob(nn, inputs, actions), self.entropy(nn, inputs)
+
     @abstractmethod
     def kl(self, nn: Ops, inputs: Array, other_inputs: Array) -> Array:
         """Return the Kullback-Leibler divergence [N], in nats, from this distribution to that of other inputs.

@@ -125,6 +125,9 @@ class NumpyOps:
     def softmax_entropy(self, x: Any) -> Any:
         return softmax_entropy(np.asarray(x))[0]
 
+    def log_softmax_at_and_entropy(self, x: Any, index: Any) -> tuple[Any, Any]:
+        return self.log_softmax_at(x, index), self.softmax_entropy(x)
+
     def clipped_surrogate(self, log_probs: Any, before: Any, advantages: Any, low: float, high: float) -> Any:
         return clipped_surrogate(log_probs, before, advantages, low, high)[0]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernel_rllib.nn import elementwise
+from kernel_rllib.nn import elementwise, softmaxes
 from kernel_rllib.nn.branches import Branches
 from kernel_rllib.nn.elementwise import Elementwise, activation_named
 from kernel_rllib.nn.memory import LARGE
@@ -18,7 +18,6 @@ from kernel_rllib.nn.ops import Axis, Network
 from kernel_rllib.nn.products import ones, product
 from kernel_rllib.nn.recurrent import gru_backward, gru_forward, lstm_backward, lstm_forward
 from kernel_rllib.nn.reductions import kept, reduce
-from kernel_rllib.nn.softmaxes import log_softmax, log_softmax_at, logsumexp, softmax, softmax_entropy
 from kernel_rllib.nn.surrogates import clipped_surrogate
 from kernel_rllib.nn.tensor import (
     Tape,
@@ -175,22 +174,28 @@ class TapeOps(NumpyOps):
         return self._made(x, extreme, backward_of)
 
     def logsumexp(self, x: Any, axis: int = -1, keepdims: bool = False) -> Any:
-        return self._made(x, *logsumexp(np.asarray(value_of(x)), axis, keepdims))
+        return self._made(x, *softmaxes.logsumexp(np.asarray(value_of(x)), axis, keepdims))
 
     def softmax(self, x: Any, axis: int = -1) -> Any:
-        return self._made(x, *softmax(np.asarray(value_of(x)), axis))
+        return self._made(x, *softmaxes.softmax(np.asarray(value_of(x)), axis))
 
     def log_softmax(self, x: Any, axis: int = -1) -> Any:
-        return self._made(x, *log_softmax(np.asarray(value_of(x)), axis))
+        return self._made(x, *softmaxes.log_softmax(np.asarray(value_of(x)), axis))
 
     def log_softmax_at(self, x: Any, index: Any) -> Any:
         index = value_of(index)
         if not isinstance(x, Tensor) or x.value.ndim != 2:
             return super().log_softmax_at(x, index)
-        return self._made(x, *log_softmax_at(x.value, index))
+        return self._made(x, *softmaxes.log_softmax_at(x.value, index))
 
     def softmax_entropy(self, x: Any) -> Any:
-        return self._made(x, *softmax_entropy(np.asarray(value_of(x))))
+        return self._made(x, *softmaxes.softmax_entropy(np.asarray(value_of(x))))
+
+    def log_softmax_at_and_entropy(self, x: Any, index: Any) -> tuple[Any, Any]:
+        if not isinstance(x, Tensor) or x.value.ndim != 2:
+            return super().log_softmax_at_and_entropy(x, index)
+        logs, entropies = softmaxes.log_softmax_at_and_entropy(x.value, value_of(index))
+        return self._made(x, *logs), self._made(x, *entropies)
 
     def clipped_surrogate(self, log_probs: Any, before: Any, advantages: Any, low: float, high: float) -> Any:
         before, advantages = (constant_like(value_of(column), self.dtype) for column in (before, advantages))

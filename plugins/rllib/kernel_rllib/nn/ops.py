@@ -148,6 +148,9 @@ class Ops(Protocol):
     def softmax_entropy(self, x: Array) -> Array:
         """Return the entropy of the softmax of each row of x [..., A], in nats; a probability of 0 adds nothing."""
 
+    def log_softmax_at_and_entropy(self, x: Array, index: Array) -> tuple[Array, Array]:
+        """Return `log_softmax_at(x, index)` and `softmax_entropy(x)`; together they cost less."""
+
     def clipped_surrogate(self, log_probs: Array, before: Array, advantages: Array, low: float, high: float) -> Array:
         """Return min(r A, clip(r, low, high) A) with r = exp(log_probs - before) (Schulman et al. 2017, equation 7).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -50,49 +51,27 @@ def log_softmax_at(x: Numbers, index: Numbers) -> tuple[Numbers, Backward]:
 
     Rows are computed as columns, in which numpy finds the entries, and spreads gradients, in half the time.
     """
-    rows = len(x)
-    if rows > 1 and x.shape[1] <= NARROW:
-        logs = _log_shares(columns_of(x), 0)
-    else:
-        logs = _along(_log_shares, x, -1).T.copy()
-    places = index * rows
-    places += np.arange(rows)
-
-    def backward_of(gradient: Numbers) -> Numbers:
-        slope = np.exp(logs)
-        slope *= gradient
-        np.subtract(0, slope, out=slope)
-        slope.reshape(-1)[places] += gradient
-        turned: Numbers = slope.T.copy()
-        return turned
-
-    return logs.reshape(-1).take(places), backward_of
+    if len(x) > 1 and x.shape[1] <= NARROW:
+        return _entries(_log_shares(columns_of(x), 0), index)
+    return _entries(_along(_log_shares, x, -1).T.copy(), index)
 
 
 def softmax_entropy(x: Numbers) -> tuple[Numbers, Backward]:
     """Return the entropy of the softmax of each row of x [..., A]: H = -sum p log p.
 
-    The bits are those of `softmax` and `log_softmax`, but the exponentials are computed once for both. The gradient is
-    -p (log p + H).
+    The bits are those of `softmax` and `log_softmax`, but the exponentials are computed once for both.
     """
-    narrow = x.ndim > 1 and x.shape[-1] <= NARROW
-    logs, axis = (columns_of(x), 0) if narrow else (x.copy(), -1)
-    logs -= np.maximum.reduce(logs, axis=axis, keepdims=True)
-    shares = np.exp(logs)
-    total = np.add.reduce(shares, axis=axis, keepdims=True)
-    shares /= total
-    logs -= np.log(total)
-    np.maximum(logs, SMALLEST_LOG_PROBABILITY, out=logs)
-    entropies = -np.add.reduce(shares * logs, axis=axis, keepdims=True)
-    rows = x.size // x.shape[-1]
+    if x.ndim > 1 and x.shape[-1] <= NARROW:
+        return _entropies(*_logs_and_shares(columns_of(x), 0), 0, x.shape)
+    return _entropies(*_logs_and_shares(x.copy(), -1), -1, x.shape)
 
-    def backward_of(gradient: Numbers) -> Numbers:
-        slope = logs + entropies
-        slope *= shares
-        slope *= np.negative(gradient).reshape((1, -1) if narrow else (*x.shape[:-1], 1))
-        return slope.T[:rows].copy().reshape(x.shape) if narrow else slope
 
-    return entropies.reshape(-1)[:rows].reshape(x.shape[:-1]), backward_of
+def log_softmax_at_and_entropy(x: Numbers, index: Numbers) -> tuple[tuple[Numbers, Backward], tuple[Numbers, Backward]]:
+    """Return what `log_softmax_at` and `softmax_entropy` do, of x [N, A], with the same bits."""
+    if len(x) < 2 or x.shape[1] > NARROW:
+        return log_softmax_at(x, index), softmax_entropy(x)
+    logs, shares = _logs_and_shares(columns_of(x), 0)
+    return _entries(logs, index), _entropies(logs, shares, 0, x.shape)
 
 
 def logsumexp(x: Numbers, axis: int, keepdims: bool) -> tuple[Numbers, Backward]:
@@ -138,3 +117,47 @@ def _log_of_sum(x: Numbers, axis: int) -> Numbers:
         total: Numbers = np.log(np.add.reduce(np.exp(x, out=x), axis=axis, keepdims=True))
     total += greatest
     return total
+
+
+def _logs_and_shares(x: Numbers, axis: int) -> tuple[Numbers, Numbers]:
+    x -= np.maximum.reduce(x, axis=axis, keepdims=True)
+    shares = np.exp(x)
+    total = np.add.reduce(shares, axis=axis, keepdims=True)
+    shares /= total
+    x -= np.log(total)
+    return x, shares
+
+
+def _entries(logs: Numbers, index: Numbers) -> tuple[Numbers, Backward]:
+    """Return the entry of each column of log-probabilities [A, N] that `index` names. The gradient is of rows."""
+    rows = logs.shape[1]
+    places = index * rows
+    places += np.arange(rows)
+
+    def backward_of(gradient: Numbers) -> Numbers:
+        slope = np.exp(logs)
+        slope *= gradient
+        np.subtract(0, slope, out=slope)
+        slope.reshape(-1)[places] += gradient
+        turned: Numbers = slope.T.copy()
+        return turned
+
+    return logs.reshape(-1).take(places), backward_of
+
+
+def _entropies(logs: Numbers, shares: Numbers, axis: int, shape: tuple[int, ...]) -> tuple[Numbers, Backward]:
+    """Return the entropies of log-probabilities and probabilities, in columns (`axis` 0) or in rows, made of `shape`.
+
+    The gradient is -p (log p + H).
+    """
+    logs = np.maximum(logs, SMALLEST_LOG_PROBABILITY)
+    entropies = -np.add.reduce(shares * logs, axis=axis, keepdims=True)
+    rows = math.prod(shape[:-1])  # a single one comes twice as a column
+
+    def backward_of(gradient: Numbers) -> Numbers:
+        slope: Numbers = logs + entropies
+        slope *= shares
+        slope *= np.negative(gradient).reshape((*shape[:-1], 1) if axis else (1, -1))
+        return slope if axis else slope.T[:rows].copy().reshape(shape)
+
+    return entropies.reshape(-1)[:rows].reshape(shape[:-1]), backward_of

@@ -123,6 +123,9 @@ class TorchOps:
         logs = torch.clamp(torch.log_softmax(x, dim=-1), min=SMALLEST_LOG_PROBABILITY)
         return -torch.sum(torch.softmax(x, dim=-1) * logs, dim=-1)
 
+    def log_softmax_at_and_entropy(self, x: Any, index: Any) -> tuple[Any, Any]:
+        return self.log_softmax_at(x, index), self.softmax_entropy(x)
+
     def clipped_surrogate(self, log_probs: Any, before: Any, advantages: Any, low: float, high: float) -> Any:
         before, advantages = self._tensor(before).detach(), self._tensor(advantages).detach()
         ratio = torch.exp(log_probs - before)

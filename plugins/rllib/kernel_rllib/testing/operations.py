@@ -236,6 +236,18 @@ _add("softmax_entropy", "row", lambda nn, x: nn.softmax_entropy(x), normal((1, 4
 _add("softmax_entropy", "flat", lambda nn, x: nn.softmax_entropy(x), normal((4,)))
 _add("softmax_entropy", "three-axes", lambda nn, x: nn.softmax_entropy(x), normal((2, 3, 4)))
 _add("softmax_entropy", "wide", lambda nn, x: nn.softmax_entropy(x), normal((2, 60)))
+for _name, _shape, _index in (
+    ("rows", (3, 4), [3, 0, 2]),
+    ("row", (1, 4), [1]),
+    ("wide", (2, 60), [59, 7]),
+    ("three-axes", (2, 3, 4), [[3, 0, 2], [1, 1, 0]]),
+):
+    _add(
+        "log_softmax_at_and_entropy",
+        _name,
+        lambda nn, x, index=_index: nn.log_softmax_at_and_entropy(x, nn.constant(np.array(index))),
+        normal(_shape),
+    )
 _SHIFTS, _ADVANTAGES = np.array([-0.6, -0.5, 0.05, -0.04, 0.5, 0.7]), np.array([1.5, -0.3, 0.8, -2.0, 0.6, -1.1])
 _add(
     "clipped_surrogate",
