@@ -11,7 +11,13 @@ _GRAPHS = (
     "losses and models in TensorFlow are not here yet; write them in torch, for build_torch_policy and TorchModelV2"
 )
 _OWN_STEP = "derive a class from the trainer, and override its training_step()"
-_OUTSIDE = "environments that ask for actions themselves are not here yet; write one with reset() and step()"
+_OUTSIDE = (
+    "policy servers and clients, and environments that ask for actions themselves, come in a later release; write one "
+    "with reset() and step()"
+)
+_RECORDED = (
+    "recorded experience comes in a later release; RolloutWorker(...).sample() returns batches, which can be kept"
+)
 _BUILT_IN = (
     "built-in algorithms learn by losses of their own, which are no classes of policies; for another loss use "
     "build_torch_policy and build_trainer, or derive a class from ray.rllib.policy.Policy"
@@ -110,11 +116,12 @@ RLLIB_MODULES_REFUSED: dict[str, str] = {
     "ray.rllib.examples.models": "write a TorchModelV2, or a TorchRLModule; docs/rllib-models.md of kernel shows how",
     "ray.rllib.execution": f"there are no execution plans; {_OWN_STEP}",
     "ray.rllib.models.tf": _GRAPHS,
-    "ray.rllib.offline": _LATER,
+    "ray.rllib.offline": _RECORDED,
     "ray.rllib.optimizers": f"there are no policy optimizers; {_OWN_STEP}",
     "ray.rllib.policy.dynamic_tf_policy": _GRAPHS,
     "ray.rllib.policy.tf_policy": _GRAPHS,
     "ray.rllib.utils.filter": _FILTERS,
+    **{f"ray.rllib.utils.{module}": _OUTSIDE for module in ("policy_client", "policy_server")},
     "ray.rllib.utils.numpy": _OF_NUMPY,
     "ray.rllib.utils.schedules": _SCHEDULES,
     "ray.rllib.utils.test_utils": "its checks were for RLlib's own tests; use numpy.testing.assert_allclose",

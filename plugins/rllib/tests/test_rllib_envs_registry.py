@@ -75,6 +75,13 @@ def test_an_older_name_is_told_of_and_warned_of_by_nobody(
     assert not [warning for warning in recwarn if "out of date" in str(warning.message)]
 
 
+@pytest.mark.parametrize("name", ["Pingpong-ram-v4", "PingpongDeterministic-v0", "Pingpong-ramNoFrameskip-v4"])
+def test_games_of_atari_say_which_library_brings_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(MissingDependencyError, match="comes with the library ale-py, .* Run: pip install ale-py"):
+        made(name)
+
+
 def test_what_gymnasium_can_not_make_is_named() -> None:
     with pytest.raises(EnvError, match="^gymnasium can't make environment 'gymnasium.envs:CartPoles-v1': "):
         made("gymnasium.envs:CartPoles-v1")

@@ -130,6 +130,10 @@ def test_an_algorithm_that_learns_from_a_batch_once_refuses_passes(name: str) ->
          r"ES does not act on model\['use_lstm'\], as A2C, A3C, DDPPO, PG, PPO do\. So the result would be another"),
         ("DQN", {"pipelined_sampling": True, "fake_sampler": True},
          "no algorithm acts on fake_sampler yet; DQN does not act on pipelined_sampling, as A2C, PG, PPO do"),
+        ("DQN", {"input": "/tmp/out", "input_evaluation": ["is", "wis"]},
+         r"no algorithm acts on input, off_policy_estimation_methods \(input_evaluation\) yet\. .* Recorded exper"
+         "ience, policy servers and clients come in a later release: learn in an environment, which input='sampler'"),
+        ("PG", {"output": "/tmp/out"}, "acts on output yet.* come in a later release.* keep samples by a callback"),
         ("PPO", {"create_env_on_local_worker": True, "num_env_runners": 1}, "With runners, the learner's own has"),
         ("PPO", {"model": {"fcnet_hidens": [8]}},
          r"PPOConfig.model has no option 'fcnet_hidens'; did you mean 'fcnet_hiddens'\?\. Options of any name are for"),

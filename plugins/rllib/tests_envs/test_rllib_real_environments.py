@@ -57,6 +57,24 @@ def test_four_frames_a_step() -> None:
     assert (frames("PongNoFrameskip-v4"), frames("PongDeterministic-v4")) == (1, 4)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "frames", "repeats"),
+    [
+        ("Pong-v0", (210, 160, 3), (2, 5), 0.25),
+        ("Pong-v4", (210, 160, 3), (2, 5), 0.0),
+        ("PongDeterministic-v0", (210, 160, 3), 4, 0.25),
+        ("Pong-ram-v4", (128,), (2, 5), 0.0),
+        ("Pong-ramDeterministic-v4", (128,), 4, 0.0),
+        ("Pong-ramNoFrameskip-v0", (128,), 1, 0.25),
+    ],
+)
+def test_older_names_of_games_mean_what_they_meant(name: str, shape: Any, frames: Any, repeats: float) -> None:
+    env = env_maker(name)(EnvContext())
+    assert (env.observation_space.shape, env.unwrapped._frameskip) == (shape, frames)
+    assert env.unwrapped.ale.getFloat("repeat_action_probability") == repeats
+    assert env.reset(seed=0)[0].shape == shape
+
+
 def test_pixels_of_pong() -> None:
     env = gymnasium.make("ALE/Pong-v5")
     gray = pixel_preprocessor(env.observation_space)

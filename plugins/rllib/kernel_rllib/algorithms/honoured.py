@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from kernel_rllib.algorithms.registry import ALGORITHMS, algorithm_class
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.config.sections.offline_data import OfflineData
 from kernel_rllib.errors import ConfigError
 from kernel_rllib.nearest import did_you_mean
 
@@ -184,6 +185,17 @@ ADVICE = {
 }
 """What to do instead of some settings that nothing acts on, or why that is so."""
 
+_OFFLINE = (
+    "Recorded experience, policy servers and clients come in a later release: learn in an environment, which "
+    "input='sampler' means, and keep samples by a callback's on_sample_end."
+)
+_OF_OFFLINE_DATA = OfflineData.fields.keys() | {"off_policy_estimation_methods"}
+_AS_GIVEN = {
+    "input_": "input",
+    "off_policy_estimation_methods": "off_policy_estimation_methods (input_evaluation)",
+}
+"""Settings that programs mostly give under other names."""
+
 _MODELS_OF_USERS = ("custom_model", "custom_preprocessor", "custom_action_dist")
 
 
@@ -206,6 +218,7 @@ def refuse_what_has_no_effect(
     said += _not_acted_on(config, sorted(set(wrong) - reasons.keys()))
     if said:
         advice = [ADVICE[name] for name in sorted(wrong) if name in ADVICE]
+        advice += [_OFFLINE] if _OF_OFFLINE_DATA & set(wrong) else []
         raise ConfigError(
             f"{config.title}: {'; '.join(said)}. So the result would be another than asked for. "
             f"{' '.join(['Leave them as they are by default.', *advice])}"
@@ -270,6 +283,6 @@ def _refuse_unknown_options(config: AlgorithmConfig) -> None:
 def _shown(name: str) -> str:
     part, _, option = name.partition("/")
     if not option:
-        return name
+        return _AS_GIVEN.get(name, name)
     option, _, rest = option.partition(" ")
     return f"{part}[{option!r}]{f' {rest}' if rest else ''}"

@@ -24,8 +24,17 @@ RENAMED: dict[str, tuple[str, str]] = {
 }
 """Names that gymnasium has no more, the names under which the same rules are now, and what differs."""
 
-_DETERMINISTIC = re.compile(r"(\w+)Deterministic-v4")
-"""Atari games that repeat each action four times: NoFrameskip with that number of frames."""
+_GAMES = (
+    "Adventure|AirRaid|Alien|Amidar|Assault|Asterix|Asteroids|Atlantis|BankHeist|BattleZone|BeamRider|Berzerk|Bowling|"
+    "Boxing|Breakout|Carnival|Centipede|ChopperCommand|CrazyClimber|Defender|DemonAttack|DoubleDunk|ElevatorAction|"
+    "Enduro|FishingDerby|Freeway|Frostbite|Gopher|Gravitar|Hero|IceHockey|Jamesbond|JourneyEscape|Kangaroo|Krull|"
+    "KungFuMaster|MontezumaRevenge|MsPacman|NameThisGame|Phoenix|Pitfall|Pong|Pooyan|PrivateEye|Qbert|Riverraid|"
+    "RoadRunner|Robotank|Seaquest|Skiing|Solaris|SpaceInvaders|StarGunner|Tennis|TimePilot|Tutankham|UpNDown|Venture|"
+    "VideoPinball|WizardOfWor|YarsRevenge|Zaxxon"
+)
+"""The games of Atari that gym had, by names that other environments could have as well."""
+_ATARI = re.compile(r"(\w+?)(-ram)?(NoFrameskip|Deterministic)?-v([04])")
+"""Older names of games of Atari: whether the memory is observed in place of the screen, and how frames are skipped."""
 
 
 class Package(NamedTuple):
@@ -37,7 +46,11 @@ class Package(NamedTuple):
 
 
 PACKAGES = (
-    Package(re.compile(r"ALE/.*|\w+NoFrameskip-v[04]|\w+Deterministic-v4"), "ale_py", "ale-py"),
+    Package(
+        re.compile(rf"ALE/.*|\w+?(-ram)?(NoFrameskip|Deterministic)-v[04]|\w+-ram-v[04]|({_GAMES})-v[04]"),
+        "ale_py",
+        "ale-py",
+    ),
     Package(re.compile(r"(MiniGrid|BabyAI)-.*"), "minigrid", "minigrid"),
     Package(re.compile(r"(highway|merge|roundabout|parking|intersection|racetrack)-.*"), "highway_env", "highway-env"),
     Package(re.compile(r"\w+BulletEnv-v\d"), "pybullet_envs_gymnasium", "pybullet-envs-gymnasium"),
@@ -52,13 +65,13 @@ def is_known(name: str) -> bool:
     """
     if ":" in name:  # "module:Name-v0": gymnasium imports the module
         return True
-    name = _current(name)[0]
-    if name in gymnasium.registry:
+    current = _current(name)[0]
+    if current in gymnasium.registry:
         return True
     for package in PACKAGES:
         if package.names.fullmatch(name):
             _import(package, name)
-            return name in gymnasium.registry
+            return current in gymnasium.registry
     return False
 
 
@@ -94,10 +107,20 @@ def _current(name: str) -> tuple[str, dict[str, Any], str]:
     if name in RENAMED:
         current, difference = RENAMED[name]
         return current, {}, difference
-    deterministic = _DETERMINISTIC.fullmatch(name)
-    if deterministic:
-        return f"{deterministic[1]}NoFrameskip-v4", {"frameskip": 4}, "with four frames a step"
+    atari = _ATARI.fullmatch(name)
+    if atari is not None and (atari[2] or atari[3]):
+        return _current_of_atari(*atari.groups())
     return name, {}, ""
+
+
+def _current_of_atari(game: str, ram: str | None, frames: str | None, version: str) -> tuple[str, dict[str, Any], str]:
+    """Return today's name of a game by an older name, what `make` needs besides, and what differs."""
+    more: dict[str, Any] = {"obs_type": "ram"} if ram else {}
+    differs = ["which shows its memory"] if ram else []
+    if frames == "Deterministic":
+        more["frameskip"] = 4
+        differs.append("with four frames a step")
+    return f"{game}{'NoFrameskip' if frames else ''}-v{version}", more, ", ".join(differs)
 
 
 def _import(package: Package, name: str) -> None:
