@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from import_statements import import_statements
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,10 +51,11 @@ def imported(text: str) -> Iterator[str]:
             tree = ast.parse(block)
         except SyntaxError:  # an excerpt
             continue
-        for node in ast.walk(tree):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names = [node.module]
+        for node, _ in import_statements(tree):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                names = [node.module] if node.module and not node.level else []
             for top in {name.partition(".")[0] for name in names}:
                 if top not in sys.stdlib_module_names and not top.startswith(OURS):
                     yield top

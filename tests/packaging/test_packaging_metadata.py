@@ -6,11 +6,13 @@ import ast
 import importlib.metadata
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from import_statements import import_statements
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -86,13 +88,10 @@ def imported(package: Path) -> Iterator[tuple[str, str]]:
     """Yield file and top-level module of every absolute import in a package, outside of `if TYPE_CHECKING`."""
     for file in sorted(package.rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-                node.body = [ast.Pass()]
-        for node in ast.walk(tree):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names = [node.module]
+        for node, for_types in import_statements(tree):
+            if for_types or (isinstance(node, ast.ImportFrom) and (node.level or not node.module)):
+                continue
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
             for name in names:
                 yield str(file.relative_to(package.parent)), name.split(".")[0]
 
@@ -151,12 +150,18 @@ def test_pytest_finds_every_package_without_an_install() -> None:
     assert sorted(listed) == sorted([*packages, "tools"]), "and pytest's own plugins"
 
 
+@cache
+def owners_of_modules() -> Mapping[str, list[str]]:
+    """Return the distributions that hold each module; reading them all takes half a second."""
+    return importlib.metadata.packages_distributions()
+
+
 @pytest.mark.parametrize("folder", [*DISTRIBUTIONS, *EXAMPLES], ids=lambda folder: folder.name)
 def test_every_import_is_declared(folder: Path) -> None:
     data = project(folder)
     (package,) = data["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     allowed = dependencies(folder) | {name_of(data["project"]["name"])} | OPTIONAL.get(data["project"]["name"], set())
-    origin = importlib.metadata.packages_distributions()
+    origin = owners_of_modules()
     wrong = []
     for file, module in imported(folder / package):
         if module in sys.stdlib_module_names or module in ("tomli", "kernel", package):

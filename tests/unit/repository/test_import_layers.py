@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from import_statements import import_statements
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -69,9 +70,8 @@ def arrows(package: Path) -> list[Arrow]:
     found = []
     for module, file in modules.items():
         tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
-        type_lines = lines_for_types(tree)
-        for line, target in imports(tree, module, file.name == "__init__.py", package.parent):
-            found.append(Arrow(module, file.relative_to(package.parent), line, target, line in type_lines))
+        for line, target, for_types in imports(tree, module, file.name == "__init__.py", package.parent):
+            found.append(Arrow(module, file.relative_to(package.parent), line, target, for_types))
     return found
 
 
@@ -87,13 +87,13 @@ def module_name(package: Path, file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(tree: ast.AST, module: str, is_package: bool, root: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and target of each import statement in `tree`."""
-    for node in ast.walk(tree):
+def imports(tree: ast.Module, module: str, is_package: bool, root: Path) -> Iterator[tuple[int, str, bool]]:
+    """Yield line and target of each import in `tree`, and whether it is for type checkers alone."""
+    for node, for_types in import_statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom):
+                yield node.lineno, alias.name, for_types
+        else:
             base = node.module or ""
             if node.level:
                 here = module.split(".") if is_package else module.split(".")[:-1]
@@ -102,18 +102,7 @@ def imports(tree: ast.AST, module: str, is_package: bool, root: Path) -> Iterato
             for alias in node.names:
                 inner = root.joinpath(*base.split("."), alias.name)
                 is_module = inner.with_suffix(".py").is_file() or inner.is_dir()
-                yield node.lineno, f"{base}.{alias.name}" if is_module else base
-
-
-def lines_for_types(tree: ast.AST) -> set[int]:
-    """Return the lines that stand under `if TYPE_CHECKING`."""
-    return {
-        line
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-        for statement in node.body
-        for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
-    }
+                yield node.lineno, f"{base}.{alias.name}" if is_module else base, for_types
 
 
 def part_of(module: str) -> str:

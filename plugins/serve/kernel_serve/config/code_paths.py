@@ -11,6 +11,7 @@ import os
 import pickle
 import sys
 from dataclasses import replace
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -49,12 +50,15 @@ def _load(directory: str, digest: str, code: bytes) -> Any:
 
 def modules_below(directory: str) -> dict[str, ModuleType]:
     """Return the modules that were imported from files in a directory."""
-    root = os.path.realpath(directory) + os.sep
+    root = os.path.join(os.path.realpath(directory), "")
+    real = cache(os.path.realpath)  # thousands of modules are in some hundred folders
     found = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and name != "__main__" and os.path.realpath(file).startswith(root) and not is_installed(file):
-            found[name] = module
+        if file and name != "__main__" and not is_installed(file):
+            folder = os.path.join(real(os.path.dirname(file)), "")
+            if folder.startswith(root):
+                found[name] = module
     return found
 
 
