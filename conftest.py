@@ -103,6 +103,14 @@ def _turn(item: pytest.Item) -> int:
 
 
 @pytest.fixture(scope="module", autouse=True)
+def quick_collections() -> Iterator[None]:
+    """Let the garbage collector look through what a module of tests has made, not through all that those before made."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
 def no_session_left() -> Iterator[None]:
     """Fail a module of tests that leaves a session behind, and end that: the next one would be blamed for it."""
     yield

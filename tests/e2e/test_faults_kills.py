@@ -159,7 +159,7 @@ def merged(*parts: np.ndarray) -> int:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_shuffle_ends_though_workers_are_killed_in_quick_succession(session: RunningSession, seed: int) -> None:
-    rows, columns = 100, 100
+    rows, columns = 100, 40
     stop = threading.Event()
     killer = keep_killing(session.workers, seed, stop, (0.1, 0.4))
     try:
