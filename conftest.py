@@ -104,7 +104,7 @@ def _turn(item: pytest.Item) -> int:
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_collections() -> Iterator[None]:
-    """Let the garbage collector look through what a module of tests has made, not through all that those before made."""
+    """Let the garbage collector look through what a module of tests has made, not through all that is there before."""
     yield
     gc.collect()
     gc.freeze()
