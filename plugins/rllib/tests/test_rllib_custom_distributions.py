@@ -60,6 +60,15 @@ def ppo(**model: Any) -> PPOConfig:
     return config.debugging(seed=1).reporting(min_time_s_per_iteration=0)
 
 
+def test_what_a_class_says_of_one_counts_where_losses_ask_for_both() -> None:
+    generator = np.random.default_rng(0)
+    nn, inputs, actions = NumpyOps(), generator.normal(size=(5, 6)).astype(np.float32), generator.integers(0, 3, 5)
+    distribution = Doubled(3)
+    log_probs, entropies = distribution.log_prob_and_entropy(nn, inputs, actions)
+    assert log_probs.tobytes() == distribution.log_prob(nn, inputs, actions).tobytes()
+    assert entropies.tobytes() == distribution.entropy(nn, inputs).tobytes()
+
+
 def test_a_distribution_of_any_backend_acts_and_learns() -> None:
     one, same = (ppo(custom_action_dist=given).build() for given in ("of_space", Doubled(2)))
     assert one.learner.module.table.shapes()["policy/head/weight"] == (8, 4)
