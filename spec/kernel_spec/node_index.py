@@ -9,39 +9,43 @@ from kernel_spec.holdings import NodePlace
 from kernel_spec.ids import NodeId
 from kernel_spec.labels import NODE_ID_LABEL
 from kernel_spec.ledger import Ledger
+from kernel_spec.node_parts import NodePart, NodeParts
 from kernel_spec.node_tree import Needs, NodeTree
 from kernel_spec.placement import Condition, all_hold, has_devices
 from kernel_spec.resources import Amounts
 
 MOST_ALTERNATIVES = 16
-"""In how many ways conditions on labels are looked up; with more, nodes are looked at one by one."""
+"""In how many ways conditions that have no part of their own are looked up; with more, nodes are looked at singly."""
 
 _PLAIN = "\0plain"
 
 
 class NodeIndex:
-    """Finds nodes by `amounts_of` them. What is taken and given back is noted, and written down at the next search."""
+    """Finds nodes by `amounts_of` them, and by their labels."""
 
-    def __init__(self, amounts_of: Callable[[NodePlace], Mapping[str, int]]) -> None:
+    def __init__(self, amounts_of: Callable[[NodePlace], Amounts]) -> None:
         self._amounts_of = amounts_of
-        self._tree = NodeTree()
-        self._changed: dict[NodePlace, None] = {}
+        self._all = NodePart(amounts_of)
+        self._parts = NodeParts(self._all.tree, amounts_of)
 
     def put(self, node: NodePlace) -> None:
         """Write down a node that came, is draining, or has other totals or labels."""
         if node.draining:
             self.forget(node)
         else:
-            self._tree.put(node, _with_labels(node, self._amounts_of(node)), node.load())
+            is_new = node.node not in self._all.tree
+            self._all.put(node, _labels_of(node))
+            self._parts.put(node, _plainness_of(node), is_new)
 
     def note(self, node: NodePlace) -> None:
         """Note that a node has more or less of something."""
-        self._changed[node] = None
+        self._all.note(node)
+        self._parts.note(node)
 
     def forget(self, node: NodePlace) -> None:
         """Drop a node where nothing new may go."""
-        self._changed.pop(node, None)
-        self._tree.remove(node.node)
+        self._all.forget(node)
+        self._parts.forget(node)
 
     def search(
         self, wanted: Amounts, conditions: Sequence[Condition], floor: float, plain: bool
@@ -50,33 +54,36 @@ class NodeIndex:
 
         Best is the least loaded; below the load `floor` all are equal. `plain`: those without devices only.
         """
-        self._catch_up()
         needs = tuple((name, units) for name, units in wanted.items() if units)
         if plain:
             needs = (*needs, (_PLAIN, 1))
         if not conditions:
-            return self._tree.search((needs,), floor)
-        found = self._tree.search([(*needs, *labels) for labels in _label_needs(conditions)], floor)
+            return self._all.caught_up().search((needs,), floor)
+        if (ids := self._parts.ids(conditions)) is not None:
+            found = self._all.caught_up().among(ids, needs, floor)
+        elif (part := self._parts.find(tuple(conditions), _plainness_of)) is not None:
+            return part.search((needs,), floor)
+        else:
+            ways = [(*needs, *labels) for labels in _label_needs(conditions)]
+            found = self._all.caught_up().search(ways, floor)
         return (node for node in found if all_hold(conditions, node.labels))
 
     def sums(self) -> Amounts:
         """Return how much all nodes have together."""
-        self._catch_up()
-        return self._tree.sums
+        return self._all.caught_up().sums
 
     def check(self, nodes: Mapping[NodeId, NodePlace]) -> None:
-        """Raise AssertionError when the tree does not know the nodes as they are."""
-        self._catch_up()
+        """Raise AssertionError when a tree does not know the nodes as they are."""
         for id, node in nodes.items():
-            known = self._tree.amounts_of(id)
-            there = {} if node.draining else _with_labels(node, self._amounts_of(node))
-            right = {name: units for name, units in there.items() if units > 0}
-            assert known == right, f"the index believes that node {id.hex()} has {known}, it has {right}"
+            self._check(self._all.caught_up(), id, {} if node.draining else self._amounts_of(node) | _labels_of(node))
+            for conditions, tree in self._parts.trees():
+                holds = not node.draining and all_hold(conditions, node.labels)
+                self._check(tree, id, self._amounts_of(node) | _plainness_of(node) if holds else {})
 
-    def _catch_up(self) -> None:
-        for node in self._changed:
-            self._tree.update(node.node, self._amounts_of(node), node.load())
-        self._changed.clear()
+    def _check(self, tree: NodeTree, id: NodeId, there: Mapping[str, int]) -> None:
+        known = tree.amounts_of(id)
+        right = {name: units for name, units in there.items() if units > 0}
+        assert known == right, f"the index believes that node {id.hex()} has {known}, it has {right}"
 
 
 class IndexedLedger(Ledger):
@@ -126,16 +133,19 @@ def could_free_amounts(node: NodePlace) -> Amounts:
     return {name: units - stuck.get(name, 0) for name, units in node.pool.total.items()}
 
 
-def _with_labels(node: NodePlace, amounts: Mapping[str, int]) -> Amounts:
-    """Return amounts to which a node's labels are added, as if each were a resource."""
-    there = dict(amounts)
+def _labels_of(node: NodePlace) -> Amounts:
+    """Return a node's labels, as if each were a resource, and whether it is a plain one."""
+    there = _plainness_of(node)
     for label, value in node.labels.items():
-        if label == NODE_ID_LABEL:  # each node has its own: an index of them would be as long as the list of nodes
+        if label == NODE_ID_LABEL:  # each node has its own, by which it is looked up
             continue
         there[f"\0{label}"] = there[f"\0{label}={value}"] = 1
-    if not has_devices(node.pool):
-        there[_PLAIN] = 1
     return there
+
+
+def _plainness_of(node: NodePlace) -> Amounts:
+    """Return whether a node has no devices, as if that were a resource."""
+    return {} if has_devices(node.pool) else {_PLAIN: 1}
 
 
 def _label_needs(conditions: Sequence[Condition]) -> list[Needs]:

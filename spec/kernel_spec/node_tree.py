@@ -6,7 +6,7 @@ So the best node for a request is found by walking down only where something cou
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from kernel_spec.holdings import NodePlace
@@ -38,6 +38,28 @@ class NodeTree:
         for name in self._most[leaf].keys() - amounts.keys():
             self._set_amount(leaf, name, 0)
         self._update(leaf, amounts, load)
+
+    def fill(self, nodes: Sequence[tuple[NodePlace, Mapping[str, int], float]]) -> None:
+        """Have these nodes, with their amounts and loads, and no others: quicker than to put one after the other."""
+        self._reset(max(4, 1 << (2 * len(nodes)).bit_length()))
+        most, least, sums = self._most, self._least, self.sums
+        for leaf, (node, amounts, load) in enumerate(nodes, self._size):
+            self._nodes.append(node)
+            self._leaves[node.node] = leaf
+            least[leaf] = load
+            there = most[leaf] = {name: units for name, units in amounts.items() if units > 0}
+            for name, units in there.items():
+                sums[name] = sums.get(name, 0) + units
+        last = self._size + len(nodes) - 1
+        while last > 1:
+            first, last = self._size >> (self._size.bit_length() - last.bit_length() + 1), last >> 1
+            for at in range(first, last + 1):
+                left, right = most[at + at], most[at + at + 1]
+                there = most[at] = dict(left)
+                for name, units in right.items():
+                    if units > there.get(name, 0):
+                        there[name] = units
+                least[at] = min(least[at + at], least[at + at + 1])
 
     def update(self, id: NodeId, amounts: Mapping[str, int], load: float) -> None:
         """Say anew how much of some resources a node has."""
@@ -87,6 +109,18 @@ class NodeTree:
                 else:
                     heapq.heappush(branches, (load if load > floor else floor, first, branch, needs))
 
+    def among(self, ids: Iterable[NodeId], needs: Needs, floor: float) -> Iterator[NodePlace]:
+        """Yield those of some nodes that have all of `needs`, in the order of `search`. Unknown ones are ignored."""
+        leaves = [self._leaves[id] for id in ids if id in self._leaves]
+        able = [leaf for leaf in leaves if all(self._most[leaf].get(name, 0) >= units for name, units in needs)]
+        for leaf in sorted(able, key=lambda leaf: (max(self._least[leaf], floor), leaf)):
+            node = self._nodes[leaf - self._size]
+            assert node is not None
+            yield node
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._leaves
+
     def amounts_of(self, id: NodeId) -> Mapping[str, int]:
         """Return what the tree believes that a node has; nothing when it does not know it."""
         leaf = self._leaves.get(id)
@@ -131,10 +165,8 @@ class NodeTree:
 
     def _grow(self) -> None:
         """Make room for twice as many nodes as there are, without the leaves of those that went."""
-        old = [(node, self._most[self._leaves[node.node]], self._least[self._leaves[node.node]]) for node in self]
-        self._reset(max(4, 1 << (2 * len(old)).bit_length()))
-        for node, amounts, load in old:
-            self.put(node, amounts, load)
+        leaves = ((node, self._leaves[node.node]) for node in self)
+        self.fill([(node, self._most[leaf], self._least[leaf]) for node, leaf in leaves])
 
     def __iter__(self) -> Iterator[NodePlace]:
         return (node for node in self._nodes if node is not None)
