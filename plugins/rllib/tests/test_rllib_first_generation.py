@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import cloudpickle
@@ -63,6 +64,32 @@ def test_a_default_config_can_be_copied_changed_and_given(tmp_path: Any) -> None
     resumed.restore(f"{path}/checkpoint-1")  # as 0.8.5 had it
     assert resumed.train()["episode_reward_mean"] == trainer.train()["episode_reward_mean"]
     assert resumed.optimizer.stats() == {"num_steps_sampled": 128, "num_steps_trained": trainer.env_steps_trained}
+
+
+@pytest.mark.parametrize("name", ["A3C", "DQN", "PPO", "SAC"])
+def test_a_trainer_of_ones_own_may_have_the_defaults_of_any_algorithm(name: str) -> None:
+    made = build_trainer(name="Mine", default_policy=FirstAction, default_config=default_config(name))
+    quick = {"train_batch_size": 128, "rollout_fragment_length": 32, "min_iter_time_s": 0, "timesteps_per_iteration": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # what the defaults have is nobody's mistake
+        trainer = made(config={**COMMON, **quick})
+    assert trainer.train()["timesteps_total"] == 128
+    with pytest.raises(ConfigError, match="no algorithm acts on fake_sampler yet"):
+        made(config={**COMMON, **quick, "fake_sampler": True})
+
+
+def test_what_a_trainer_of_ones_own_is_given_beyond_its_defaults_has_to_have_an_effect() -> None:
+    made = build_trainer(name="Mine", default_policy=FirstAction)
+    with pytest.raises(ConfigError, match=r"Mine does not act on sample_async, as A3C does\. So the result"):
+        made(config={**COMMON, "sample_async": True})
+
+
+class FirstAction(Policy):
+    """Takes the first action always."""
+
+    def compute_actions(self, obs_batch: Any, state_batches: Any = None, **further: Any) -> Any:
+        """Return 0 for each row."""
+        return [0] * len(obs_batch), [], {}
 
 
 def test_a_wrong_key_is_refused_with_the_nearest_one() -> None:

@@ -112,7 +112,7 @@ class Algorithm(PolicyActing, ChangingPolicies, EvaluationMethods, Keeping):
         """Make environments, module, learner and runners."""
         self.config = self._settings  # the base class keeps it as a dict
         self.config.validate()
-        refuse_what_has_no_effect(self.config, self.acts_on, self.without)
+        refuse_what_has_no_effect(self.config, self.settings_acted_on(), self.without)
         self.check_default_policy()
         self.config.freeze()
         self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if self.config.seed is None else self.config.seed

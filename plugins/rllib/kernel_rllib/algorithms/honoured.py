@@ -259,7 +259,8 @@ def _not_acted_on(config: AlgorithmConfig, wrong: list[str]) -> Iterator[str]:
         by_others.setdefault(_acting_on(name), []).append(_shown(name))
     for others, names in by_others.items():
         if others:
-            yield f"{config.algorithm} does not act on {', '.join(names)}, as {', '.join(others)} do"
+            name = config.algorithm or getattr(config.algo_class, "__name__", config.title)
+            yield f"{name} does not act on {', '.join(names)}, as {', '.join(others)} {'do' if others[1:] else 'does'}"
         else:
             yield f"no algorithm acts on {', '.join(names)} yet"
 

@@ -123,6 +123,10 @@ class PolicyLearning:
         """Return how actions are chosen while training: drawn from the policy, unless the settings say otherwise."""
         return exploration_of_draws(self.config.exploration_config, self.distribution)
 
+    def settings_acted_on(self) -> frozenset[str]:
+        """Return the settings that this algorithm acts on, or that may be as they are though it does not."""
+        return self.acts_on
+
     # -- what it builds on --------------------------------------------------------------------------------------------
 
     def begin_learning(self, module_id: str, config: AlgorithmConfig, spaces: Spaces) -> None:

@@ -71,7 +71,7 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
         learned = self._learned_of(specs, self.scripted)
         for policy_id, spec in learned.items():
             own = self.config.get_config_for_module(policy_id)
-            refuse_what_has_no_effect(own, self.acts_on, self.without)
+            refuse_what_has_no_effect(own, self.settings_acted_on(), self.without)
             if len(learned) == 1:
                 self.policies[policy_id] = self
                 self.begin_learning(policy_id, own, spaces_of_policy(spec))
@@ -140,7 +140,7 @@ class SeveralPolicies(PolicyAccess, PolicyLearning):
 
     def _added(self, config: AlgorithmConfig, policy_id: str, spec: PolicySpec) -> PolicyLearning:
         own = config.get_config_for_module(policy_id)
-        refuse_what_has_no_effect(own, self.acts_on, self.without)
+        refuse_what_has_no_effect(own, self.settings_acted_on(), self.without)
         return self.for_policy(policy_id, own, spaces_of_policy(spec))
 
     def _have(

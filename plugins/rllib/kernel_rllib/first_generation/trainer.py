@@ -6,7 +6,8 @@ of then: `_name`, `_default_config`, `_init`, `_train`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel_rllib.algorithms.algorithm import Algorithm
@@ -14,6 +15,7 @@ from kernel_rllib.algorithms.parts import env_maker_of
 from kernel_rllib.algorithms.reports import Reports
 from kernel_rllib.algorithms.results import ResultTree
 from kernel_rllib.config.algorithm_config import AlgorithmConfig
+from kernel_rllib.config.claims import same
 from kernel_rllib.config.defaults import merge_trainer_configs
 from kernel_rllib.config.generations import Generation
 from kernel_rllib.envs.context import EnvContext
@@ -171,9 +173,23 @@ class Trainer(Algorithm):
         found = cls.config_class.from_dict(
             {key: value for key, value in given.items() if key not in own}, generation=GENERATION
         )
-        found.update_from_dict(own, keep_unknown=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # such as the names of other algorithms, in `defaults`
+            found.update_from_dict(own, keep_unknown=True)
         found.algo_class = cls
         return found if env is None else found.environment(env)
+
+    def settings_acted_on(self) -> frozenset[str]:
+        """Return those of the algorithm, and those that are as the trainer's `default_config` has them."""
+        if not self._default_config:
+            return super().settings_acted_on()
+        usual, given = self._config_of({}, None), self._settings
+        fields, options = AlgorithmConfig.fields, type(given.model).fields
+        as_usual = {name for name in fields if same(getattr(usual, name), getattr(given, name))}
+        as_usual |= {
+            f"model/{name}" for name in options if same(getattr(usual.model, name), getattr(given.model, name))
+        }
+        return super().settings_acted_on() | (as_usual - {"model"})
 
     @classmethod
     def _prepares_itself(cls) -> bool:
@@ -184,6 +200,10 @@ class Trainer(Algorithm):
             return lambda env_config: None
         maker = env_maker_of(self.config)
         return lambda env_config: FourValues.around(maker(EnvContext(env_config)))
+
+
+def _alike(one: Any, other: Any, names: Iterable[str]) -> set[str]:
+    return {name for name in names if same(getattr(one, name), getattr(other, name))}
 
 
 class _OptimizerView:
