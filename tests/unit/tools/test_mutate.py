@@ -114,7 +114,7 @@ def mutate(shop: Path, test: str, *options: str) -> tuple[int, str]:
 
 
 def test_tests_that_look_kill_all_mutants_also_one_that_never_ends(shop: Path) -> None:
-    code, said = mutate(shop, SEEING, "--timeout", "20")
+    code, said = mutate(shop, SEEING, "--timeout", "8")
     assert code == 0, said
     assert "killed (stuck): line 10, dropped count += 1" in said and "SURVIVED" not in said
     count = len(mutants_of(MODULE))
