@@ -20,10 +20,11 @@ from kernel_rllib.errors import EnvError, UnknownPolicyError
 from kernel_rllib.exploration.exploration import StochasticSampling
 from kernel_rllib.modules.actor_critic import ActorCritic, ActorCriticOptions
 from kernel_rllib.runners.blueprint import EnvSettings, PolicyBlueprint
+from kernel_rllib.runners.casts import Cast, Casts
 from kernel_rllib.runners.multi_agent_blueprint import MultiAgentBlueprint
 from kernel_rllib.runners.multi_agent_sampler import MultiAgentSampler
 from kernel_rllib.runners.place import RunnerPlace
-from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint
+from kernel_rllib.runners.scripted_lanes import ScriptedBlueprint, ScriptedLanes
 
 import kernel
 
@@ -179,6 +180,18 @@ def test_a_copy_acts_alike_whichever_other_copies_its_runner_has() -> None:
     assert of_copy_1(changed(), 1) == of_copy_1(changed(copies=(1,)), 0)
 
 
+def test_actions_of_a_copy_are_in_the_order_of_its_own_cast() -> None:
+    main, second, third = (ScriptedLanes(name, ONES, 0) for name in ("main", "second", "third"))
+    casts = Casts(Cast({"main": main, "second": second, "third": third}, before), 2)
+    casts.change(Cast({"third": third, "main": main}, before))
+    casts.begin(0)
+    casts.change(Cast({"main": main}, after))
+    assert list(casts.acting()) == [main, third, second]  # copy 0 has no second one
+    policies = {"x": "third", "y": "second", "z": "main"}
+    assert list(casts.ordered(1, {"x": 1, "y": 2, "z": 3}, policies)) == ["z", "y", "x"]
+    assert list(casts.ordered(0, {"z": 3, "x": 1}, policies)) == ["x", "z"]
+
+
 class Ones:
     """Chooses 1, and can't be pickled where it is told so."""
 
@@ -190,9 +203,11 @@ class Ones:
         return [1] * len(obs_batch), state_batches, {}
 
 
+ONES = ScriptedBlueprint(Ones, SEEN, spaces.Discrete(2), {})
+
+
 def test_a_policy_of_a_class_of_its_own_acts_on_too() -> None:
-    ones = ScriptedBlueprint(Ones, SEEN, spaces.Discrete(2), {})
-    acting = changed(replace(FIRST, policies={"main": learned(), "other": ones, "third": learned()}))
+    acting = changed(replace(FIRST, policies={"main": learned(), "other": ONES, "third": learned()}))
     again = sampler(SECOND)
     again.set_state(acting.state())
     for made in (acting, again):

@@ -61,7 +61,7 @@ class Casts:
     def __setitem__(self, place: int, cast: Cast) -> None:
         """Let an episode with this cast go on in a copy."""
         before, self._of[place] = self._of[place], cast
-        if before is not cast and (before is not self.current or cast is not self.current):
+        if before is not cast:
             self._find_former()
 
     def begin(self, place: int) -> None:

@@ -27,6 +27,7 @@ from kernel_rllib.runners.place import RunnerPlace
 from kernel_rllib.runners.recovery import Losses, Recovery
 from kernel_rllib.runners.remote_runner import RemoteRunner, Weights, take_as_heard
 from kernel_rllib.runners.runner_actor import start_runner
+from kernel_rllib.runners.runner_calls import RunnerCalls
 from kernel_rllib.runners.stall_warning import StallWarning
 from kernel_spec.errors import FaultError
 
@@ -64,7 +65,7 @@ class GroupSettings:
     limits: Limits = field(default_factory=Limits)
 
 
-class RunnerGroup:
+class RunnerGroup(RunnerCalls):
     """Samples from all lanes of a run."""
 
     def __init__(self, make_sampler: MakeSampler, settings: GroupSettings) -> None:
@@ -257,80 +258,6 @@ class RunnerGroup:
         while (sample := self._awaited(indices)) is None:
             pass
         return sample
-
-    def foreach(
-        self,
-        function: Callable[..., Any],
-        *arguments: Any,
-        timeout_s: float | None = None,
-        only: Collection[int] | None = None,
-        hands_over: bool = False,
-    ) -> list[Any]:
-        """Return what the function returns for each runner, in the order of their numbers.
-
-        Args:
-            function: It is called with the `EnvRunner`, where that runs.
-            arguments: What it is called with besides.
-            timeout_s: How long answers are waited for; those that have not come by then are left out, with a warning
-                that says where these runners are. None: as long as it takes.
-            only: The numbers of the runners that are called; None for all.
-            hands_over: Whether runners are to have the last parameters and statistics before.
-
-        Raises:
-            RunnersLostError: If a runner has died or hangs, and none can take its place; one that does is asked again.
-        """
-        if self.local is not None:
-            return [self.local.apply(function, *arguments)] if only is None or 0 in only else []
-        deadline = None if timeout_s is None else self._patience.now() + timeout_s
-        asked = {
-            index: self._call(runner, function, arguments, hands_over=hands_over)
-            for index, runner in self._remote.items()
-            if only is None or index in only
-        }
-        answers: dict[int, Any] = {}
-        while asked:
-            refs = {call[-1]: self._remote[index] for index, call in asked.items()}
-            first = self._patience.first(refs, calls=True, deadline=deadline)
-            if first is None:
-                self._warn_of_late(sorted(asked), timeout_s)
-                break
-            runner, lost = first
-            index = runner.place.index
-            call = asked.pop(index)
-            try:
-                if lost is not None:
-                    raise lost
-                answers[index] = kernel.get(call)[-1]
-            except FaultError as error:
-                self._replace(index, error, call)
-                made = self._remote.get(index)
-                if made is not None:
-                    asked[index] = self._call(made, function, arguments, hands_over=True)
-            except Exception:  # raised by what users wrote
-                take_as_heard([call[-1], *(ref for other in asked.values() for ref in other)])
-                raise
-        return [answers[index] for index in sorted(answers)]
-
-    def _call(
-        self, runner: RemoteRunner, function: Callable[..., Any], arguments: Sequence[Any], *, hands_over: bool
-    ) -> list[kernel.ObjectRef]:
-        """Call a function in a runner, after what is to come before; return references, the function's last."""
-        apply = runner.handle.apply.remote
-        before = []
-        if hands_over and self._weights is not None:
-            before.append(apply(EnvRunner.set_weights, *self._weights))
-            runner.version = self._weights[1]
-        if hands_over and self.statistics:
-            before.append(apply(EnvRunner.set_statistics, self.statistics))
-        return [*before, apply(function, *arguments)]
-
-    def _warn_of_late(self, indices: Sequence[int], timeout_s: float | None) -> None:
-        for index in indices:
-            _log.warning(
-                "runner %d has not answered a call within %g s, and its result is left out: %s. Wait longer "
-                "(timeout_seconds), or call others alone (remote_worker_ids)",
-                index, timeout_s, self._patience.place_of(self._remote[index]),
-            )  # fmt: skip
 
     def change(self, make_sampler: MakeSampler, function: Callable[[EnvRunner, Any], None]) -> None:
         """Let runners be made by another maker from now on, and those that there are become as if made by it.
