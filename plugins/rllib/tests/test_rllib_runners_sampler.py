@@ -205,3 +205,20 @@ def test_a_round_of_evaluation_begins_with_the_same_episodes_each_time() -> None
     acting.begin(5)
     np.testing.assert_array_equal(acting.sample(1).columns["obs"][0], other)
     assert not np.array_equal(first, other)
+
+
+def test_after_an_error_in_a_step_it_is_as_if_the_sample_had_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = blueprint({"length": 3})
+    acting, expected = sampler(made, (0, 1)), sampler(made, (0, 1))
+    for each in (acting, expected):
+        each.collect(2)
+    step = iter([acting.envs.step, None])  # the second step of the sample fails, after episodes have ended
+    monkeypatch.setattr(acting.envs, "step", lambda actions: next(step)(actions))
+    with pytest.raises(TypeError):
+        acting.collect(5)
+    monkeypatch.undo()
+    expected._begin([(0, 2)] * 2)
+    found = acting.collect(4).fragments["default_policy"]
+    assert found.columns["obs"][:, :, 0].tolist() == [[0, 0], [1, 1], [2, 2], [0, 0]]
+    assert_same(found, expected.collect(4).fragments["default_policy"])
+    assert acting.take_episodes() == expected.take_episodes()

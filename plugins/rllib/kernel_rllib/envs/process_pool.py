@@ -118,6 +118,9 @@ class ProcessPool:
                 return told or ({}, {}, {}), None
             except ProcessDied as error:
                 self._replace(index, error)
+            except Exception:  # raised by an environment
+                worker.in_flight.discard(part)
+                raise
         fault, infos = worker.lost.pop(part)
         return ({}, infos, {}), fault
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gymnasium import Space
@@ -53,6 +54,9 @@ class ProcessPart:
     def reset(self, seeds: Sequence[int | None]) -> Struct:
         """Begin a new episode in each lane, and return the first observations [lanes, ...]."""
         checked = checked_seeds(seeds, self.num_lanes)
+        if self._sent:  # an error elsewhere came between: nobody receives it any more
+            with suppress(Exception):
+                self.receive()
         self.reset_infos = self._pool.reset_part(self._index, checked)
         return self._obs[self._pool.turns[self._index]]
 
@@ -83,8 +87,13 @@ class ProcessPart:
         reset_infos: Infos = {}
         faults: dict[int, Exception] = {}
         lost: list[int] = []
+        raised: Exception | None = None
         for worker, lanes in enumerate(self._ranges):
-            told, fault = self._pool.finish(self._index, worker)
+            try:
+                told, fault = self._pool.finish(self._index, worker)
+            except Exception as error:  # the others are heard as well: they would be taken for those of the next step
+                raised = raised or error
+                continue
             offset = lanes.start - self._first
             if fault is not None:
                 here = range(offset, offset + len(lanes))
@@ -96,6 +105,8 @@ class ProcessPart:
             targets: tuple[dict[int, Any], ...] = (infos, reset_infos, faults)
             for target, by_lane in zip(targets, told, strict=True):
                 target.update({offset + lane: value for lane, value in by_lane.items()})
+        if raised is not None:
+            raise raised
         turn = self._pool.turns[self._index]
         obs = self._obs[turn]
         ended = (self._terminateds | self._truncateds).nonzero()[0].tolist()

@@ -30,6 +30,7 @@ from kernel_rllib.nn.products import ROW_BLOCK
 from kernel_rllib.runners.contract import Collected
 from kernel_rllib.runners.episodes import EpisodeCounts, EpisodeSummary
 from kernel_rllib.runners.noise import NoiseAhead
+from kernel_rllib.runners.record import Record
 
 CHUNK = 32
 """How many steps lanes make together before it is looked whether all of them have ended their last episodes."""
@@ -104,6 +105,7 @@ class Sampler:
         self._module_noise = NoiseAhead(Noise("normal", width), "module", seed, self.lanes)
         self._noise_rows = np.zeros((rows, width), np.float32)
         self._incarnation = incarnation
+        self._is_torn = False
         self.begin(incarnation)
 
     def begin(self, *occasion: int) -> None:
@@ -115,6 +117,7 @@ class Sampler:
         places = zip(self.lanes.tolist(), occasions, strict=True)
         seeds = [np.random.SeedSequence((self._seed, lane, *occasion)) for lane, occasion in places]
         observed = self._envs.reset([int(seed.generate_state(1)[0]) for seed in seeds])
+        self._is_torn = False
         self._obs[: len(self.lanes)] = self._env_to_module(observed)
         if self.observer is not None:
             self.observer.begin(observed, self._envs.reset_infos)
@@ -160,8 +163,18 @@ class Sampler:
         return function(self._nn, self._parameters)
 
     def collect(self, steps: int) -> Collected:
-        """Step all lanes this many times; to the ends of episodes, where samples are to be of whole ones."""
+        """Step all lanes this many times; to the ends of episodes, where samples are to be of whole ones.
+
+        After an error in a sample, which left some lanes a step ahead, all begin anew; it is as if it had not begun.
+        """
+        if self._is_torn:
+            self.episodes.forget_after(self._steps_before)
+            if self.observer is not None:
+                self.observer.forget_after(self._steps_before)
+            self._begin([(self._incarnation, made) for made in self._steps_before.tolist()])
+        self._is_torn = True
         fragment = self.sample_episodes(steps) if self.complete_episodes else self.sample(steps)
+        self._is_torn = False
         made, report = fragment.steps, None
         if self.observer is not None:
             self.observer.sampled(fragment)
@@ -177,7 +190,7 @@ class Sampler:
         """Step all lanes this many times, and return what happened."""
         noise = self._noise.rows(self._steps_before, steps)
         module_noise = self._module_noise.rows(self._steps_before, steps)
-        record = _Record(steps, self._obs[: len(self.lanes)], self.exploration.keeps, self._state)
+        record = Record(steps, self._obs[: len(self.lanes)], self.exploration.keeps, self._state)
         made = self.timestep  # explorations count the steps of all lanes
         for t in range(steps):
             self._step(record, t, noise[t], module_noise[t], made + t * self._all_lanes)
@@ -282,7 +295,7 @@ class Sampler:
         """Let go of the environments."""
         self._envs.close()
 
-    def _step(self, record: _Record, t: int, noise: Array, module_noise: Array, timestep: int) -> None:
+    def _step(self, record: Record, t: int, noise: Array, module_noise: Array, timestep: int) -> None:
         count = len(self.lanes)
         inputs: dict[str, Any] = {columns.OBS: self._obs}
         if self._state:
@@ -304,7 +317,7 @@ class Sampler:
         if self.observer is not None:
             self.observer.step(env_actions, step, self._steps_before + (t + 1))
 
-    def _advance(self, record: _Record, t: int, step: Step, outputs: Mapping[str, Any], previous: Previous) -> None:
+    def _advance(self, record: Record, t: int, step: Step, outputs: Mapping[str, Any], previous: Previous) -> None:
         """Make what the next step begins with of what this one gave."""
         count = len(self.lanes)
         self._resets[:] = False
@@ -322,7 +335,7 @@ class Sampler:
             self._forget(ended)
         self._obs[:count] = self._env_to_module(step.obs, previous)
 
-    def _fragment(self, record: _Record) -> Fragment:
+    def _fragment(self, record: Record) -> Fragment:
         count = len(self.lanes)
         steps = record.steps
         chosen = {name: array.reshape(steps * count, *array.shape[2:]) for name, array in record.columns.items()}
@@ -350,63 +363,3 @@ def _ends_after(made: Fragment, least: int) -> Array:
     ended[: least - 1] = False
     found: Array = np.where(ended.any(axis=0), ended.argmax(axis=0) + 1, -1)
     return found
-
-
-class _Record:
-    """The arrays of a fragment while they are filled."""
-
-    def __init__(self, steps: int, obs: Array, keeps: Sequence[str], state: Mapping[str, Array]) -> None:
-        count = len(obs)
-        self.steps = steps
-        self.columns: dict[str, Array] = {
-            columns.OBS: np.empty((steps, *obs.shape), obs.dtype),
-            columns.REWARDS: np.empty((steps, count), np.float32),
-            columns.TERMINATEDS: np.empty((steps, count), bool),
-            columns.TRUNCATEDS: np.empty((steps, count), bool),
-        }
-        self.state_in = {name: np.empty((steps, count, *value.shape[1:]), np.float32) for name, value in state.items()}
-        if state:
-            self.columns[columns.RESETS] = np.empty((steps, count), bool)
-        self.final_at: list[tuple[int, int]] = []
-        self.final_obs: list[Array] = []
-        self.valid: Array | None = None
-        self._keeps = keeps
-
-    def before(
-        self,
-        t: int,
-        obs: Array,
-        actions: Array,
-        outputs: Mapping[str, Array],
-        state: Mapping[str, Array],
-        resets: Array,
-    ) -> None:
-        """Write what a step begins with, and what was chosen."""
-        self.columns[columns.OBS][t] = obs
-        self._at(columns.ACTIONS, actions)[t] = actions
-        for name in self._keeps:
-            self._at(name, outputs[name])[t] = outputs[name]
-        for name, value in state.items():
-            self.state_in[name][t] = value[: len(obs)]
-        if state:
-            self.columns[columns.RESETS][t] = resets
-
-    def after(self, t: int, step: Step, rewards: Array) -> None:
-        """Write what a step gave, with the rewards [L] that are learned from."""
-        self.columns[columns.REWARDS][t] = rewards
-        self.columns[columns.TERMINATEDS][t] = step.terminateds
-        self.columns[columns.TRUNCATEDS][t] = step.truncateds
-        if step.void:
-            if self.valid is None:
-                self.valid = np.ones((self.steps, len(step.rewards)), bool)
-            self.valid[t, list(step.void)] = False
-
-    def end(self, t: int, position: int, final_obs: Array) -> None:
-        """Write the final observation of an episode."""
-        self.final_at.append((t, position))
-        self.final_obs.append(final_obs)
-
-    def _at(self, name: str, value: Array) -> Array:
-        if name not in self.columns:
-            self.columns[name] = np.empty((self.steps, *value.shape), value.dtype)
-        return self.columns[name]
