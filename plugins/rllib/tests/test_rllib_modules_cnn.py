@@ -140,8 +140,12 @@ def pixels(config: Any) -> Any:
 def test_without_torch_it_is_said_what_is_missing(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "kernel_rllib.nn.torch_backend", raising=False)
-    with pytest.raises(MissingDependencyError, match=r"needs the library 'torch'.*pip install 'kernel-rllib\[torch\]'"):
+    with pytest.raises(
+        MissingDependencyError, match="Config: this model learns in torch, which can't be imported .*Run:"
+    ):
         pixels(config()).build()
+    with pytest.raises(MissingDependencyError, match=r"needs the library 'torch'.*pip install 'kernel-rllib\[torch\]'"):
+        pixels(config()).framework("torch").build()
     with pytest.raises(ConfigError, match="framework is 'numpy', but this model learns in torch only; set it to"):
         pixels(config()).framework("numpy").build()
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.ppo import PPOConfig
+from kernel_rllib.envs.games.catch import Catch
 from kernel_rllib.export.player import Policy as Played
 from kernel_rllib.first_generation.exploration import Exploration
 from kernel_rllib.first_generation.policy import Policy
@@ -110,3 +111,13 @@ def test_an_exploration_of_torch_is_given_tensors() -> None:
     shares = torch.log_softmax(torch.from_numpy(inputs) / 2, 1).numpy()
     np.testing.assert_allclose(fragment.columns["action_logp"][:, 0], shares[np.arange(16), actions], rtol=1e-4)
     assert algorithm.compute_single_action(OBS[0], explore=False) in (0, 1)
+
+
+def test_a_policy_that_sees_images_is_a_model_of_torch(tmp_path: Path) -> None:
+    settings = PPOConfig().environment(Catch, env_config={"channels": True}).env_runners(num_env_runners=0)
+    algorithm = settings.training(train_batch_size=16, minibatch_size=16, num_epochs=1).build()
+    policy = algorithm.get_policy()
+    policy.export_model(str(tmp_path))
+    rows = policy.preprocess([algorithm.spaces.observation.sample() for _ in range(4)])
+    found = torch.load(tmp_path / "model.pt", weights_only=False)(torch.from_numpy(rows))["action_dist_inputs"]
+    assert found.argmax(1).tolist() == policy.compute_actions(rows, explore=False)[0].tolist()

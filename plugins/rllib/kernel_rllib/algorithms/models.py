@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from kernel_rllib.algorithms.honoured import IMAGES
 from kernel_rllib.config.warnings_to_users import warn
 from kernel_rllib.distributions.distribution import Distribution
-from kernel_rllib.errors import ConfigError
+from kernel_rllib.errors import ConfigError, MissingDependencyError
 from kernel_rllib.modules.module import Module
 
 
@@ -18,9 +19,12 @@ def framework_of(config: Any, module: Module, distribution: Distribution) -> str
 
     Raises:
         ConfigError: If these are two.
+        MissingDependencyError: If it is torch by need, and that can't be imported.
     """
     asked = config.framework_str
     for what, needed in (("model", module.learns_in), ("distribution of actions", distribution.learns_in)):
+        if asked != "torch" and asked != "numpy" and needed == "torch":
+            _require_torch(f"{config.title}: this {what} learns in torch")
         if asked == "numpy" and needed == "torch":
             raise ConfigError(
                 f"{config.title}: framework is 'numpy', but this {what} learns in torch only; set it to 'torch' or "
@@ -33,6 +37,17 @@ def framework_of(config: Any, module: Module, distribution: Distribution) -> str
             UserWarning,
         )
     return "torch" if "torch" in (asked, module.learns_in, distribution.learns_in) else "numpy"
+
+
+def _require_torch(what: str) -> None:
+    """Raise MissingDependencyError, which says what needs torch, where that can't be imported."""
+    try:
+        importlib.import_module("torch")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{what}, which can't be imported ({error}). Run: pip install 'kernel-rllib[torch]'. Images are "
+            "learned by it, and models of its own; rows of numbers by numpy alone"
+        ) from error
 
 
 def refuse_images(config: Any, acts_on: frozenset[str], observation: tuple[int, ...]) -> None:
