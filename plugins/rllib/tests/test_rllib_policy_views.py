@@ -11,6 +11,7 @@ from kernel_rllib.algorithms.dqn import DQNConfig
 from kernel_rllib.algorithms.ppo import PPO, PPOConfig
 from kernel_rllib.data.batch import Batch
 from kernel_rllib.errors import DataError, ModuleError, RLlibError, UnknownPolicyError
+from kernel_rllib.nn.blas import one_blas_thread
 
 import kernel
 
@@ -152,6 +153,21 @@ def test_a_policy_learns_from_a_batch_with_the_columns_of_its_loss(ppo: PPO) -> 
     stats = policy.learn_on_batch(batch)["learner_stats"]
     assert np.isfinite(stats["total_loss"])
     assert not np.array_equal(policy.get_weights()["policy/0/weight"], before["policy/0/weight"])
+
+
+def test_a_policy_learns_by_hand_as_it_does_in_training(ppo: PPO, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = ppo.workers.local_worker().sample()
+    batch["advantages"], batch["value_targets"] = batch["rewards"], batch["rewards"]
+    threads: list[bool] = []
+    learn = ppo.learner.update
+
+    def update(*arguments: Any, **named: Any) -> Any:
+        threads.append(one_blas_thread())
+        return learn(*arguments, **named)
+
+    monkeypatch.setattr(ppo.learner, "update", update)
+    ppo.get_policy().learn_on_batch(batch)
+    assert threads == [True], "several threads sum up in another order, and take ten times as long for small networks"
 
 
 def test_a_sample_is_lane_after_lane_with_the_ends_of_episodes(ppo: PPO) -> None:

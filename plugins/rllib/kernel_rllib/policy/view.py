@@ -15,6 +15,7 @@ from kernel_rllib.data.batch import Batch
 from kernel_rllib.distributions.distribution import Distribution
 from kernel_rllib.errors import ConfigError, DataError, RLlibError
 from kernel_rllib.learners.learner import Metrics
+from kernel_rllib.nn.blas import blas_threads
 from kernel_rllib.policy.action_distribution import ActionDistribution, distribution_class
 from kernel_rllib.policy.exploration import PolicyExploration
 from kernel_rllib.policy.inference import Inference
@@ -223,7 +224,7 @@ class PolicyView:
                 "algorithm.get_policy()"
             )
         batch = samples if isinstance(samples, Batch) else Batch(samples)
-        with _missing_columns(batch):
+        with _missing_columns(batch), blas_threads(1):  # as in `train()`, with the same bits
             return {"learner_stats": self._learn(batch)}
 
     def get_state(self) -> dict[str, Any]:
