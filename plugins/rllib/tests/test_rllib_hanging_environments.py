@@ -97,10 +97,18 @@ def test_what_hangs_in_a_process_of_a_runner_is_named_by_its_own_line(
     algorithm = config(tmp_path, "step").env_runners(gym_env_vectorize_mode="processes").build()
     algorithm.runners.foreach(lambda runner: runner.index)  # it is made
     assert algorithm.train()["num_env_steps_sampled"] == 16
-    (lost,) = (message for message in caplog.messages if "died: its process was ended" in message)
+    lost, *_ = (message for message in caplog.messages if "died: its process was ended" in message)
     assert "it is in Maze.step(), at test_rllib_hanging_environments.py, line" in lost
     child = (tmp_path / "hung").read_text()
     assert f"self.hang()  # in step, in process {child}, which steps lane 0. If they are only slow" in lost
+    algorithm.stop()
+
+
+def test_what_hangs_in_an_actor_of_its_own_is_named_too(tmp_path: Path) -> None:
+    made = config(tmp_path, "step").env_runners(remote_worker_envs=True, num_envs=2)
+    algorithm = made.fault_tolerance(restart_failed_env_runners=False).build()
+    with pytest.raises(RunnersLostError, match=r"is in Maze.step\(\), at .* # in step, in the actor of lane [01]\."):
+        algorithm.train()
     algorithm.stop()
 
 
@@ -125,16 +133,16 @@ def test_one_of_several_that_send_as_they_are_ready_is_replaced_as_soon(
 
 
 def test_calls_do_not_wait_for_one_that_hangs_in_a_sample(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    algorithm = config(tmp_path, "step", runners=2).env_runners(num_envs=2).build()
+    algorithm = config(tmp_path, "step", runners=2).env_runners(num_envs=2, sample_timeout_s=1.5).build()
     workers = algorithm.workers
     assert workers.foreach_env_runner(lambda worker: worker.worker_index) == [0, 1, 2]
     algorithm.runners.request(lambda index: 8)
     wait_until(lambda: (tmp_path / "hung").exists())
-    found = workers.foreach_worker(lambda worker: worker.worker_index, timeout_seconds=0.2)
+    found = workers.foreach_worker(lambda worker: worker.worker_index, timeout_seconds=1.2)
     assert found == [0, 2]
     (said,) = (message for message in caplog.messages if "its result is left out" in message)
     assert said.startswith(
-        "runner 1 has not answered a call within 0.2 s, and its result is left out: it is in Maze.step"
+        "runner 1 has not answered a call within 1.2 s, and its result is left out: it is in Maze.step"
     )
     assert "# in step. Wait longer (timeout_seconds), or call others alone (remote_worker_ids)" in said
     assert workers.foreach_worker(lambda worker: worker.worker_index, False, remote_worker_ids=[2]) == [2]

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,12 +24,16 @@ from kernel_rllib.envs.lanes import checked_seeds
 from kernel_rllib.envs.loop import LoopEnv
 from kernel_rllib.envs.multi_agent import ALL
 from kernel_rllib.envs.multi_agent_loop import MultiAgentLoop
+from kernel_rllib.envs.whereabouts import Whereabouts, whereabouts_of
 from kernel_rllib.errors import EnvError
 from kernel_rllib.spaces import nested
 from kernel_rllib.spaces.nested import Struct
 
 _log = logging.getLogger("kernel.rllib")
 _RESTART_ATTEMPTS = 3
+_WATCH = "watch"
+"""The calls that are answered while an environment is stepped."""
+_ANSWER_SECONDS = 0.5
 
 
 class _EnvActor:
@@ -44,6 +50,13 @@ class _EnvActor:
     def attribute(self, *names: str) -> list[Any]:
         """Return attributes of the loop."""
         return [getattr(self._loop, name) for name in names]
+
+    @kernel.method(concurrency_group=_WATCH)
+    def whereabouts(self) -> Whereabouts:
+        """Return where this process is, while it does something else."""
+        main = threading.main_thread().ident
+        assert main is not None
+        return whereabouts_of(main)
 
     def begin(self, method: str, *arguments: Any) -> tuple[Any, Any]:
         """Return what a method that begins an episode returns, and what was told."""
@@ -69,7 +82,7 @@ class _Actors:
         self._loop = loop
         self._makers = makers
         self._settings = {**settings, "restart_failed": restart_failed}
-        self._remote = kernel.remote(**{"num_cpus": 0, **options})(_EnvActor)
+        self._remote = kernel.remote(**{"num_cpus": 0, **options, "concurrency_groups": {_WATCH: 1}})(_EnvActor)
         self._actors = [self._start(lane) for lane in range(len(makers))]
 
     def submit(self, lane: int, method: str, *arguments: Any) -> Any:
@@ -125,6 +138,20 @@ class _Actors:
             except ActorError as again:
                 error = again
         raise self._died(lane, error)
+
+    def inside(self) -> Whereabouts:
+        """Return where the first lane is that does something, as far as lanes say so soon."""
+        asked = {actor.whereabouts.remote(): lane for lane, actor in enumerate(self._actors)}
+        ready, _ = kernel.wait([*asked], num_returns=len(asked), timeout=_ANSWER_SECONDS)
+        found: list[tuple[int, Whereabouts]] = []
+        for ref in ready:
+            with suppress(ActorError):  # who waits for it hears of that
+                found.append((asked[ref], kernel.get(ref)))
+        moves = sum(each.moves for _, each in found)
+        busy = next(((lane, each.place) for lane, each in sorted(found) if each.is_in_environments), None)
+        if busy is None:
+            return Whereabouts(moves, "an actor of an environment, and none of them says where it is")
+        return Whereabouts(moves, f"{busy[1]}, in the actor of lane {busy[0]}", is_in_environments=True)
 
     def close(self) -> None:
         """Close the environments, and end the actors."""
@@ -184,6 +211,10 @@ class ActorsEnv:
         self._last = [obs for obs, _ in begun]
         self.reset_infos = {lane: infos[0] for lane, (_, infos) in enumerate(begun) if infos}
         return nested.concatenate(self._last)
+
+    def inside(self) -> Whereabouts:
+        """Return where a lane is that is waited for; see `whereabouts.WaitsForProcess`."""
+        return self._actors.inside()
 
     def step(self, actions: Struct) -> Step:
         """Do one action in each lane, and wait for all; see `contract.VectorEnv.step`."""
@@ -314,6 +345,10 @@ class MultiAgentActors:
         self._live = [dict(obs[0]) for obs, _ in begun]
         self.reset_infos = {index: infos[0] for index, (_, infos) in enumerate(begun) if infos}
         return [obs[0] for obs, _ in begun]
+
+    def inside(self) -> Whereabouts:
+        """Return where a copy is that is waited for; see `whereabouts.WaitsForProcess`."""
+        return self._actors.inside()
 
     def step(self, actions: Sequence[Mapping[Any, Any] | None]) -> MultiAgentStep:
         """Do the actions of each copy's agents, and wait for all copies; a copy with None is not stepped."""
