@@ -1,16 +1,18 @@
 """Where an exception from outside (a signal's handler, a cancellation) would leave something half done.
 
 That is the kernel's own code, which handles messages there, keeps counts and hands out values; what it calls under its
-lock or in functions marked `@critical`, and in local mode all that it calls; and every destructor, where Python would
-swallow the exception. What the kernel has called of the user's is none of it, nor are the places where a thread merely
-waits.
+lock or in functions marked `@critical`, and in local mode all that it calls; and what Python calls wherever something
+is made or dropped, and of which it swallows the exception: destructors, callbacks of the garbage collector, finalizers
+and weak collections. What the kernel has called of the user's is none of it, nor are the places where a thread merely waits.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, TypeVar
@@ -34,6 +36,8 @@ _own = tuple(
 _LOCAL = os.path.join(_ROOT, "local", "")
 """The code of local mode, where calls run amid the submission: what it calls must not be interrupted either."""
 _DESTRUCTOR = "__del__"
+_WEAK = {function.__code__.co_filename for function in (weakref.finalize.__call__, weakref.WeakSet.add)}
+"""The files of finalizers, and of what weak collections do as what is in them goes."""
 _MARK = "_kernel_came_from_outside"
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -112,9 +116,12 @@ def is_critical(frame: FrameType | None) -> bool:
         return False
     if frame.f_code.co_filename.startswith(_own):
         return True
+    swallowing = _swallowing()
     while frame is not None and frame.f_code not in _boundaries:
         code = frame.f_code
-        if code in _critical or code.co_name == _DESTRUCTOR or code.co_filename.startswith(_LOCAL):
+        if code in _critical or code.co_name == _DESTRUCTOR or code in swallowing:
+            return True
+        if code.co_filename.startswith(_LOCAL) or code.co_filename in _WEAK:
             return True
         frame = frame.f_back
     return False
@@ -127,11 +134,20 @@ def is_in_own_code(frame: FrameType | None) -> bool:
     """
     if frame is not None and frame.f_code in _boundaries:
         return True
+    swallowing = _swallowing()
     while frame is not None and frame.f_code not in _boundaries:
-        if frame.f_code.co_filename.startswith(_own) or frame.f_code.co_name == _DESTRUCTOR:
+        code = frame.f_code
+        if code.co_filename.startswith(_own) or code.co_name == _DESTRUCTOR:
+            return True
+        if code in swallowing or code.co_filename in _WEAK:
             return True
         frame = frame.f_back
     return False
+
+
+def _swallowing() -> set[CodeType | None]:
+    """Return what Python calls as it collects garbage."""
+    return {getattr(each, "__code__", getattr(type(each).__call__, "__code__", None)) for each in gc.callbacks}
 
 
 def from_outside(error: BaseException) -> BaseException:

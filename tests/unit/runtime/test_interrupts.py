@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 import threading
 import time
@@ -216,6 +217,46 @@ def test_an_exception_that_a_program_sets_strikes_nothing_that_holds_the_lock(in
     goes_on.set()
     poll_until(installed, lambda: not call.is_alive())
     assert (reached, raised_by(call)) == (["the end"], [Deadline])
+
+
+def test_an_exception_that_a_program_sets_strikes_no_callback_of_the_collector(
+    installed: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python would swallow it there."""
+    amid, goes_on = threading.Event(), threading.Event()
+    strikes: list[bool] = []
+    collecting: list[int] = []
+    strike = installed.interrupts._strike
+
+    def counted(*arguments: Any) -> None:
+        strike(*arguments)
+        strikes.append(True)
+
+    def callback(phase: str, info: Any) -> None:
+        if threading.get_ident() in collecting and phase == "start":
+            amid.set()
+            while not goes_on.is_set():
+                sum(range(10))
+
+    def work() -> None:
+        collecting.append(threading.get_ident())
+        gc.collect(0)
+        collecting.clear()
+        spin()
+
+    monkeypatch.setattr(installed.interrupts, "_strike", counted)
+    gc.callbacks.append(callback)
+    try:
+        call = Call(installed, work)
+        assert amid.wait(SECONDS)
+        assert set_exception(call.ident, ctypes.py_object(Deadline)) == 1
+        poll_until(installed, lambda: len(strikes) > 2)
+        assert call.is_alive() and not call.raised
+        goes_on.set()
+        poll_until(installed, lambda: not call.is_alive())
+    finally:
+        gc.callbacks.remove(callback)
+    assert raised_by(call) == [Deadline]
 
 
 @pytest.mark.parametrize(

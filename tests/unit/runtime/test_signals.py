@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import gc
 import importlib
 import marshal
 import os
@@ -11,6 +12,7 @@ import signal
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -183,6 +185,54 @@ def test_a_signal_in_a_destructor_is_not_swallowed(process: Process, number: int
     with pytest.raises(error):
         Dropped()
         step()
+    assert_in_order(process)
+
+
+class Collected:
+    """What others look on with as Python collects garbage: a function, a method, or an object that is called."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def method(self, phase: str, info: Any) -> None:
+        signal.raise_signal(self.number)
+        step()
+
+    __call__ = method
+
+    def function(self) -> Callable[..., None]:
+        return lambda phase, info: self.method(phase, info)
+
+
+@RAISES
+@pytest.mark.parametrize("kind", ["function", "method", "object"])
+def test_a_signal_amid_a_collection_of_garbage_is_not_swallowed(
+    process: Process, number: int, error: type[BaseException], kind: str
+) -> None:
+    collected = Collected(number)
+    kinds: dict[str, Any] = {"function": collected.function(), "method": collected.method, "object": collected}
+    callback = kinds[kind]
+    gc.callbacks.append(callback)
+    try:
+        with pytest.raises(error):
+            gc.collect(0)
+            step()
+    finally:
+        gc.callbacks.remove(callback)
+    assert_in_order(process)
+
+
+@RAISES
+def test_a_signal_in_a_finalizer_is_not_swallowed(process: Process, number: int, error: type[BaseException]) -> None:
+    class Dropped:
+        pass
+
+    weakref.finalize(dropped := Dropped(), Collected(number).method, "", None)
+    weak = weakref.WeakSet([dropped])
+    with pytest.raises(error):
+        del dropped
+        step()
+    assert not weak
     assert_in_order(process)
 
 
