@@ -3,7 +3,8 @@
 That is the kernel's own code, which handles messages there, keeps counts and hands out values; what it calls under its
 lock or in functions marked `@critical`, and in local mode all that it calls; and what Python calls wherever something
 is made or dropped, and of which it swallows the exception: destructors, callbacks of the garbage collector, finalizers
-and weak collections. What the kernel has called of the user's is none of it, nor are the places where a thread merely waits.
+and weak collections. What the kernel has called of the user's is none of it, nor are the places where a thread merely
+waits.
 """
 
 from __future__ import annotations
