@@ -31,7 +31,7 @@ from benchmarks.memory_looks import Look
 from benchmarks.outcome import Hang, Outcome
 from benchmarks.side_session import SideKiller
 from benchmarks.waves import Wave
-from kernel.node.processes import is_alive
+from kernel.system.processes import is_alive
 from kernel.testing.faults import agents_of, kill, template_of, workers_of
 from kernel.testing.leaks import no_leaks
 

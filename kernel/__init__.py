@@ -1,7 +1,7 @@
 """kernel: ordinary Python functions and classes on many cores and many machines.
 
 The kernel itself does little: it moves tasks, actor calls and objects between processes (`kernel.runtime`), holds a
-machine's workers (`kernel.node`) and agrees on what is shared (`kernel.control`). Which worker a task gets, where
+machine's workers (`kernel.node`) and agrees on what is shared (`kernel.head`). Which worker a task gets, where
 large objects live, how values become bytes, what devices there are: plugins decide, behind the contracts in
 `kernel_spec`. Libraries are mounted under this name (`from kernel import tune`).
 

@@ -13,7 +13,7 @@ from kernel_spec.labels import check_labels
 from kernel_spec.resources import to_units
 
 if TYPE_CHECKING:
-    from kernel.node.config import AgentConfig
+    from kernel.protocol.agent_config import AgentConfig
     from kernel.runtime.interface import Runtime
 
 
@@ -60,7 +60,7 @@ class InitOptions:
 
     def agent_config(self, directory: str, token: bytes, ephemeral: bool) -> AgentConfig:
         """Return what the agent of a new session in `directory` is told."""
-        from kernel.node.config import AgentConfig, preloaded
+        from kernel.protocol.agent_config import AgentConfig, preloaded
 
         return AgentConfig(
             directory,

@@ -12,17 +12,17 @@ from kernel.api.init_options import InitOptions
 from kernel.api.log_printer import LogPrinter
 from kernel.api.runtime_env import prepare_environment
 from kernel.logs import Logger
-from kernel.node.descriptor_limit import raise_limit
 from kernel.node.sessions import Session, gateway_at, relay_at, tls_at
-from kernel.node.standard_descriptors import occupy_standard_descriptors
 from kernel.plugins import PluginManager
 from kernel.plugins.messages import skipped
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
+from kernel.protocol.identity import Identity
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import set_runtime
 from kernel.runtime.failure_reports import show_row
-from kernel.runtime.identity import Identity
 from kernel.runtime.serialization import ValueSerializer
+from kernel.system.descriptor_limit import raise_limit
+from kernel.system.standard_descriptors import occupy_standard_descriptors
 from kernel.transport.authentication import TOKEN_VARIABLE
 from kernel.working_directory import working_directory
 from kernel_spec.errors import KernelError

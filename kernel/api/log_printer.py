@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from kernel.logs import Logger
+from kernel.protocol.process_messages import FAILURE_STREAM, NOTICE_STREAM, UNFINISHED
 from kernel.runtime.failure_reports import show_text
-from kernel.runtime.operations import FAILURE_STREAM, NOTICE_STREAM, UNFINISHED
 from kernel.runtime.terminal_text import harmless, without_colours
 from kernel.transport.connection import Connection, Message
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kernel.api.init_options import InitOptions, remote_place
 from kernel.node.cluster_tokens import given_token
-from kernel.node.config import AgentConfig
 from kernel.node.sessions import running_sessions, session_of_cluster
+from kernel.protocol.agent_config import AgentConfig
 from kernel.transport.addresses import HEAD, SCHEME, parse_host_and_port
 from kernel.transport.authentication import TOKEN_VARIABLE
 from kernel.transport.credentials import Credentials, TlsFiles

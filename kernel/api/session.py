@@ -154,8 +154,8 @@ def shutdown() -> None:
     if agent is not None:
         import subprocess
 
-        from kernel.node.children import let_go
         from kernel.node.sessions import remove
+        from kernel.system.children import let_go
 
         let_go(agent)
         try:

@@ -19,7 +19,6 @@ from kernel.api.init_options import REMOTE
 from kernel.cli.display import Waiting
 from kernel.cli.tokens import token_to_join
 from kernel.commands import Failure, Refusal, nearest
-from kernel.control import words
 from kernel.node.advice import advice_on
 from kernel.node.sessions import (
     Session,
@@ -29,8 +28,9 @@ from kernel.node.sessions import (
     session_of_cluster,
     sessions_elsewhere,
 )
-from kernel.runtime import operations as op
-from kernel.runtime.process import PYTHON
+from kernel.protocol import head_messages
+from kernel.protocol import process_messages as op
+from kernel.protocol.python_version import PYTHON
 from kernel.transport.addresses import HEAD, is_place
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message
@@ -254,7 +254,7 @@ class SessionClient:
         for message in messages:
             if message[0] in (op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED):
                 self._answers[message[1]] = message
-            elif message[0] == words.REFUSED:
+            elif message[0] == head_messages.REFUSED:
                 self._refusal = message[1]
 
     def _on_close(self, connection: Connection, reason: str) -> None:

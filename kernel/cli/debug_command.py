@@ -15,7 +15,7 @@ from kernel.cli import display
 from kernel.cli.client import SessionClient, address_option, find_head, json_option
 from kernel.commands import Failure, Refusal
 from kernel.node.sessions import Session, running_sessions
-from kernel.runtime.debug_conversation import ANSWER, ATTACH, DETACH, ID_DIGITS, POLL, WAITING, Reply
+from kernel.protocol.debug_conversation import ANSWER, ATTACH, DETACH, ID_DIGITS, POLL, WAITING, Reply
 from kernel.runtime.terminal_text import harmless
 from kernel_spec.errors import KernelError, OptionError
 

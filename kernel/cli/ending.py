@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from kernel.cli.client import SessionClient
 from kernel.commands import Failure
-from kernel.node.processes import descendants_of, is_alive, kill
 from kernel.node.sessions import Session, remove
+from kernel.system.processes import descendants_of, is_alive, kill
 
 END_SECONDS = 15.0
 _POLL_SECONDS = 0.02

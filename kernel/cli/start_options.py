@@ -12,9 +12,9 @@ from typing import Any
 from kernel.api.init_options import InitOptions, check_init
 from kernel.cli.tokens import token_of_head, token_to_join
 from kernel.commands import Refusal
-from kernel.node.config import AgentConfig
 from kernel.node.detection import address_towards
 from kernel.plugins import PluginManager
+from kernel.protocol.agent_config import AgentConfig
 from kernel.transport.addresses import HEAD, SCHEME, format_host_and_port, parse_host_and_port
 from kernel.transport.credentials import Credentials, TlsFiles
 from kernel_spec.dataclass import dataclass

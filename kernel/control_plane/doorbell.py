@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kernel.control.head import Head
+from kernel.head.head import Head
 from kernel.transport.credentials import TlsFiles
 from kernel.transport.splice import Splice
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from kernel.control.later import Later
+from kernel.head.later import Later
 from kernel.transport.reactor import Reactor
 
 

@@ -19,11 +19,11 @@ from kernel.local.environment import Environment
 from kernel.local.event_loop import LocalLoop
 from kernel.local.loopback import Line
 from kernel.local.placement import Place
-from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import Execution, ExitActor
-from kernel.runtime.executor_base import LEAVING_SECONDS
 from kernel.runtime.task import Task
+from kernel.worker.call_runner import CallRunner
+from kernel.worker.executor_base import LEAVING_SECONDS
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ActorId, ProcessId

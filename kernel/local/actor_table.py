@@ -18,15 +18,16 @@ from kernel.local.loopback import Loopback
 from kernel.local.placement import make_place
 from kernel.local.resources import LocalResources, Request
 from kernel.local.streaming import Streaming
-from kernel.runtime.actor_ends import argument_failed, no_handles
-from kernel.runtime.call_runner import CallRunner
+from kernel.protocol.actor_ends import no_handles
 from kernel.runtime.definitions import ActorOptions, ClassDefinition
 from kernel.runtime.execution_context import ExitActor
+from kernel.runtime.failed_arguments import argument_failed
 from kernel.runtime.failures import failure_of
 from kernel.runtime.objects import INLINE
 from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.value_forms import inline
+from kernel.worker.call_runner import CallRunner
 from kernel_spec.errors import ActorDiedError, ActorUnavailableError, NameTakenError
 from kernel_spec.ids import ActorId
 

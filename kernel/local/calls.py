@@ -14,12 +14,12 @@ from typing import Any
 from kernel.local.loopback import Line, Loopback
 from kernel.local.placement import Place
 from kernel.local.streaming import GeneratorRun, Streaming
-from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution, ExitActor
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import FAILED, Trace
+from kernel.worker.call_runner import CallRunner
 from kernel_spec.errors import WorkerDiedError
 
 Function = Callable[..., Any]

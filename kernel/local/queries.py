@@ -152,7 +152,7 @@ class LocalAnswers:
         return {"told": [pickle.dumps(self._runtime.trace.events())], "silent": {}}
 
     def tasks(self) -> dict[str, Any]:
-        """Return what this process tells of tasks and calls, see `kernel.runtime.task_rows.all_tasks`."""
+        """Return what this process tells of tasks and calls, see `kernel.protocol.task_rows.all_tasks`."""
         runtime = self._runtime
         here = {"worker_id": runtime.process.hex(), "worker_pid": os.getpid(), "node_id": runtime.node.hex()}
         place = {**here, "job_id": runtime.job.hex()}

@@ -40,7 +40,6 @@ from kernel.local.streaming import Streaming
 from kernel.local.submission import LocalTasks
 from kernel.local.waits import Waits
 from kernel.runtime import critical_sections, signals
-from kernel.runtime.call_runner import CallRunner
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition, FunctionDefinition, function_inside
 from kernel.runtime.execution_context import NO_EXECUTION, current_execution
@@ -55,6 +54,7 @@ from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import current_worker
+from kernel.worker.call_runner import CallRunner
 from kernel_spec.errors import ActorDiedError, InfeasibleError, PendingCallsLimitError, SessionEndedError
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
 from kernel_spec.labels import labels_of_node

@@ -15,13 +15,13 @@ from typing import Any
 
 from kernel.local.loopback import Line, Loopback
 from kernel.local.placement import Place
-from kernel.runtime import operations as op
-from kernel.runtime.call_runner import CallRunner
+from kernel.protocol import process_messages as op
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.execution_context import Execution
 from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.task import Task
 from kernel.runtime.waiting import Waiter
+from kernel.worker.call_runner import CallRunner
 from kernel_spec.dataclass import dataclass
 from kernel_spec.resources import Allocation
 

@@ -1,6 +1,6 @@
 """The agent: one loop that ties the parts of a node together. It decides nothing itself.
 
-What its processes ask of the session it passes on to the head (`kernel.control`), which may be in the same process.
+What its processes ask of the session it passes on to the head (`kernel.head`), which may be in the same process.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ import pickle
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kernel.control import words
 from kernel.logs import Logger
 from kernel.node import sessions
-from kernel.node.config import AgentConfig
 from kernel.node.departed import Departed
 from kernel.node.detection import choose_store_bytes, detect_devices, total_resources
 from kernel.node.directory_watch import DirectoryWatch
-from kernel.node.head_child import HeadChild
-from kernel.node.head_orders import HeadOrders
-from kernel.node.heads import AgentHead, HeadElsewhere, HeadHere
+from kernel.node.head_commands import HeadCommands
+from kernel.node.head_host import AgentHead, HeadElsewhere, HeadHere
+from kernel.node.head_link import RemoteHeadLink
+from kernel.node.head_process import HeadChild
 from kernel.node.log_service import LogService
 from kernel.node.memory_watch import MemoryWatch
 from kernel.node.node_account import NodeAccount
@@ -32,12 +31,13 @@ from kernel.node.shutdown import shut_down
 from kernel.node.store_guard import open_server
 from kernel.node.store_service import StoreService
 from kernel.node.template_link import TemplateLink
-from kernel.node.uplink import RemoteUplink
 from kernel.node.worker_service import WorkerService
 from kernel.plugins import PluginManager
-from kernel.runtime import operations as op
-from kernel.runtime.identity import Peer
-from kernel.runtime.shrinking import give_memory_back
+from kernel.protocol import head_messages
+from kernel.protocol import process_messages as op
+from kernel.protocol.agent_config import AgentConfig
+from kernel.protocol.identity import Peer
+from kernel.system.shrinking import give_memory_back
 from kernel.transport.addresses import format_host_and_port, is_tcp, parse_host_and_port, place_of
 from kernel.transport.background import Background
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message
@@ -71,7 +71,7 @@ class Agent:
         config: AgentConfig,
         reactor: Reactor,
         manager: PluginManager,
-        uplink: RemoteUplink | None = None,
+        head_link: RemoteHeadLink | None = None,
         head_child: HeadChild | None = None,
     ) -> None:
         self.config = config
@@ -111,15 +111,15 @@ class Agent:
         self.memory = MemoryWatch(self)
         if self.gateway is not None:
             self.exchange = outward.open_exchange(self, self.gateway)
-            if uplink is None or head_child is not None:
+            if head_link is None or head_child is not None:
                 self.relay = outward.open_relay(self, self.gateway)
         self.output = OutputRouting(self.pool, self.processes, self.tell_head)
         self.logs = LogService(
             reactor, os.path.join(config.directory, "logs"), self.output.origin, self.output.on_lines
         )
-        self._orders = HeadOrders(self)
+        self._commands = HeadCommands(self)
         self._answer_processes()
-        self.head = self._join_head(uplink, head_child)
+        self.head = self._join_head(head_link, head_child)
         early, self._early_faults = self._early_faults, None
         for text in early:
             self._plugin_fault(text)
@@ -172,7 +172,7 @@ class Agent:
     def _plugin_fault(self, text: str) -> None:
         """Tell every program of the session, also those that join later, what a plugin did wrong here."""
         if self._early_faults is None:
-            self.tell_head((words.PLUGIN_FAULT, text))
+            self.tell_head((head_messages.PLUGIN_FAULT, text))
         else:
             self._early_faults.append(text)
 
@@ -197,18 +197,18 @@ class Agent:
         ways = self.gateway_address, config.tls, head, config.relay
         sessions.describe(config.directory, os.getpid(), stays, spill_directory, *ways)
 
-    def _join_head(self, uplink: RemoteUplink | None, child: HeadChild | None) -> AgentHead:
-        """Join the head to which `uplink` leads; without one, make the head in this process."""
-        config, reactor, gateway, obey = self.config, self.reactor, self.gateway, self._orders.handle
+    def _join_head(self, head_link: RemoteHeadLink | None, child: HeadChild | None) -> AgentHead:
+        """Join the head to which `head_link` leads; without one, make the head in this process."""
+        config, reactor, gateway, obey = self.config, self.reactor, self.gateway, self._commands.handle
         head: AgentHead
-        if uplink is None:
+        if head_link is None:
             head = HeadHere(config, reactor, self.manager, gateway, obey, self.stop)
         else:
             snapshot, lost = self.account.snapshot, self._head_is_lost
-            head = HeadElsewhere(config, reactor, gateway, uplink, child, obey, snapshot, lost, self.stop)
+            head = HeadElsewhere(config, reactor, gateway, head_link, child, obey, snapshot, lost, self.stop)
             if child is None:  # who says so here means this node alone
                 self.processes.methods["stop"] = lambda connection: self.end("it was asked to stop")
-        self.uplink = head.uplink
+        self.head_link = head.head_link
         self.events.wanted = head.observed
         self.account.requests.watch = head.durable
         head.join(self.account.description())
@@ -257,7 +257,7 @@ class Agent:
 
     def _at_the_end_of_each_turn(self) -> list[Callable[[], object]]:
         """Return what is done then, in this order: what one leaves behind, the next ones carry away."""
-        finishing = [self.store.finish_disk_work, self.uplink.exchange, self.processes.flush, *self.head.finishing]
+        finishing = [self.store.finish_disk_work, self.head_link.exchange, self.processes.flush, *self.head.finishing]
         return [*finishing, self.exchange.neighbours.flush] if self.exchange is not None else finishing
 
     def _tick(self) -> None:
@@ -294,7 +294,7 @@ class Agent:
 
     def tell_head(self, message: Message) -> None:
         """Queue a message to the head."""
-        self.uplink.send(message)
+        self.head_link.send(message)
 
     def _refused(self, reason: str) -> None:
         self.log.warning("connection refused", reason=reason)
@@ -319,7 +319,7 @@ class Agent:
             handlers |= self.exchange.handlers
 
     def _joined(self, peer: Peer) -> None:
-        self.uplink.send(self.account.introduction(peer))
+        self.head_link.send(self.account.introduction(peer))
 
     def _register(self, connection: Connection) -> dict[str, Any]:
         peer: Peer = connection.info
@@ -336,7 +336,7 @@ class Agent:
     def _left(self, connection: Connection) -> None:
         peer: Peer = connection.info
         self.account.requests.forget(peer.id)
-        self.uplink.send((words.PROCESS_LEFT, peer.id))
+        self.head_link.send((head_messages.PROCESS_LEFT, peer.id))
         if peer.role == "worker":
             self.workers.left(peer)
         else:
@@ -352,7 +352,7 @@ class Agent:
 
     def _relay(self, connection: Connection, message: Message) -> None:
         self.account.requests.asked(connection.info.id, message)
-        self.uplink.send((words.FROM_PROCESS, connection.info.id, message))
+        self.head_link.send((head_messages.FROM_PROCESS, connection.info.id, message))
 
     def _on_attach(self, connection: Connection, message: Message) -> None:
         connection.on_close = lambda connection, reason: None
@@ -362,4 +362,4 @@ class Agent:
         worker = self.pool.workers.get(connection.info.id)
         if worker is not None and worker.lease is not None:
             worker.blocked, worker.asks = blocked, asks
-            self.uplink.send((words.LEASE_BLOCKED, worker.lease, blocked, asks))
+            self.head_link.send((head_messages.LEASE_BLOCKED, worker.lease, blocked, asks))

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from kernel import runtime
-
 LINES = 8
 """How many lines are shown, and how many before a fatal error of the interpreter."""
 _FRAMES = 12
 _ERROR_BYTES = 1 << 16
 _FATAL = "Fatal Python error"
-_INSIDE = os.path.join(os.path.dirname(runtime.__file__), "")
+_INSIDE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 def last_words(lines: Sequence[str]) -> list[str]:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kernel.node import session_lock
-from kernel.node.children import let_go, start_child
-from kernel.node.config import AgentConfig
 from kernel.node.last_words import end_of_agent_errors
 from kernel.node.sessions import Session, make_session, remove
-from kernel.node.standard_descriptors import occupy_standard_descriptors
+from kernel.protocol.agent_config import AgentConfig
+from kernel.system.children import let_go, open_log, start_child
+from kernel.system.standard_descriptors import occupy_standard_descriptors
 from kernel.threads import why_no_process
 from kernel.transport.authentication import TOKEN_VARIABLE, make_token
 from kernel_spec.errors import SessionEndedError, UsageError
@@ -68,7 +68,8 @@ def start_agent(config: AgentConfig, stays: bool) -> subprocess.Popen[bytes]:
     lock = session_lock.held_descriptor(config.directory)
     try:
         inherited = [lock] if lock is not None else []
-        process, reader = start_child("kernel.node.boot", config, "agent.err", environment, inherited)
+        with open_log(config.directory, "agent.err") as errors:
+            process, reader = start_child("kernel.node.main", config, errors.fileno(), environment, inherited)
     except OSError as error:
         raise SessionEndedError(
             f"the node agent can't be started with {sys.executable}: {why_no_process(error)}"

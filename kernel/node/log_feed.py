@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.transport.connection import Connection
 
 WAITING_MESSAGES = 64

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import field
 
-from kernel.node.log_writer import LogWriter, left_out_note
-from kernel.node.named_output import by_name, without_overwritten
-from kernel.node.rotating_file import RotatingFile
-from kernel.runtime.operations import UNFINISHED
+from kernel.protocol.named_output import by_name, without_overwritten
+from kernel.protocol.process_messages import UNFINISHED
+from kernel.system.log_writer import LogWriter, left_out_note
+from kernel.system.rotating_file import RotatingFile
 from kernel.transport.reactor import Reactor
 from kernel_spec.dataclass import dataclass
 

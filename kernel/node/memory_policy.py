@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
+from kernel.protocol.agent_config import ACTORS, ALL, NONE, QUOTAS, THRESHOLD
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ProcessId
@@ -24,13 +25,6 @@ TASK = "task"
 ACTOR = "actor"
 ENDING = "ending"
 
-ACTORS = "actors"
-ALL = "all"
-NONE = "none"
-QUOTAS = (ACTORS, ALL, NONE)
-"""Whose memory quota is a limit, and not only a reservation."""
-
-THRESHOLD = 0.95
 GRACE_SECONDS = 1.0
 """How long a worker may exceed its quota."""
 SETTLE_SECONDS = 0.5

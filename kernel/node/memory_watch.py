@@ -11,10 +11,10 @@ from kernel.node import memory_policy as policy
 from kernel.node import worker_pool as pool
 from kernel.node.memory_policy import Limit, MemoryPolicy, WorkerUse, readable
 from kernel.node.memory_readings import MemoryReadings
-from kernel.node.processes import kill
 from kernel.node.worker_pool import WorkerRecord
-from kernel.runtime import operations as op
-from kernel.runtime.memory_faults import FAULTS
+from kernel.protocol import process_messages as op
+from kernel.protocol.memory_faults import FAULTS
+from kernel.system.processes import kill
 
 if TYPE_CHECKING:
     from kernel.node.agent import Agent

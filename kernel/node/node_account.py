@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from kernel.control import words
-from kernel.node.config import AgentConfig
 from kernel.node.detection import host_name
 from kernel.node.open_requests import OpenRequests
 from kernel.node.process_table import ProcessTable
 from kernel.node.worker_service import WorkerService
-from kernel.runtime.identity import Peer
+from kernel.protocol import head_messages
+from kernel.protocol.agent_config import AgentConfig
+from kernel.protocol.identity import Peer
 from kernel.transport.connection import Message
 from kernel_spec.labels import labels_of_node
 from kernel_spec.version import __version__
@@ -62,7 +62,7 @@ class NodeAccount:
             del self.total[name]
 
     def description(self) -> dict[str, Any]:
-        """Return the node's part of a `kernel.control.nodes.Node`."""
+        """Return the node's part of a `kernel.head.nodes.Node`."""
         return {
             "total": self.total,
             "labels": labels_of_node(self._config.node.hex(), self._config.labels, self.total),
@@ -79,21 +79,30 @@ class NodeAccount:
         """Return what tells a head of a process."""
         worker = self._workers.pool.workers.get(peer.id)
         job, environment = worker.key if worker is not None else (peer.details.get("job", b""), "")
-        return (words.PROCESS_JOINED, peer.id, peer.role, peer.pid, peer.address, job, environment, peer.details)
+        return (
+            head_messages.PROCESS_JOINED,
+            peer.id,
+            peer.role,
+            peer.pid,
+            peer.address,
+            job,
+            environment,
+            peer.details,
+        )
 
     def snapshot(self, unheard: Sequence[Message]) -> Iterator[Message]:
         """Yield all that a head must know of this node when it takes the place of one that has died."""
         if self._leaves_at is not None:
             left = self._leaves_at - self._clock()
-            yield (words.DRAINING, None if math.isinf(left) else max(0.0, left))
+            yield (head_messages.DRAINING, None if math.isinf(left) else max(0.0, left))
         for connection in self._processes.connections.values():
             yield self.introduction(connection.info)
         for lease, held in self._workers.held.items():
             worker = self._workers.pool.of_lease(lease)
             if worker is not None:
-                yield (words.LEASE_HELD, held, worker.id, worker.blocked)
+                yield (head_messages.LEASE_HELD, held, worker.id, worker.blocked)
                 if worker.asks:
-                    yield (words.LEASE_BLOCKED, lease, False, True)
+                    yield (head_messages.LEASE_BLOCKED, lease, False, True)
             else:
-                yield (words.LEASE_HELD, held, b"", False)
+                yield (head_messages.LEASE_HELD, held, b"", False)
         yield from self.requests.to_tell(unheard)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kernel.control import words
 from kernel.node.process_table import ProcessTable
 from kernel.node.worker_pool import WorkerPool
+from kernel.protocol import head_messages
 from kernel.transport.connection import Message
 from kernel_spec.ids import ProcessId
 
@@ -40,7 +40,7 @@ class NodeEvents:
     def note(self, kind: str, state: str, id: bytes, detail: dict[str, Any]) -> None:
         """Tell of a life cycle event."""
         if self.wanted:
-            self._send((words.EVENTS, [(kind, state, id, time.time(), detail)]))
+            self._send((head_messages.EVENTS, [(kind, state, id, time.time(), detail)]))
 
     def collect(self) -> None:
         """Ask the workers for their calls, if it is time."""
@@ -54,4 +54,4 @@ class NodeEvents:
 
     def _on_calls(self, worker: ProcessId, calls: Any) -> None:
         if calls:
-            self._send((words.CALLS, worker, [call for call in calls if call[3] >= self._since]))
+            self._send((head_messages.CALLS, worker, [call for call in calls if call[3] >= self._since]))

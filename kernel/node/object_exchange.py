@@ -11,7 +11,7 @@ from kernel.node.neighbours import Neighbours
 from kernel.node.store_service import StoreService
 from kernel.node.transfer.service import Ticket, TransferService
 from kernel.node.transfer.store_link import StoreLink
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.transport.addresses import SCHEME, TRANSFER, is_relayed, is_tcp, place_of, through
 from kernel.transport.connecting import open_socket
 from kernel.transport.connection import Connection, Message

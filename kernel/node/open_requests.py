@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kernel.control import words
-from kernel.runtime import operations as op
+from kernel.protocol import head_messages
+from kernel.protocol import process_messages as op
 from kernel.transport.connection import Message
 from kernel_spec.ids import ProcessId
 
 _NAMED = "create_named_actor"
 _OUTDATED = (
-    words.NODE, words.DRAINING, words.LEASE_HELD, words.WORKER_FOUND, words.LEASE_BLOCKED, words.ANSWER, words.ALL_TOLD,
+    head_messages.NODE, head_messages.DRAINING, head_messages.LEASE_HELD, head_messages.WORKER_FOUND,
+    head_messages.LEASE_BLOCKED, head_messages.ANSWER, head_messages.ALL_TOLD,
 )  # fmt: skip
 """What a head was told of the node's state, or had asked: the next one is told how it is now, and asks anew."""
 
@@ -75,12 +76,12 @@ class OpenRequests:
         """
         of_processes = {id(message) for messages in self._open.values() for message in messages.values()}
         unheard = [message for message in unheard if message[0] not in _OUTDATED]
-        told = {id(message[2]) for message in unheard if message[0] == words.FROM_PROCESS}
+        told = {id(message[2]) for message in unheard if message[0] == head_messages.FROM_PROCESS}
         for process, message in self.messages():
             if id(message) not in told:
-                yield (words.FROM_PROCESS, process, message)
+                yield (head_messages.FROM_PROCESS, process, message)
         for message in unheard:
-            inner = message[2] if message[0] == words.FROM_PROCESS else None
+            inner = message[2] if message[0] == head_messages.FROM_PROCESS else None
             if inner is not None and inner[0] in (op.CALL, op.REQUEST_LEASE) and id(inner) not in of_processes:
                 continue
             yield message

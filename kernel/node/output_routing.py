@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from kernel.control import words
-from kernel.control.job_table import DETACHED
+from kernel.head.job_table import DETACHED
 from kernel.node.log_feed import LogFeed
 from kernel.node.process_table import ProcessTable
 from kernel.node.worker_pool import WorkerPool
-from kernel.runtime.operations import FAILURE_STREAM, NOTICE_STREAM
+from kernel.protocol import head_messages
+from kernel.protocol.process_messages import FAILURE_STREAM, NOTICE_STREAM
 from kernel.transport.connection import Connection, Message
 from kernel_spec.ids import ProcessId
 
@@ -39,7 +39,7 @@ class OutputRouting:
             return
         job = record.key[0]
         if self.show(job, record.pid, name, stream, lines) == 0 or job.startswith(DETACHED):
-            self._send((words.LINES, job, record.pid, name, stream, lines))
+            self._send((head_messages.LINES, job, record.pid, name, stream, lines))
 
     def show(self, job: bytes, pid: int, name: str, stream: str, lines: list[str]) -> int:
         """Show output to the drivers of this node that it concerns, and return how many there are."""
@@ -58,7 +58,7 @@ class OutputRouting:
         """Show a line about this node to every driver of the session."""
         line = (DETACHED, os.getpid(), "kernel", "stderr", [text])
         self.show(*line)
-        self._send((words.LINES, *line))
+        self._send((head_messages.LINES, *line))
 
     def forget(self, driver: Connection) -> None:
         """A driver left."""

@@ -24,7 +24,7 @@ from kernel.node.overflow_table import (
     OverflowTable,
     RemoveFile,
 )
-from kernel.runtime.overflow_files import OverflowFile, map_writable
+from kernel.protocol.overflow_files import OverflowFile, map_writable
 from kernel_spec import store as contract
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ObjectLostError, ObjectStoreError, ObjectStoreFullError

@@ -11,7 +11,7 @@ import itertools
 import os
 from collections.abc import Iterator
 
-from kernel.runtime.overflow_files import OverflowFile
+from kernel.protocol.overflow_files import OverflowFile
 from kernel_spec import store as contract
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ObjectLostError, ObjectStoreError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernel.control import words
 from kernel.node.packages import Packages
+from kernel.protocol import head_messages
 from kernel.transport.background import Background
 from kernel.transport.connection import Message
 from kernel.transport.reactor import Reactor
@@ -91,7 +91,7 @@ class PackageFetcher:
 
     def _ask(self, digest: str, offset: int) -> None:
         self._asked[digest] = offset
-        self._send((words.WANT_PACKAGE, digest, offset))
+        self._send((head_messages.WANT_PACKAGE, digest, offset))
         self._reactor.call_later(PATIENCE_SECONDS, lambda: self._ask_again(digest, offset))
 
     def _ask_again(self, digest: str, offset: int) -> None:

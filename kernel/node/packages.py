@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernel.control.archives import check_digest
+from kernel.head.archives import check_digest
 from kernel_spec.errors import RuntimeEnvError
 
 
@@ -23,7 +23,7 @@ class Packages:
         self._closed = False
 
     def learn(self, key: str, description: Mapping[str, Any]) -> None:
-        """Remember what an environment is (see `kernel.control.environments`)."""
+        """Remember what an environment is (see `kernel.head.environments`)."""
         self._known[key] = description
 
     def of(self, key: str) -> list[str]:

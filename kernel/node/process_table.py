@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernel.control.questions import Questions
-from kernel.control.replies import outcome_of, reply
 from kernel.logs import Logger
-from kernel.runtime import operations as op
-from kernel.runtime.identity import Peer
-from kernel.runtime.process import PYTHON
+from kernel.protocol import process_messages as op
+from kernel.protocol.identity import Peer
+from kernel.protocol.pending_requests import PendingRequests
+from kernel.protocol.python_version import PYTHON
+from kernel.protocol.replies import outcome_of, reply
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message, may_be_handled
 from kernel_spec.ids import ProcessId
 
@@ -45,7 +45,7 @@ class ProcessTable:
             op.REPLY: self._on_reply,
             op.REPLY_ERROR: self._on_reply,
         }
-        self._questions: Questions[Connection] = Questions()
+        self._pending: PendingRequests[Connection] = PendingRequests()
         self._dirty: set[Connection] = set()
 
     # -- to them ---------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class ProcessTable:
 
     def ask(self, connection: Connection, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
         """Ask a process something; `then(answer)` is called from the loop, with None when it can't answer."""
-        connection.send((op.CALL, self._questions.begin(connection, then), method, arguments))
+        connection.send((op.CALL, self._pending.begin(connection, then), method, arguments))
         self._dirty.add(connection)
 
     def flush(self) -> None:
@@ -103,7 +103,7 @@ class ProcessTable:
         if self.connections.get(peer.id) is not connection:
             return
         del self.connections[peer.id]
-        self._questions.lost(connection)
+        self._pending.lost(connection)
         self._on_left(connection)
 
     def close(self, reason: str) -> None:
@@ -133,4 +133,4 @@ class ProcessTable:
         connection.send(reply(number, outcome))
 
     def _on_reply(self, connection: Connection, message: Message) -> None:
-        self._questions.answered(message[1], message[2] if message[0] == op.REPLY else None)
+        self._pending.answered(message[1], message[2] if message[0] == op.REPLY else None)

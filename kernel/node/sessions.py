@@ -23,9 +23,9 @@ from dataclasses import replace
 from typing import Any
 
 from kernel.node import session_lock
-from kernel.node.pid_namespace import PidNamespace
-from kernel.node.processes import birth
 from kernel.node.session_root import is_private, root_directory, root_path
+from kernel.system.pid_namespace import PidNamespace
+from kernel.system.processes import birth
 from kernel.transport.authentication import read_token, write_token
 from kernel.transport.credentials import TlsFiles
 from kernel_spec.dataclass import dataclass

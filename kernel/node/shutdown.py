@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from kernel.node import sessions
-from kernel.node.processes import end_descendants
 from kernel.node.worker_service import GRACE_SECONDS
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
+from kernel.system.processes import end_descendants
 
 if TYPE_CHECKING:
     from kernel.node.agent import Agent

@@ -12,7 +12,7 @@ from kernel.node.overflow_server import OverflowServer
 from kernel.node.overflow_table import FileFailed, FileMade, MakeFile, RemoveFile
 from kernel.node.spill_work import Done, SpillWork
 from kernel.node.store_quotas import StoreQuotas
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.transport.connection import Connection, Message
 from kernel.transport.reactor import Reactor
 from kernel_spec import observers

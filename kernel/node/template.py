@@ -21,17 +21,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.node import thread_limits
-from kernel.node.processes import become_subreaper, collect_garbage, end_descendants, end_orphans, set_title
 from kernel.node.sessions import clean_up
 from kernel.node.template_messages import receive_message
+from kernel.system import thread_limits
+from kernel.system.processes import become_subreaper, collect_garbage, end_descendants, end_orphans, set_title
 from kernel.threads import why_no_process
 
 ANSWER_BYTES = 4096
 """How large an answer may be."""
 _DEAD_WORKERS_KEPT = 100
 """How many dead workers are remembered, in case something they were starting turns up."""
-_LATER = "kernel.runtime.async_executor"
+_PROGRAM = "kernel.worker.main"
+"""What workers run: it has `prepare(session)`, called once, and `main(worker, session)`."""
+_LATER = "kernel.worker.async_executor"
 """What most workers do without: imported when nothing is to be done, so that a session need not wait for it."""
 _IDLE_SECONDS = 0.5
 """After how long without anything to do."""
@@ -76,11 +78,13 @@ class Template:
             self._fork(value, descriptors)
         return True
 
-    def _load(self, data: bytes) -> None:
-        from kernel.node.worker_main import prepare
+    @property
+    def _program(self) -> Any:
+        return importlib.import_module(_PROGRAM)
 
+    def _load(self, data: bytes) -> None:
         self._session = pickle.loads(data)
-        self._session["prepared"] = prepare(self._session)
+        self._session["prepared"] = self._program.prepare(self._session)
         self._session["template"] = os.getpid()
         gc.collect()
         collect_garbage()
@@ -112,15 +116,13 @@ class Template:
             for target, descriptor in zip((1, 2), descriptors, strict=False):
                 os.dup2(descriptor, target)
                 os.close(descriptor)
-            from kernel.node.worker_main import main
-
-            code = main(worker, self._session)
+            code = self._program.main(worker, self._session)
         except BaseException:
             import traceback
 
             traceback.print_exc()
         finally:
-            from kernel.runtime.finish import finish
+            from kernel.system.process_exit import finish
 
             finish(code)
 
@@ -169,7 +171,7 @@ def serve(link: socket.socket, preload: Sequence[str]) -> None:
     os.setsid()
     become_subreaper()
     thread_limits.begin()
-    for module in ("kernel.node.worker_main", *preload):
+    for module in (_PROGRAM, *preload):
         try:
             importlib.import_module(module)
         except Exception as error:

@@ -16,8 +16,8 @@ import traceback
 from collections.abc import Sequence
 from typing import Protocol
 
-from kernel.node.processes import command_of, kill
 from kernel.node.template import serve
+from kernel.system.processes import command_of, kill
 
 
 class TemplateProcess(Protocol):

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from kernel.node.failed_starts import FailedStarts
-from kernel.runtime.operations import DIED
+from kernel.protocol.process_messages import DIED
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import LeaseId, ProcessId
 

@@ -9,11 +9,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from kernel.control import words
-from kernel.node.descriptor_limit import check_room, describe_shortage
 from kernel.node.failed_starts import FAILED_STARTS
 from kernel.node.last_words import end_of_agent_errors, last_words
-from kernel.node.processes import describe_code, describe_status, end_orphans, is_alive, kill, reap_adopted
 from kernel.node.template_link import TemplateLink
 from kernel.node.worker_pool import (
     ENDING,
@@ -26,8 +23,11 @@ from kernel.node.worker_pool import (
     WorkerPool,
     WorkerRecord,
 )
-from kernel.runtime import operations as op
-from kernel.runtime.process import Peer
+from kernel.protocol import head_messages
+from kernel.protocol import process_messages as op
+from kernel.protocol.identity import Peer
+from kernel.system.descriptor_limit import check_room, describe_shortage
+from kernel.system.processes import describe_code, describe_status, end_orphans, is_alive, kill, reap_adopted
 from kernel.transport import inlet
 from kernel.transport.connection import Message
 from kernel_spec.errors import KernelError, RuntimeEnvError, SessionEndedError, WorkerDiedError
@@ -114,13 +114,13 @@ class WorkerService:
         for lease in leases:
             work = self._works.pop(lease, NO_WORK)
             self.held.pop(lease, None)
-            self._agent.uplink.send((words.LEASE_UNSERVED, lease, work.grant, pickle.dumps(error)))
+            self._agent.head_link.send((head_messages.LEASE_UNSERVED, lease, work.grant, pickle.dumps(error)))
 
     def _assign(self, step: Assign) -> None:
         worker = self.pool.workers[step.worker]
         worker.work, worker.leased_at = self._works.pop(step.lease, NO_WORK), self._agent.reactor.clock()
         self._agent.store.quotas.limit_worker(worker)
-        self._agent.uplink.send((words.WORKER_FOUND, step.lease, worker.work.grant, step.worker))
+        self._agent.head_link.send((head_messages.WORKER_FOUND, step.lease, worker.work.grant, step.worker))
 
     def find(self, lease: LeaseId, job: JobId, environment: str, work: tuple[Any, ...], held: bytes) -> None:
         """A lease was granted here, for `work`: find it a worker."""
@@ -313,7 +313,7 @@ class WorkerService:
             end_orphans({worker.pid}, {w.pid for w in self.pool.workers.values()})
         if worker.lease is not None:
             self.held.pop(worker.lease, None)
-        self._agent.uplink.send((words.WORKER_DIED, id, worker.pid, cause, worker.fault))
+        self._agent.head_link.send((head_messages.WORKER_DIED, id, worker.pid, cause, worker.fault))
         socket = os.path.join(self._agent.config.directory, "sockets", id.hex())
         self._agent.tidying.do(lambda: _remove_files(socket, socket + inlet.SUFFIX))
         self.carry_out(instructions)

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import field
 from typing import Any
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.definitions import CallOptions
 from kernel.runtime.objects import Entry
 from kernel.runtime.process import Peer, Process

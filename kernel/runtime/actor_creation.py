@@ -11,10 +11,10 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.actor_calls import ActorCaller
-from kernel.runtime.actor_ends import argument_failed
 from kernel.runtime.definitions import ActorOptions, ClassDefinition, group_of
+from kernel.runtime.failed_arguments import argument_failed
 from kernel.runtime.objects import INLINE, Entry
 from kernel.runtime.process import Process
 from kernel.runtime.task import Task

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
+from kernel.protocol.identity import Identity
+from kernel.protocol.pickled import Pickled
 from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.actor_calls import ActorCaller, Channel
 from kernel.runtime.actor_creation import ActorCreator
-from kernel.runtime.answers import Pickled
 from kernel.runtime.current import find_runtime, set_runtime
 from kernel.runtime.definitions import (
     ActorOptions,
@@ -21,7 +22,6 @@ from kernel.runtime.definitions import (
     function_inside,
 )
 from kernel.runtime.futures import Futures
-from kernel.runtime.identity import Identity
 from kernel.runtime.inspection import Inspection
 from kernel.runtime.last_output import await_last_output
 from kernel.runtime.lineage import Lineage

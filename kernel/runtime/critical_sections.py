@@ -25,8 +25,11 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _own = tuple(
     os.path.join(_ROOT, *path)
     for path in (
+        ("protocol", ""),
         ("runtime", ""),
+        ("system", ""),
         ("transport", ""),
+        ("worker", ""),
         ("api", "actor.py"),
         ("api", "generators.py"),
         ("api", "operations.py"),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.requests import Request
 from kernel.transport.connection import Connection
 from kernel.transport.tcp_connection import TcpConnection

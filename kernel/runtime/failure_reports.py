@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.critical_sections import is_from_outside
 from kernel.runtime.failures import Failure
 from kernel.runtime.objects import FAILED, PENDING, Entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel_spec.errors import KernelError, ObjectLostError, OwnerDiedError
 from kernel_spec.ids import ProcessId
 

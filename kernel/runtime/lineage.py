@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.failures import failure_of
 from kernel.runtime.objects import FAILED, FREED, LOST, PENDING, STORED, Entry

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernel.logs import Logger
-from kernel.runtime import memory_faults
-from kernel.runtime import operations as op
+from kernel.protocol import memory_faults
+from kernel.protocol import process_messages as op
 from kernel.runtime.process import Process
 from kernel.runtime.task import Task
 from kernel.runtime.tasks import TaskTable

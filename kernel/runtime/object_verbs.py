@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.layout import unpack
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry

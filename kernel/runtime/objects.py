@@ -22,7 +22,7 @@ INLINE = 1
 STORED = 2
 """The value is in object stores; `value` is its size in bytes, and the nodes that have it (see `value_forms`)."""
 FAILED = 3
-"""`value` is `(kind, data)` of a failure, see `kernel.runtime.operations`."""
+"""`value` is `(kind, data)` of a failure, see `kernel.protocol.process_messages`."""
 
 _log = Logger("kernel.runtime")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
+from kernel.protocol.task_rows import Row, names_of
 from kernel.runtime.actor_calls import Channel
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.task import Task
-from kernel.runtime.task_rows import Row, names_of
 from kernel_spec.resources import quantities
 
 

@@ -17,18 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.acknowledgements import Acknowledgements, Arrival
 from kernel.runtime.dead_owners import DeadOwners
 from kernel.runtime.failures import lost, owner_died
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Details, Entry, dropped
 from kernel.runtime.process import Peer, Process
-from kernel.runtime.shrinking import Shrinking, give_memory_back
 from kernel.runtime.store_access import StoreAccess
 from kernel.runtime.store_deletions import StoreDeletions
 from kernel.runtime.value_forms import in_message
 from kernel.runtime.waiting import Waiter
+from kernel.system.shrinking import Shrinking, give_memory_back
 from kernel.transport.connection import Connection, Message
 from kernel_spec.ids import ObjectId, ProcessId
 

@@ -10,7 +10,6 @@ import errno
 import itertools
 import os
 import pickle
-import sys
 import threading
 import time
 from collections.abc import Callable, Sized
@@ -18,13 +17,14 @@ from itertools import compress
 from typing import Any
 
 from kernel.logs import Logger
-from kernel.runtime import operations as op
-from kernel.runtime.answers import Pickled
+from kernel.protocol import process_messages as op
+from kernel.protocol.identity import Identity, Peer
+from kernel.protocol.pickled import Pickled
+from kernel.protocol.python_version import PYTHON
 from kernel.runtime.changed_user import ChangedUser
 from kernel.runtime.critical_sections import critical
 from kernel.runtime.cut_peers import CutPeers
 from kernel.runtime.forks import joined
-from kernel.runtime.identity import Identity, Peer
 from kernel.runtime.interrupts import Interrupts
 from kernel.runtime.requests import Request, WithdrawnRequest
 from kernel.runtime.waiting import Pump
@@ -41,7 +41,6 @@ _FLUSH_AT = 64
 LAST_SECONDS = 2.0
 """How long a process that ends waits until its peers have taken its last words."""
 _MOMENT_SECONDS = 0.005
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 Handler = Callable[[Connection, Message], None]
 

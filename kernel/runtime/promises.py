@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import FAILED, INLINE, PENDING, Entry
 from kernel.runtime.ownership import Ownership

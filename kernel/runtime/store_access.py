@@ -12,10 +12,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from kernel.logs import Logger
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
+from kernel.protocol.overflow_files import OverflowFile, map_readable, map_writable
 from kernel.runtime.critical_sections import critical, is_from_outside, take_in
 from kernel.runtime.layout import pack, packed_size
-from kernel.runtime.overflow_files import OverflowFile, map_readable, map_writable
 from kernel.runtime.process import Process
 from kernel.runtime.requests import Request
 from kernel.runtime.value_forms import Stored

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.futures import OnAwait, call_in
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import Entry

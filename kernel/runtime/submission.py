@@ -7,8 +7,8 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
-from kernel.runtime import memory_faults
-from kernel.runtime import operations as op
+from kernel.protocol import memory_faults
+from kernel.protocol import process_messages as op
 from kernel.runtime.definitions import FunctionDefinition, Shape, group_of
 from kernel.runtime.lease_pools import LeasePools
 from kernel.runtime.leasing import WINDOW_SECONDS, Lease, LeasePool

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.definitions import CallOptions, FunctionDefinition
 from kernel.runtime.failure_reports import FailureReports
 from kernel.runtime.object_ref import ObjectRef

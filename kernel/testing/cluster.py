@@ -22,11 +22,11 @@ from typing import Any
 
 import kernel
 from kernel.api.session import SessionInfo
-from kernel.node.children import let_go
-from kernel.node.config import AgentConfig
 from kernel.node.launch import await_agent, start_agent
-from kernel.node.processes import children_of, descendants_of, is_alive
 from kernel.node.sessions import gateway_at, make_session, remove
+from kernel.protocol.agent_config import AgentConfig
+from kernel.system.children import let_go
+from kernel.system.processes import children_of, descendants_of, is_alive
 from kernel.testing.faults import PATIENCE_SECONDS, kill, slowed, title_of, wait_until, workers_of
 from kernel.testing.leaks import no_leaks
 from kernel.testing.network import Network, Weather

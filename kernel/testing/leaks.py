@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
 
-from kernel.node.processes import is_alive
+from kernel.system.processes import is_alive
 from kernel.testing.faults import PATIENCE_SECONDS
 from kernel_spec.dataclass import dataclass
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from kernel.node.processes import children_of
+from kernel.system.processes import children_of
 from kernel.testing.faults import PATIENCE_SECONDS, title_of, wait_until
 
 _UNSHARE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")

@@ -17,10 +17,10 @@ import pytest
 
 import kernel
 from kernel.exceptions import ActorDiedError, ActorNotFoundError, NameTakenError, OptionError
-from kernel.node.config import AgentConfig
 from kernel.node.launch import await_agent, start_agent
-from kernel.node.processes import descendants_of, is_alive
 from kernel.node.sessions import make_session
+from kernel.protocol.agent_config import AgentConfig
+from kernel.system.processes import descendants_of, is_alive
 from kernel.testing.constants import constants
 from kernel.transport.authentication import make_token
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kernel.node.processes import descendants_of, is_alive
+from kernel.system.processes import descendants_of, is_alive
 from kernel.testing.command_line import COMMAND, SECONDS, CommandLine
 from kernel.testing.session import temporary_root
 

@@ -19,8 +19,8 @@ import kernel
 from kernel.control_plane.client import ControlPlane
 from kernel.control_plane.errors import NotAllowedError, NotKnownError
 from kernel.control_plane.protocol import messages
-from kernel.node.processes import is_alive
 from kernel.node.sessions import session_at
+from kernel.system.processes import is_alive
 from kernel.testing.cluster import Cluster
 from kernel.testing.faults import wait_until
 from kernel.transport import certificates

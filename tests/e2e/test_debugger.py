@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import kernel
-from kernel.node.processes import is_alive
 from kernel.runtime.current import get_runtime
+from kernel.system.processes import is_alive
 from kernel.testing.command_line import COMMAND, CommandLine
 from kernel.testing.faults import PATIENCE_SECONDS, wait_until
 from kernel.testing.roots import temporary_root

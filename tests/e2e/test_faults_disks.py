@@ -12,7 +12,7 @@ import pytest
 
 import kernel
 from kernel import exceptions
-from kernel.node.processes import children_of
+from kernel.system.processes import children_of
 from kernel.testing import Cluster
 from kernel.testing.cluster import HEAD
 from kernel.testing.disks import SmallDisk, why_not

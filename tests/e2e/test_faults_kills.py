@@ -28,8 +28,8 @@ from kernel.exceptions import (
     WorkerDiedError,
 )
 from kernel.node import session_lock
-from kernel.node.processes import children_of, descendants_of, is_alive
 from kernel.runtime.current import get_runtime
+from kernel.system.processes import children_of, descendants_of, is_alive
 from kernel.testing.faults import agents_of, kill, paused, slowed, template_of, wait_until, workers_of
 from kernel.testing.leaks import MARK, no_leaks
 from kernel.testing.session import RunningSession, running_session, temporary_root
@@ -714,7 +714,7 @@ def large_then_small(once: Path) -> np.ndarray | int:
     if once.exists():
         return 1
     once.touch()
-    runner = sys.modules["kernel.runtime.call_runner"].CallRunner
+    runner = sys.modules["kernel.worker.call_runner"].CallRunner
     runner._send_results = lambda *told: os._exit(9)
     return np.ones(100_000)
 

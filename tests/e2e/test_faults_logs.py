@@ -15,8 +15,8 @@ import pytest
 import kernel
 from kernel.node import log_service
 from kernel.node.log_service import LogService
-from kernel.node.log_writer import LogWriter
-from kernel.node.rotating_file import RotatingFile
+from kernel.system.log_writer import LogWriter
+from kernel.system.rotating_file import RotatingFile
 from kernel.testing.faults import agents_of, paused, wait_until
 from kernel.testing.leaks import MARK, no_leaks
 from kernel.testing.session import running_session, temporary_root

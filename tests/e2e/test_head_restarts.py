@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import kernel
-from kernel.node.processes import children_of
+from kernel.system.processes import children_of
 from kernel.testing.cluster import Cluster
 from kernel.testing.faults import kill, wait_until
 from kernel_spec.errors import SessionEndedError
@@ -161,7 +161,7 @@ def heads_of(agent: int) -> list[int]:
     for pid in children_of(agent):
         with suppress(OSError):
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"kernel.node.head_main" in command or b"kernel: head" in command:
+            if b"kernel.head.main" in command or b"kernel: head" in command:
                 found.append(pid)
     return found
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kernel_metadata_redis.testing import RedisServer
 
-from kernel.node.processes import descendants_of, is_alive
+from kernel.system.processes import descendants_of, is_alive
 from kernel.testing.faults import kill, title_of, wait_until
 from kernel.testing.hosts import Host, on_hosts
 from kernel.testing.programs import need

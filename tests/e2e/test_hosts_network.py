@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernel.node.processes import is_alive
+from kernel.system.processes import is_alive
 from kernel.testing.faults import wait_until
 from kernel.testing.hosts import Host, on_hosts
 from kernel.transport import certificates

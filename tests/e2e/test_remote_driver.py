@@ -13,8 +13,8 @@ import numpy
 import pytest
 
 import kernel
-from kernel.node.processes import descendants_of, is_alive
 from kernel.node.sessions import running_sessions
+from kernel.system.processes import descendants_of, is_alive
 from kernel.testing import Cluster
 from kernel.testing.command_line import CommandLine
 from kernel.testing.constants import constants
@@ -33,7 +33,7 @@ def cluster():
     """Two nodes, and this program outside."""
     kernel.shutdown()
     options = {"num_cpus": 2, "resources": {"a": 100}, "object_store_memory": 512 << 20}
-    with constants({"kernel.control.door.CLIENT_PATIENCE": 1 / 3}), Cluster(**options) as cluster:
+    with constants({"kernel.head.door.CLIENT_PATIENCE": 1 / 3}), Cluster(**options) as cluster:
         cluster.add_node(num_cpus=2, resources={"b": 100}, object_store_memory=512 << 20)
         cluster.earlier = set(connections_of([os.getpid()]))  # what other tests have left open
         cluster.connect(remote=True, namespace="tests")

@@ -240,14 +240,14 @@ OTHER_VERSION = """
 import sys
 import kernel_spec.version
 kernel_spec.version.__version__ = "1999.1.0"
-import kernel.node.children, kernel.node.processes
+import kernel.system.children, kernel.system.processes
 
-command_of = kernel.node.processes.command_of
+command_of = kernel.system.processes.command_of
 def other(module, *arguments):
     command = command_of(module, *arguments)
     command[2] = "import kernel_spec.version; kernel_spec.version.__version__ = '1999.1.0'; " + command[2]
     return command
-kernel.node.children.command_of = other
+kernel.system.children.command_of = other
 
 import kernel
 try:

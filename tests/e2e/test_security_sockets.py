@@ -270,8 +270,8 @@ def test_malformed_frames_end_the_connection_and_nothing_else(healthy: Healthy, 
 
 
 def test_malformed_messages_after_the_introduction(healthy: Healthy) -> None:
-    from kernel.runtime import operations as op
-    from kernel.runtime.process import PYTHON
+    from kernel.protocol import process_messages as op
+    from kernel.protocol.python_version import PYTHON
 
     hello = marshal.dumps([(op.HELLO, b"stranger", "worker", 1, "/nowhere", PYTHON, {})])
     for path in healthy.targets():

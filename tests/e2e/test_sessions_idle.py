@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import kernel
-from kernel.node.processes import is_alive
 from kernel.runtime.current import get_runtime
+from kernel.system.processes import is_alive
 from kernel.testing.faults import wait_until
 from kernel.testing.session import RunningSession, running_session
 

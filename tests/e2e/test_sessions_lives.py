@@ -336,7 +336,7 @@ def test_an_agent_that_dies_at_the_start_says_its_last_words() -> None:
     with temporary_root() as root, no_leaks(root), pytest.MonkeyPatch.context() as patch:
         with tempfile.TemporaryDirectory(dir="/tmp") as site:
             Path(site, "sitecustomize.py").write_text(
-                "import sys\nif 'kernel.node.boot' in ' '.join(sys.orig_argv): sys.exit('no room on the island')\n"
+                "import sys\nif 'kernel.node.main' in ' '.join(sys.orig_argv): sys.exit('no room on the island')\n"
             )
             patch.syspath_prepend(site)
             with fails_soon(SessionEndedError, "exit code 1(.|\n)*no room on the island"):

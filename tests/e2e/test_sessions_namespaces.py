@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernel.node.processes import children_of, descendants_of, is_alive
+from kernel.system.processes import children_of, descendants_of, is_alive
 from kernel.testing.command_line import CommandLine
 from kernel.testing.faults import wait_until
 from kernel.testing.pid_namespaces import in_pid_namespace, pid_namespace

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kernel.node.log_writer import LogWriter
-from kernel.node.rotating_file import RotatingFile
 from kernel.node.spill_threads import SpillThreads
 from kernel.node.transfer.work import Threads
+from kernel.system.log_writer import LogWriter
+from kernel.system.rotating_file import RotatingFile
 from kernel.threads import begin_thread, why_no_process
 from kernel.transport.background import Background
 from kernel.transport.reactor import Reactor

@@ -6,10 +6,10 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kernel.control.head import Head
-from kernel.control.later import Later
-from kernel.control.nodes import Caller
 from kernel.control_plane.errors import NotServedError
+from kernel.head.head import Head
+from kernel.head.later import Later
+from kernel.head.nodes import Caller
 from kernel_spec.errors import OptionError, SessionEndedError
 from kernel_spec.ids import JobId, ProcessId
 

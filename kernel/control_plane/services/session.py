@@ -6,9 +6,9 @@ import os
 from collections import Counter
 from typing import Any
 
-from kernel.control.later import Later
 from kernel.control_plane.protocol import VERSION, messages
 from kernel.control_plane.services.service import Service, message_of, parse_id
+from kernel.head.later import Later
 from kernel_spec.errors import OptionError
 from kernel_spec.version import __version__
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import traceback
 
-from kernel.node.processes import set_title
 from kernel.node.sessions import clean_up
+from kernel.system.processes import set_title
 
 
 def fork_guard(directory: str) -> None:

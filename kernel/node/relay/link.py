@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kernel.logs import Logger
-from kernel.node.relay import words
+from kernel.protocol import relay_messages
 from kernel.transport.addresses import RELAY, SCHEME, parse_host_and_port
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
@@ -68,16 +68,16 @@ class RelayLink:
     def _dial(self) -> Connection:
         address = f"{SCHEME}{self._relay}/{RELAY}"
         connection = connect(address, self._token, self._reactor, self._on_messages, self._on_close, self._tls)
-        connection.send((words.HERE, self._node.hex()))
+        connection.send((relay_messages.HERE, self._node.hex()))
         connection.flush()
         return connection
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:
-            if not may_be_handled(message, (words.PLACE, words.CALL_BACK)):
+            if not may_be_handled(message, (relay_messages.PLACE, relay_messages.CALL_BACK)):
                 connection.close(f"the peer sent {message!r:.100}, which no relay says")
                 return
-            if message[0] == words.CALL_BACK:
+            if message[0] == relay_messages.CALL_BACK:
                 self._call_back(message[1])
                 continue
             self._pause = REDIAL_SECONDS[0]

@@ -15,8 +15,8 @@ import socket
 import sys
 from contextlib import suppress
 
-from kernel.node.descriptor_limit import raise_limit
-from kernel.node.processes import collect_garbage, ignore_terminal_signals, set_title
+from kernel.system.descriptor_limit import raise_limit
+from kernel.system.processes import collect_garbage, ignore_terminal_signals, set_title
 from kernel.transport.addresses import parse_host_and_port
 from kernel.transport.connector import Connector
 from kernel.transport.negotiation import Failure, tune

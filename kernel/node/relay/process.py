@@ -10,8 +10,8 @@ from collections import deque
 from contextlib import suppress
 
 from kernel.logs import Logger
-from kernel.node.processes import command_of, describe_code
 from kernel.node.relay.main import CONNECT, JOIN
+from kernel.system.processes import command_of, describe_code
 from kernel.transport.reactor import Reactor
 
 AGAIN_SECONDS = 1.0

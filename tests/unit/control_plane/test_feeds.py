@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kernel.control.observation import Observation
 from kernel.control_plane.feeds import EventFeed, Topics
 from kernel.control_plane.mailbox import BATCH_BYTES, BATCH_ITEMS, Mailbox
+from kernel.head.observation import Observation
 from kernel.local.observer import RecordingObserver
 from kernel_spec import observers
 from kernel_spec.observers import LifecycleEvent

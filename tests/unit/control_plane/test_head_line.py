@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from kernel.control.later import Later
 from kernel.control_plane.head_line import HeadLine
+from kernel.head.later import Later
 
 
 class Reactor:

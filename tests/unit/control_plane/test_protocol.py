@@ -11,9 +11,9 @@ import pytest
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
-from kernel.control import actor_records as actors
 from kernel.control_plane.protocol import METHODS, VERSION, in_python, messages
 from kernel.control_plane.services import SERVICES
+from kernel.head import actor_records as actors
 from kernel_spec.observers import ACTOR, STATES
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -15,14 +15,14 @@ from typing import Any
 import grpc
 import pytest
 
-from kernel.control.later import Later
-from kernel.control.observation import Observation
 from kernel.control_plane import client as client_module
 from kernel.control_plane import server as server_module
 from kernel.control_plane.client import ControlPlane, error_of
 from kernel.control_plane.doorbell import Doorbell, socket_path
 from kernel.control_plane.errors import NotAllowedError, NotKnownError, NotServedError
 from kernel.control_plane.protocol import METHODS, messages
+from kernel.head.later import Later
+from kernel.head.observation import Observation
 from kernel.testing.faults import wait_until
 from kernel.transport import certificates
 from kernel.transport.credentials import TlsFiles

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kernel.node.agent import Agent
-from kernel.node.descriptor_limit import check_room, describe_shortage
 from kernel.node.log_service import LogService
+from kernel.system.descriptor_limit import check_room, describe_shortage
 from kernel.testing.leaks import count_descriptors
 from kernel.transport.reactor import Reactor
 

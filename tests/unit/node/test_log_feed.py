@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel.node.log_feed import LINES_A_MESSAGE, WAITING_MESSAGES, LogFeed
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 
 
 class Driver:

@@ -28,7 +28,7 @@ from kernel.node.memory_policy import (
     WorkerUse,
     readable,
 )
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ProcessId
 

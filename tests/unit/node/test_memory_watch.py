@@ -13,8 +13,8 @@ from kernel.node import memory_watch
 from kernel.node.memory_policy import Limit
 from kernel.node.memory_watch import MemoryWatch
 from kernel.node.worker_pool import ACTOR, IDLE, LEASED, STARTING, Work, WorkerPool, WorkerRecord
-from kernel.runtime import operations as op
-from kernel.runtime.memory_faults import MOST_SECONDS, rest_seconds
+from kernel.protocol import process_messages as op
+from kernel.protocol.memory_faults import MOST_SECONDS, rest_seconds
 from kernel.runtime.memory_retries import MemoryRetries
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import OutOfMemoryError

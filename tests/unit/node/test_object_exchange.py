@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kernel.node.object_exchange import ObjectExchange
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel_spec import store as contract
 from kernel_spec.errors import ObjectLostError, OwnerDiedError, SpillError
 from kernel_spec.ids import ObjectId, ProcessId

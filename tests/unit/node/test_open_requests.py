@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kernel.control import words
 from kernel.node.open_requests import OpenRequests
-from kernel.runtime import operations as op
+from kernel.protocol import head_messages
+from kernel.protocol import process_messages as op
 from kernel.transport.connection import Message
 from kernel_spec.ids import ProcessId
 
@@ -73,7 +73,7 @@ def relayed(requests: OpenRequests, *messages: Message) -> list[Message]:
     """Have a process say something; return it as it goes to the head."""
     for message in messages:
         requests.asked(ONE, message)
-    return [(words.FROM_PROCESS, ONE, message) for message in messages]
+    return [(head_messages.FROM_PROCESS, ONE, message) for message in messages]
 
 
 def test_what_was_answered_is_not_done_a_second_time() -> None:
@@ -84,23 +84,26 @@ def test_what_was_answered_is_not_done_a_second_time() -> None:
     requests.answered(ONE, (op.REPLY, 1, True))
     requests.answered(ONE, (op.LEASE_GRANTED, b"a", b"worker", "", {}, {}))
     told = list(requests.to_tell(unheard))
-    assert told == [(words.FROM_PROCESS, ONE, (op.SUBSCRIBE_ACTOR, b"x")), (words.FROM_PROCESS, ONE, made)]
+    assert told == [
+        (head_messages.FROM_PROCESS, ONE, (op.SUBSCRIBE_ACTOR, b"x")),
+        (head_messages.FROM_PROCESS, ONE, made),
+    ]
 
 
 def test_what_is_open_is_told_once_and_in_its_place() -> None:
     requests = watching()
     relayed(requests, old := (op.CALL, 1, "nodes", ()))
     unheard = relayed(requests, (op.FORGET_ACTOR, b"x"), (op.CALL, 2, "kill_actor", (b"x",)))
-    assert list(requests.to_tell(unheard)) == [(words.FROM_PROCESS, ONE, old), *unheard]
+    assert list(requests.to_tell(unheard)) == [(head_messages.FROM_PROCESS, ONE, old), *unheard]
 
 
 def test_what_an_earlier_head_was_told_of_the_node_is_told_as_it_is_now() -> None:
     outdated = [
-        (words.NODE, b""), (words.DRAINING, None), (words.LEASE_HELD, b"", b"", False),
-        (words.WORKER_FOUND, b"a", 1, b"w"), (words.LEASE_BLOCKED, b"a", True), (words.ANSWER, 1, None),
-        (words.ALL_TOLD,),
+        (head_messages.NODE, b""), (head_messages.DRAINING, None), (head_messages.LEASE_HELD, b"", b"", False),
+        (head_messages.WORKER_FOUND, b"a", 1, b"w"), (head_messages.LEASE_BLOCKED, b"a", True),
+        (head_messages.ANSWER, 1, None), (head_messages.ALL_TOLD,),
     ]  # fmt: skip
-    kept = (words.WORKER_DIED, b"w", 1, "killed", op.DIED)
+    kept = (head_messages.WORKER_DIED, b"w", 1, "killed", op.DIED)
     assert list(watching().to_tell([*outdated, kept])) == [kept]
 
 

@@ -15,7 +15,7 @@ from kernel_store_plasma.store import PlasmaStore
 from kernel.local.object_store import LocalObjectStore
 from kernel.node.overflow_server import OverflowServer
 from kernel.node.overflow_table import FileFailed, FileMade, MakeFile, RemoveFile
-from kernel.runtime.overflow_files import OverflowFile, map_readable, map_writable
+from kernel.protocol.overflow_files import OverflowFile, map_readable, map_writable
 from kernel.testing.object_store import ObjectStoreConformance
 from kernel.testing.object_store_objects import ObjectLives
 from kernel.testing.object_store_views import StoreViews

@@ -8,7 +8,7 @@ import textwrap
 
 PROGRAM = textwrap.dedent("""
     import os, subprocess, time
-    from kernel.node.processes import become_subreaper, children_of, is_alive, reap_adopted
+    from kernel.system.processes import become_subreaper, children_of, is_alive, reap_adopted
 
     become_subreaper()
     mine = subprocess.Popen(["sh", "-c", "exit 3"])

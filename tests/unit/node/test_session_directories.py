@@ -18,7 +18,6 @@ from kernel.api.session import _find_session
 from kernel.cli.client import find_session, match_session
 from kernel.commands import Refusal
 from kernel.node import session_lock
-from kernel.node.pid_namespace import PidNamespace
 from kernel.node.session_root import root_directory
 from kernel.node.sessions import (
     clean_up,
@@ -32,6 +31,7 @@ from kernel.node.sessions import (
     sessions_elsewhere,
     sweep,
 )
+from kernel.system.pid_namespace import PidNamespace
 from kernel.testing.session import temporary_root
 from kernel_spec.errors import SessionEndedError, UsageError
 

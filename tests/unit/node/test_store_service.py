@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kernel.node.store_service import NEWS_SECONDS, OVERFLOW_SECONDS, PATIENCE_SECONDS, StoreService
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.testing.faults import wait_until
 from kernel.transport.reactor import Reactor
 from kernel_spec import store as contract

@@ -13,10 +13,10 @@ import pytest
 
 from kernel.api import log_printer
 from kernel.api.log_printer import PLAIN_SECONDS, LogPrinter
-from kernel.node.carriage_returns import overwritten
 from kernel.node.log_service import LogService
-from kernel.node.named_output import by_name, without_overwritten
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
+from kernel.protocol.carriage_returns import overwritten
+from kernel.protocol.named_output import by_name, without_overwritten
 from kernel.runtime.terminal_text import harmless, without_colours
 from kernel.testing.faults import wait_until
 from kernel.transport.reactor import Reactor

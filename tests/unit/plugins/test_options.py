@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kernel.control.head_service_host import HeadServiceHost
+from kernel.head.head_service_host import HeadServiceHost
 from kernel.plugins import PluginManager
 from kernel.plugins.kinds import KINDS
 from kernel.plugins.options import PluginOptions

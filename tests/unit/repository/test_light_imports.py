@@ -22,11 +22,11 @@ CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadat
     [
         ("kernel", HEAVY | CONTRACTS | {"pluggy", "kernel.runtime.core"}),
         ("kernel.api.joining", HEAVY | CONTRACTS),
-        ("kernel.node.worker_main", HEAVY | CONTRACTS),
+        ("kernel.worker.main", HEAVY | CONTRACTS),
         ("kernel.node.agent", HEAVY | OUTWARD | CALLS | {"pathlib", "urllib.parse"}),
-        ("kernel.node.head_main", HEAVY | CALLS),
+        ("kernel.head.main", HEAVY | CALLS),
         ("kernel.node.template", HEAVY | CONTRACTS | PLUGINS),
-        ("kernel.node.boot", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.core"}),
+        ("kernel.node.main", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.core"}),
     ],
 )
 def test_importing_loads_nothing_that_is_not_needed_yet(module: str, never: set[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.actor_calls import ALIVE, DEAD, RESTARTING, ActorCaller, Channel
 from kernel_spec.ids import ActorId, ProcessId
 

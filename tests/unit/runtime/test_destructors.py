@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernel.runtime.identity import Identity
+from kernel.protocol.identity import Identity
 from kernel.runtime.process import Process
 from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection

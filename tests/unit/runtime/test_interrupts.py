@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from kernel.protocol.identity import Identity
 from kernel.runtime import waiting
-from kernel.runtime.identity import Identity
 from kernel.runtime.process import Process
 from kernel.runtime.waiting import Waiter
 

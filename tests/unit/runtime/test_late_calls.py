@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from kernel.runtime import operations as op
-from kernel.runtime.worker import Worker
-from kernel.runtime.worker_end import WorkerEnd
+from kernel.protocol import process_messages as op
+from kernel.worker.worker import Worker
+from kernel.worker.worker_end import WorkerEnd
 
 REASON = "all handles to it went out of scope"
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kernel.protocol import process_messages as op
 from kernel.runtime import lineage as module
-from kernel.runtime import operations as op
 from kernel.runtime.definitions import CallOptions, FunctionDefinition
 from kernel.runtime.lineage import CALL_BYTES, Lineage
 from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Entry, dropped

@@ -23,7 +23,7 @@ from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.objects import INLINE, PENDING, Entry, dropped
 from kernel.runtime.ownership import Ownership
 from kernel.runtime.waiting import Waiter
-from kernel.runtime.worker_end import WorkerEnd
+from kernel.worker.worker_end import WorkerEnd
 from kernel_spec.errors import ObjectLostError
 
 NAMES = [b"process%d" % i for i in range(3)]

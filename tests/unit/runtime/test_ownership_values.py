@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
 from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Entry, dropped
 from kernel_spec.errors import ObjectLostError, OwnerDiedError
 from kernel_spec.ids import ObjectId

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from kernel.runtime.identity import Identity
+from kernel.protocol.identity import Identity
 from kernel.runtime.process import Peer, Process
 from kernel.runtime.waiting import Waiter
 from kernel.transport.connection import Connection

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kernel.runtime import operations as op
-from kernel.runtime.identity import Identity
+from kernel.protocol import process_messages as op
+from kernel.protocol.identity import Identity
 from kernel.runtime.process import Process
 from kernel.testing.roots import temporary_root
 from kernel.transport.connection import Connection, Message

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
+from kernel.protocol.identity import Identity
 from kernel.runtime.critical_sections import take_in
-from kernel.runtime.identity import Identity
 from kernel.runtime.process import Process
 from kernel.runtime.waiting import Waiter
 from kernel.testing.faults import wait_until

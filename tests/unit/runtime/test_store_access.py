@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from kernel.runtime import operations as op
+from kernel.protocol import process_messages as op
+from kernel.protocol.identity import Identity
 from kernel.runtime import store_access
-from kernel.runtime.identity import Identity
 from kernel.runtime.process import Process
 from kernel.runtime.store_access import StoreAccess
 from kernel_spec.errors import GetTimeoutError, ObjectStoreError, SessionEndedError

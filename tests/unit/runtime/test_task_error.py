@@ -421,7 +421,7 @@ def test_pythons_frames_are_left_out_between_ours_and_the_users_only() -> None:
     import contextlib
     import json
 
-    from kernel.runtime import executor
+    from kernel.worker import executor
 
     namespace: dict[str, Any] = {"json": json}
     exec(compile("def call(function): function()", executor.__file__, "exec"), namespace)

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from kernel.node.processes import is_alive
 from kernel.node.relay.link import RelayLink
 from kernel.node.relay.service import RelayService
+from kernel.system.processes import is_alive
 from kernel.testing.clocks import UnhurriedClock
 from kernel.transport import certificates, tcp_connection
 from kernel.transport.addresses import parse_tcp, through

@@ -1,0 +1,5 @@
+"""The head: what the whole session must agree on (nodes, leases, actors and their names, jobs, key-value).
+
+Pure state machines decide, and services around them talk to the nodes. `main` is the head's own process; a session that
+ends with its program has the head in the process of its agent instead (`kernel.node.head_host`).
+"""

@@ -1,0 +1,96 @@
+"""What the head knows of one actor, and what is done about it: the values that `kernel.head.actors` works with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel_spec.dataclass import dataclass
+from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
+
+PENDING = "PENDING_CREATION"
+STARTING = "STARTING"
+ALIVE = "ALIVE"
+RESTARTING = "RESTARTING"
+DEAD = "DEAD"
+
+NOBODY = ProcessId(b"")
+KEPT_WORKERS = 10
+"""How many of an actor's processes are remembered, for `kernel logs`."""
+
+
+@dataclass(slots=True)
+class ActorRecord:
+    """One actor. `description` is what its creator said, `creation` what the worker needs (opaque, empty till then).
+
+    `worker` is its process while it has one, `workers` are the last that it had, also after its end. While it `rests`
+    before a restart, nothing is asked for it. `crashed`: nobody had asked for the last end of its process.
+    """
+
+    id: ActorId
+    job: JobId
+    owner: ProcessId
+    description: dict[str, Any]
+    creation: bytes = b""
+    state: str = PENDING
+    worker: ProcessId = NOBODY
+    workers: tuple[ProcessId, ...] = ()
+    lease: LeaseId | None = None
+    attempt: int = 0
+    restarts_left: int = 0
+    cause: str = ""
+    failure: tuple[int, bytes] | None = None
+    ending: str = ""
+    rests: bool = False
+    crashed: bool = False
+
+    def note_worker(self, worker: ProcessId) -> None:
+        """Remember a process of the actor, and forget the first of too many. A tuple: many actors have one each."""
+        self.workers = (*self.workers, worker)[-KEPT_WORKERS:]
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        name = self.description["name"]
+        return f"{self.description['class_name']}{f' {name!r}' if name else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class AskLease:
+    """Ask the scheduler for a worker for this actor, in so many seconds."""
+
+    actor: ActorId
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DropLease:
+    """Withdraw the request, or give the granted lease back."""
+
+    lease: LeaseId
+
+
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """Tell the worker to become the actor."""
+
+    actor: ActorId
+
+
+@dataclass(frozen=True, slots=True)
+class EndWorker:
+    """End the actor's process; with `drain` after the calls it has, and without running anything if not `kindly`."""
+
+    worker: ProcessId
+    reason: str
+    drain: bool
+    kindly: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Tell everybody who asked about the actor's new state."""
+
+    actor: ActorId
+
+
+Instruction = AskLease | DropLease | Construct | EndWorker | Publish

@@ -1,0 +1,135 @@
+"""The breakpoints of a session at which somebody is waited for: which there are, and who speaks to which.
+
+A worker tells of its own, again and again while they wait, so that a new head knows them within seconds too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernel.head.later import Later
+from kernel.head.nodes import Caller
+from kernel.protocol import head_messages
+from kernel.protocol.debug_conversation import ATTACH, ATTACHED, DETACH, OVER, WAITING, Reply
+from kernel.protocol.pickled import Pickled
+from kernel.protocol.process_messages import NOTICE_STREAM
+from kernel_spec.errors import OptionError
+from kernel_spec.ids import ProcessId
+
+if TYPE_CHECKING:
+    from kernel.head.head import Head
+
+
+class BreakpointTable:
+    """Hears of breakpoints from workers, and passes on what debuggers and they say. Runs in the head's loop."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._rows: dict[str, dict[str, Any]] = {}
+        """By id: what `kernel.worker.breakpoints` tells of it, and `worker`, `pid`, `node_id`, `job_id`."""
+        self._attached: dict[str, ProcessId] = {}
+        head.methods |= {
+            "note_breakpoint": self._note,
+            "breakpoints": self._list,
+            "debug": self._debug,
+            "explain_breakpoint": self._explain,
+        }
+
+    def process_left(self, process: ProcessId) -> None:
+        """A process is gone: its breakpoints as well, and those that it was attached to wait again."""
+        for id, row in list(self._rows.items()):
+            if row["worker"] == process:
+                self._forget(id)
+        for id, debugger in list(self._attached.items()):
+            if debugger == process:
+                self._tell(id, debugger, DETACH)
+                self._detach(id)
+
+    def of(self, task: bytes, worker: bytes = b"") -> str:
+        """Say at which breakpoint a task waits, or the process that it is in; nothing if there is none."""
+        rows = [row for row in self._rows.values() if row["state"] in (WAITING, ATTACHED)]
+        for row in rows:
+            if row["task"] == task:
+                return f"it {_words(row)}"
+        for row in rows:
+            if row["worker"] == worker:
+                return f"{row['name']} in the same process {_words(row)}"
+        return ""
+
+    # -- methods ---------------------------------------------------------------------------------------------------
+
+    def _note(self, caller: Caller, row: dict[str, Any]) -> None:
+        id, before = row["id"], self._rows.get(row["id"])
+        if row["state"] == OVER and id not in self._attached:
+            self._forget(id)
+            return
+        where = {"worker": caller.id, "pid": caller.pid, "node_id": caller.node.id.hex(), "job_id": caller.job.hex()}
+        self._rows[id] = {**row, **where}
+        if row["state"] == WAITING and (before is None or before["since"] != row["since"]):
+            self._announce(caller, row)
+
+    def _announce(self, caller: Caller, row: dict[str, Any]) -> None:
+        what = f"failed with {row['error']} and" if row["error"] else "is at a breakpoint and"
+        text = f"{row['name']} {what} waits for a debugger at {_place(row)}; attach with: kernel debug {row['id']}"
+        message = (head_messages.SHOW_LINES, caller.job, caller.pid, row["name"], NOTICE_STREAM, [text])
+        for node in self._head.nodes_of_drivers(caller.job):
+            node.send(message)
+
+    def _list(self, caller: Caller) -> Pickled:
+        """Return a row per breakpoint, that which waits longest first."""
+        rows = [row for row in self._rows.values() if row["state"] != OVER]
+        return Pickled.of(sorted(rows, key=lambda row: (row["since"], row["id"])))
+
+    def _debug(self, caller: Caller, id: str, verb: str, number: int, text: str) -> Later:
+        """Do what whoever is attached says; answer with a `Reply`, as a tuple, or why there is none."""
+        if id not in self._rows:
+            raise OptionError(f"no breakpoint {id!r} waits (any more)")
+        if verb == ATTACH:
+            self._attached.setdefault(id, caller.id)
+        elif verb == DETACH and self._attached.get(id) == caller.id:
+            self._detach(id)
+        later = Later()
+
+        def answered(answer: Any) -> None:
+            if answer is None:
+                answer = ("its process is gone, or does not answer",)
+            elif len(answer) > 1 and Reply(*answer).ended:
+                self._forget(id)
+            later.set(Pickled.of(tuple(answer)))
+
+        self._tell(id, caller.id, verb, number, text, answered)
+        return later
+
+    def _explain(self, caller: Caller, task: bytes, worker: bytes) -> str:
+        return self.of(task, worker)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _tell(
+        self, id: str, debugger: bytes, verb: str, number: int = 0, text: str = "", then: Any = lambda answer: None
+    ) -> None:
+        row = self._rows.get(id)
+        worker = self._head.callers.get(row["worker"]) if row is not None else None
+        if worker is None:
+            then(None)
+        else:
+            self._head.ask(worker, "debug", then, id, bytes(debugger), verb, number, text)
+
+    def _detach(self, id: str) -> None:
+        """Nobody is attached to it any more."""
+        del self._attached[id]
+        if self._rows[id]["state"] == OVER:
+            self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        self._rows.pop(id, None)
+        self._attached.pop(id, None)
+
+
+def _place(row: dict[str, Any]) -> str:
+    return f"{row['file']}:{row['line']}"
+
+
+def _words(row: dict[str, Any]) -> str:
+    how = f"failed with {row['error']}, and waits for a debugger" if row["error"] else "waits at a breakpoint"
+    return f"{how} at {_place(row)}; attach with: kernel debug {row['id']}"

@@ -1,0 +1,219 @@
+"""Where agents of nodes come in, and tools from elsewhere: joining, pulses, what happens when one falls silent."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from kernel.head.cut_links import CutLink
+from kernel.head.head import Head
+from kernel.head.nodes import Node
+from kernel.head.visitors import Visitor, visitor_of
+from kernel.protocol import head_messages
+from kernel.protocol import process_messages as op
+from kernel.protocol.python_version import PYTHON
+from kernel.transport.addresses import VIA
+from kernel.transport.connection import Connection, Message, may_be_handled
+from kernel.transport.tcp_connection import TcpConnection
+from kernel_spec.dataclass import dataclass
+from kernel_spec.ids import NodeId
+from kernel_spec.version import __version__
+
+PULSE_SECONDS = 0.5
+_LEAST_PULSES = 5
+"""So many are sent in the time after which a node is dead, if that is short: one answer may be late, or the head."""
+LOOK_SECONDS = 0.1
+DEATH_SECONDS = 5.0
+"""A node with which no pulse went to and fro for so long is declared dead. The option is `node_death_seconds`."""
+CLIENT_PATIENCE = 3
+"""A remote driver may be silent for so many times as long: its network is not the cluster's, and nothing runs there."""
+ENDED_SECONDS = 0.25
+"""How long the link of an agent that has closed its socket is waited for: it dials at once again if it lives."""
+_INTRODUCTIONS = (head_messages.JOIN, op.HELLO)
+
+
+def patience(death_seconds: float, is_client: bool) -> float:
+    """Return for how many seconds an agent may be silent, `is_client` being that of a remote driver."""
+    return death_seconds * (CLIENT_PATIENCE if is_client else 1)
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """One agent's connection. `node` is set once it has described itself; `heard` is when it last answered a pulse.
+
+    That it says something is not enough: it may not hear us. `done` counts its messages that were handled.
+    """
+
+    id: NodeId
+    connection: Connection
+    heard: float
+    node: Node | None = None
+    done: int = 0
+
+    @property
+    def is_client(self) -> bool:
+        """Whether it is the agent of a remote driver."""
+        return self.node is not None and self.node.client
+
+
+class Door:
+    """Makes nodes of connections. `shared` are the settings that every node is told.
+
+    Feed it what a listener or gateway accepts for the head (`on_messages`, `on_close`).
+    """
+
+    def __init__(self, head: Head, shared: Mapping[str, Any], death_seconds: float = DEATH_SECONDS) -> None:
+        self._head = head
+        self._shared = dict(shared)
+        self._death_seconds = death_seconds
+        self._pulse_seconds = min(PULSE_SECONDS, death_seconds / _LEAST_PULSES)
+        self._links: set[Link] = set()
+        self._visitors: set[Connection] = set()
+        self._looked_at = self._pulsed_at = head.reactor.clock()
+        head.reactor.call_later(LOOK_SECONDS, self._look)
+
+    def on_messages(self, connection: Connection, messages: list[Message]) -> None:
+        """Take what an agent says."""
+        for message in messages:
+            if connection.closed:
+                return
+            link: Link | Visitor | None = connection.info
+            if link is None:
+                self._let_in(connection, message)
+                continue
+            if isinstance(link, Visitor):
+                link.on_message(message)
+                continue
+            if message[0] == head_messages.PULSE:
+                self._note_pulse(link)
+                continue
+            link.done += 1
+            if message[0] == head_messages.NODE:
+                self._describe(link, pickle.loads(message[1]))
+            elif message[0] == head_messages.LEAVE:
+                self._lose(link, message[1])
+            elif link.node is not None:
+                self._head.handle(link.node, message)
+
+    def _note_pulse(self, link: Link) -> None:
+        link.heard = self._head.reactor.clock()
+        if link.node is not None:
+            link.node.heard = link.heard
+
+    def on_close(self, connection: Connection, reason: str) -> None:
+        """A connection ended: its node is gone."""
+        if isinstance(connection.info, Visitor):
+            connection.info.closed = True
+            self._visitors.discard(connection)
+            self._head.breakpoints.process_left(connection.info.id)
+        elif connection.info is not None:
+            self._lose(connection.info, f"its agent is gone: {reason}")
+
+    @property
+    def anybody(self) -> bool:
+        """Whether any node has a link."""
+        return bool(self._links)
+
+    def close(self) -> None:
+        """Send what waits, and let everybody go."""
+        for connection in [*(link.connection for link in self._links), *self._visitors]:
+            connection.write_out(1.0)
+            connection.on_close = lambda connection, reason: None
+            connection.close("the head has ended")
+
+    def _let_in(self, connection: Connection, message: Message) -> None:
+        if not may_be_handled(message, _INTRODUCTIONS):
+            connection.close("the peer did not introduce itself as a node")
+        elif message[0] == head_messages.JOIN:
+            self._join(connection, message)
+        elif isinstance(visitor := visitor_of(self._head, connection, message), Visitor):
+            connection.info = visitor
+            self._visitors.add(connection)
+        else:
+            self._refuse(connection, visitor)
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        connection.send((head_messages.REFUSED, reason))
+        connection.write_out(1.0)
+        connection.close(reason)
+
+    def _join(self, connection: Connection, message: Message) -> None:
+        _, id, python, version, host = message
+        refusal = self._why_not(NodeId(id), python, version, host)
+        if refusal:
+            self._head.log.warning("a node was refused", node=id.hex(), host=host, reason=refusal)
+            self._refuse(connection, refusal)
+            return
+        if isinstance(connection, TcpConnection):
+            connection.ended_seconds = ENDED_SECONDS
+        connection.info = link = Link(NodeId(id), connection, self._head.reactor.clock())
+        self._links.add(link)
+        shared = {**self._shared, "tell_all": self._head.restoration.active, "death_seconds": self._death_seconds}
+        connection.send((head_messages.WELCOME, pickle.dumps(shared)))
+        connection.flush()
+
+    def _why_not(self, id: NodeId, python: str, version: str, host: str) -> str:
+        known = self._head.nodes.get(id)
+        if python != PYTHON:
+            return f"{host} runs Python {python}, the head {PYTHON}: they must be the same"
+        if version != __version__:
+            return f"{host} has kernel {version}, the head {__version__}: install the same on both"
+        if cause := self._head.why_fallen(id):
+            return f"this node was declared dead: {cause}"
+        if known is not None:
+            return "a node of this id is here already"
+        if self._head.ending is not None:
+            return f"the session is ending: {self._head.ending}"
+        return ""
+
+    def _describe(self, link: Link, said: Mapping[str, Any]) -> None:
+        link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **said)
+        if isinstance(link.connection, TcpConnection):
+            if link.is_client:
+                link.connection.wait_alike(self._patience(link))
+            else:
+                link.connection.wait_at_least(self._patience(link))
+                if link.node.address and VIA not in link.node.address:
+                    CutLink(link.connection, link.node.address, self._head.reactor)
+        self._head.add_node(link.node)
+
+    def _lose(self, link: Link, cause: str) -> None:
+        if link not in self._links:
+            return
+        self._links.discard(link)
+        if link.node is not None:
+            self._head.remove_node(link.node, cause)
+        if not link.connection.closed:
+            link.connection.on_close = lambda connection, reason: None
+            link.connection.close(cause)
+
+    def _look(self) -> None:
+        """Give up who is silent, no later than it was promised, and send pulses now and then.
+
+        How long this process itself stood still is nobody's silence.
+        """
+        self._head.reactor.call_later(LOOK_SECONDS, self._look)
+        now = self._head.reactor.clock()
+        stood_still, self._looked_at = now - self._looked_at - LOOK_SECONDS, now
+        if stood_still > self._pulse_seconds:
+            for link in self._links:
+                link.heard += stood_still
+        for link in list(self._links):
+            if now - link.heard > self._patience(link) - LOOK_SECONDS:
+                self._lose(link, f"nothing was heard of it for {now - link.heard:.1f} s")
+        if now - self._pulsed_at >= self._pulse_seconds - LOOK_SECONDS / 2:
+            self._pulsed_at = now
+            for link in self._links:
+                link.connection.send((head_messages.PULSE, link.done))
+            self.flush()
+
+    def _patience(self, link: Link) -> float:
+        return patience(self._death_seconds, link.is_client)
+
+    def flush(self) -> None:
+        """Write what waits for the nodes."""
+        for connection in [*(link.connection for link in self._links), *self._visitors]:
+            if connection.outbox:
+                connection.flush()

@@ -1,0 +1,130 @@
+"""Leases on the head: carries out what the lease desk decides, and hears from the nodes what became of it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+from kernel.head.lease_desk import LeaseDesk, LeaseRecord, grant_message
+from kernel.head.nodes import Caller, Node
+from kernel.protocol import head_messages
+from kernel.protocol import process_messages as op
+from kernel.protocol.memory_faults import FAULTS
+from kernel.transport.connection import Message
+from kernel_spec import observers
+from kernel_spec.ids import LeaseId, ProcessId
+from kernel_spec.resources import MEMORY, OBJECT_STORE_MEMORY, Allocation, from_units
+
+if TYPE_CHECKING:
+    from kernel.head.head import Head
+
+GRACE_SECONDS = 2.0
+"""How long the resources of a broken lease stay taken, unless its worker is known to be gone sooner."""
+
+
+class LeaseService:
+    """The shell around the lease desk. Runs in the head's loop."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self.desk = LeaseDesk(
+            head.manager.make("scheduler"),
+            head.reactor.clock,
+            self._find_worker,
+            self._drop_worker,
+            self.kill_worker,
+            head.end,
+        )
+        self.desk.tell_worker = self._tell_worker
+        head.handlers |= {
+            op.CANCEL_LEASE: lambda caller, message: self.desk.cancel(message[1]),
+            op.RETURN_LEASE: self._on_return,
+        }
+        head.methods["kill_worker"] = lambda caller, worker, reason: self.kill_worker(worker, reason)
+        head.words |= {
+            head_messages.WORKER_FOUND: self._worker_found,
+            head_messages.LEASE_UNSERVED: self._unserved,
+            head_messages.LEASE_BLOCKED: lambda node, lease, blocked, asks=False: self.desk.block(lease, blocked, asks),
+            head_messages.WORKER_DIED: self._worker_died,
+        }
+
+    def kill_worker(self, worker: ProcessId, reason: str) -> None:
+        """End a worker at once."""
+        found = self._head.callers.get(worker)
+        if found is not None:
+            found.node.send((head_messages.KILL_WORKER, worker, reason))
+
+    # -- what the desk decides -------------------------------------------------------------------------------------
+
+    def _tell_worker(self, worker: ProcessId, message: Message) -> None:
+        found = self._head.callers.get(worker)
+        if found is not None:
+            found.send(message)
+
+    def _find_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
+        assert record.grant is not None
+        head, request = self._head, record.request
+        node = head.nodes[record.grant.node]
+        if request.job not in node.known:
+            node.known.add(request.job)
+            node.send((head_messages.JOB, request.job, pickle.dumps(head.jobs.get(request.job).surroundings())))
+        if request.environment and request.environment not in node.known:
+            node.known.add(request.environment)
+            description = pickle.dumps(head.environments.description(request.environment))
+            node.send((head_messages.ENVIRONMENT, request.environment, description))
+        held = pickle.dumps((request, record.grant, record.grants)) if head.journal.durable else b""
+        reserved = (int(from_units(request.wanted.get(name, 0))) for name in (MEMORY, OBJECT_STORE_MEMORY))
+        devices = describe_devices(record.grant.allocation)
+        work = (request.name, request.requester, *reserved, request.preemptible, record.grants, devices)
+        node.send((head_messages.FIND_WORKER, lease, request.job, request.environment, work, held))
+
+    def _drop_worker(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
+        if record.grant is not None:
+            holder_lives = record.holder is not None and not record.holder.closed
+            self._head.nodes[record.grant.node].send((head_messages.DROP_WORKER, lease, broken, holder_lives))
+
+    # -- what nodes and processes say ------------------------------------------------------------------------------
+
+    def _on_return(self, caller: Caller, message: Message) -> None:
+        """Take a lease back. What an unusable worker held (a device's memory, too) is free when its process is gone."""
+        _, id, broken, worker = message
+        if not broken:
+            self.desk.release(id, broken=False)
+        elif id in self.desk.leases:
+            self.desk.drop_worker(id)
+            self._head.reactor.call_later(GRACE_SECONDS, lambda: self.desk.release(id, broken=True))
+        else:  # it was told so, or an earlier head was to tell it
+            caller.send((op.PROCESS_DIED, worker, "how is not known, as the head was started again", op.LOST))
+
+    def _worker_found(self, node: Node, lease: LeaseId, grant: int, worker: ProcessId) -> None:
+        record = self.desk.served(lease, grant, worker)
+        if record is not None and not self._head.restoration.active:
+            self.tell_of_worker(lease, record)
+
+    def tell_of_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
+        """Tell the holder of a lease which worker serves it, if that is known."""
+        if record.worker is None:
+            return
+        if record.holder is None:
+            self._head.actors.lease_served(lease, record)
+        else:  # one that is gone already can't be reached, which its holder will say
+            caller = self._head.callers.get(record.worker)
+            record.holder.send(grant_message(lease, record, caller.address if caller is not None else ""))
+
+    def _unserved(self, node: Node, lease: LeaseId, grant: int, error: bytes) -> None:
+        record = self.desk.granted(lease, grant)
+        if record is not None:
+            self._head.requests.refuse(record.request, record.holder, pickle.loads(error))
+
+    def _worker_died(self, node: Node, worker: ProcessId, pid: int, cause: str, fault: int) -> None:
+        detail = {"pid": pid, "cause": cause, "fault": FAULTS.get(fault, "")}
+        self._head.observe(observers.WORKER, observers.DEAD, worker, detail)
+        self.desk.worker_died(worker, cause, fault)
+        self._head.actors.worker_died(worker, cause, fault)
+
+
+def describe_devices(allocation: Allocation) -> str:
+    """Return which devices an allocation holds: equal texts mean the same ones, "" none."""
+    return " ".join(
+        f"{name}:{index}" for name in sorted(allocation.devices) for index in sorted(allocation.devices[name])
+    )

@@ -1,0 +1,66 @@
+"""What the head shows of its nodes: one row each, of those that are there and of those that are gone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kernel.head.nodes import Node
+from kernel_spec.resources import Amounts, quantities
+
+if TYPE_CHECKING:
+    from kernel.head.head import Head
+
+SHOWN_DEAD = 100
+"""How many of the nodes that are gone are shown, the latest."""
+
+
+def node_rows(head: Head) -> list[dict[str, Any]]:
+    """Return a row per node, in the order in which they joined; those of an earlier head first."""
+    snapshot = head.desk.scheduler.snapshot()
+    now = head.reactor.clock()
+    dead = [_fallen_row(id.hex(), cause) for id, cause in head.fallen.items() if id not in head.nodes]
+    nodes = [node for node in head.nodes.values() if not node.client]
+    rows = [_row(node, now, snapshot.available.get(node.id, {}), node.id == head.config.node) for node in nodes]
+    hidden = max(0, sum(not row["Alive"] for row in (*dead, *rows)) - SHOWN_DEAD)
+    shown = []
+    for row in (*dead, *rows):
+        if row["Alive"] or hidden == 0:
+            shown.append(row)
+        else:
+            hidden -= 1
+    return shown
+
+
+def _row(node: Node, now: float, available: Amounts, beside_head: bool = False) -> dict[str, Any]:
+    host, _, port = node.address.rpartition(":")
+    socket = os.path.join(node.directory, "agent.sock")
+    free: Mapping[str, float] = quantities(available)
+    return {
+        "NodeID": node.id.hex(),
+        "Alive": node.alive,
+        "State": node.state,
+        "IsHead": beside_head,
+        "NodeManagerAddress": host or "127.0.0.1",
+        "NodeManagerHostname": node.host,
+        "NodeManagerPort": int(port or 0),
+        "ObjectManagerPort": int(port or 0),
+        "ObjectStoreSocketName": socket,
+        "RayletSocketName": socket,
+        "Resources": dict(node.total) if node.alive else {},
+        "Available": {name: max(0.0, free.get(name, 0.0)) for name in node.total} if node.alive else {},
+        "Labels": dict(node.labels),
+        "Version": node.version,
+        "HeardSecondsAgo": round(now - node.heard, 3) if node.heard is not None else 0.0,
+        "alive": node.alive,
+        "AgentPid": node.pid,
+        "Cause": node.cause,
+    }
+
+
+def _fallen_row(id: str, cause: str) -> dict[str, Any]:
+    """Return a row for a node that was gone before this head began: only that is known of it."""
+    node = Node(id=b"", send=lambda message: None, total={}, labels={}, devices=(), host="", address="", directory="",
+                pid=0, joined=0.0, alive=False, cause=cause)  # type: ignore[arg-type]  # fmt: skip
+    return {**_row(node, 0.0, {}), "NodeID": id, "NodeManagerAddress": "", "HeardSecondsAgo": None}

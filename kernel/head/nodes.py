@@ -1,0 +1,68 @@
+"""The nodes of a session and the processes on them, as the head knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+from kernel.protocol import head_messages
+from kernel.transport.connection import Message
+from kernel_spec.dataclass import dataclass
+from kernel_spec.ids import JobId, NodeId, ProcessId
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One node. `send` queues a message to its agent; `total` is in plain quantities.
+
+    A `client` is no more than the agent of a remote driver: nothing runs there, and it is not counted.
+    `known` holds the jobs and environments that its agent has been told about. `heard` is when it last said anything
+    (on the reactor's clock), None for one in the head's own process.
+    """
+
+    id: NodeId
+    send: Callable[[Message], None]
+    total: dict[str, float]
+    labels: Mapping[str, str]
+    devices: tuple[str, ...]
+    host: str
+    address: str
+    directory: str
+    pid: int
+    joined: float
+    version: str = ""
+    alive: bool = True
+    cause: str = ""
+    heard: float | None = None
+    client: bool = False
+    draining: bool = False
+    drained: bool = False
+
+    @property
+    def state(self) -> str:
+        """What people are told: ALIVE, DRAINING (nothing new is granted there), DRAINED (it has left since) or DEAD."""
+        if self.alive:
+            return "DRAINING" if self.draining else "ALIVE"
+        return "DRAINED" if self.drained else "DEAD"
+
+    known: set[bytes | str] = field(default_factory=set)
+
+
+@dataclass(slots=True, eq=False)
+class Caller:
+    """A process of some node. `environment` is the key of the one that it runs in."""
+
+    id: ProcessId
+    role: str
+    pid: int
+    address: str
+    job: JobId
+    environment: str
+    details: Mapping[str, Any]
+    node: Node
+    closed: bool = False
+
+    def send(self, message: Message) -> None:
+        """Queue a message to it."""
+        self.node.send((head_messages.TO_PROCESS, self.id, message))

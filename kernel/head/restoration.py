@@ -1,0 +1,111 @@
+"""Carrying on after the death of a head: what it wrote down is read, what the nodes know is waited for."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kernel.head.nodes import Node
+from kernel.protocol import head_messages
+from kernel.transport.connection import Message
+from kernel_spec.ids import LeaseId, NodeId, ProcessId
+
+if TYPE_CHECKING:
+    from kernel.head.head import Head
+
+RESTORE_SECONDS = 10.0
+"""How long a head that was started again waits for the nodes there were."""
+
+
+class Restoration:
+    """From when a head was started again until it knows all that is left. Grants nothing meanwhile.
+
+    `active` says whether that is now.
+    """
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._missing: set[NodeId] = set()
+        self._postponed: list[tuple[Node, ProcessId, Message]] = []
+        self.active = False
+        head.words |= {head_messages.LEASE_HELD: self._lease_held, head_messages.ALL_TOLD: self._all_told}
+
+    def begin(self, seconds: float = RESTORE_SECONDS) -> None:
+        """Wait for the nodes there were, `seconds` at most, then go on without the rest."""
+        head = self._head
+        for description in head.journal.environments():
+            head.environments.key_of(description)
+        for job in head.journal.jobs():
+            head.jobs.jobs[job.id] = job
+        for record in head.journal.actors():
+            head.actors.table.restore(record)
+        for group in head.journal.groups():
+            head.groups.table.restore(group)
+        nodes = head.journal.nodes()
+        self._missing = {id for id, cause in nodes.items() if not cause} | head.remote_drivers.restore()
+        head.fallen = {id: cause for id, cause in nodes.items() if cause}
+        self.active = True
+        head.desk.hold()
+        head.reactor.call_later(seconds, self._finish)
+
+    def postpone(self, node: Node, process: ProcessId, message: Message) -> None:
+        """Keep what a process says of leases until all that there are are known."""
+        self._postponed.append((node, process, message))
+
+    def _lease_held(self, node: Node, held: bytes, worker: ProcessId, blocked: bool) -> None:
+        request, grant, grants = pickle.loads(held)
+        self._head.desk.held(grant, request, grants, worker, blocked)
+
+    def _all_told(self, node: Node) -> None:
+        self._missing.discard(node.id)
+        if not self._missing:
+            self._finish()
+
+    def _finish(self) -> None:
+        if not self.active:
+            return
+        self.active = False
+        head = self._head
+        for id in self._missing - head.remote_drivers.missing(self._missing):
+            head.fallen[id] = "it did not come back when the head was started again"
+            head.journal.node(id, head.fallen[id])
+        self._mourn_the_fallen()
+        head.groups.resume()
+        head.desk.adopt(head.callers, head.actors.table.leases)
+        head.actors.resume()
+        postponed, self._postponed = self._postponed, []
+        for node, process, message in postponed:
+            head.handle(node, (head_messages.FROM_PROCESS, process, message))
+        self._drop_leases_nobody_has()
+        for job in list(head.jobs.jobs.values()):
+            if job.is_program and not job.ended and job.driver not in head.callers:
+                head.processes.end_job(job.driver)
+        head.desk.go_on()
+        head.requests.refuse_the_hopeless()
+        for node in head.living_nodes():
+            head.ask_node(node, "report", partial(self._forget_owners, node), True)
+        head.log.warning("the session goes on with another head", nodes=len(head.nodes), lost_nodes=len(self._missing))
+
+    def _mourn_the_fallen(self) -> None:
+        """Say which nodes are gone: an earlier head may not have come to it."""
+        living = {node.address for node in self._head.living_nodes()}
+        for address in self._head.journal.addresses_of(self._head.fallen) - living:
+            for node in self._head.living_nodes():
+                node.send((head_messages.PROCESSES_GONE, [], address))
+
+    def _drop_leases_nobody_has(self) -> None:
+        """Release what was given back to, or never heard of from, an earlier head."""
+        for caller, leases in self._head.desk.held_by().items():
+            self._head.ask(caller, "leases_not_held", self._release_all, leases)
+
+    def _release_all(self, leases: list[LeaseId] | None) -> None:
+        for id in leases or ():
+            self._head.desk.release(id, broken=True)
+
+    def _forget_owners(self, node: Node, report: Mapping[str, Any] | None) -> None:
+        """Have a node free what is owned by processes that were lost while there was no head."""
+        gone = {row[1] for row in report["stored"]} - self._head.callers.keys() if report is not None else ()
+        if gone:
+            node.send((head_messages.PROCESSES_GONE, list(gone), ""))

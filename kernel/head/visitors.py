@@ -1,0 +1,58 @@
+"""Tools that ask the head through its port, from a machine without a node: `kernel status --address HOST:PORT`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kernel.head.nodes import Caller, Node
+from kernel.protocol import process_messages as op
+from kernel.protocol.python_version import PYTHON
+from kernel.transport.connection import Connection, Message, may_be_handled
+from kernel_spec.errors import SessionEndedError
+from kernel_spec.ids import JobId, ProcessId
+
+if TYPE_CHECKING:
+    from kernel.head.head import Head
+
+ROLE = "tool"
+
+
+class Visitor(Caller):
+    """To the head's methods a process like any other; its node is the first there is, for it has none of its own."""
+
+    __slots__ = ("_connection", "_head")
+
+    def __init__(self, head: Head, connection: Connection, id: bytes, pid: int, details: Mapping[str, Any]) -> None:
+        self.id, self.role, self.pid, self.address = ProcessId(id), ROLE, pid, ""
+        self.job, self.environment, self.details, self.closed = JobId(b""), "", details, False
+        self._head = head
+        self._connection = connection
+
+    @property
+    def node(self) -> Node:  # type: ignore[override]
+        """The first living node. Raises SessionEndedError when there is none."""
+        for node in self._head.working_nodes():
+            return node
+        raise SessionEndedError("the head has just been started, and no node has joined it yet; ask again in a moment")
+
+    def send(self, message: Message) -> None:
+        """Queue a message to it."""
+        self._connection.send(message)
+
+    def on_message(self, message: Message) -> None:
+        """Answer a question."""
+        if may_be_handled(message, (op.CALL,)):
+            self._head.handlers[op.CALL](self, message)
+        else:
+            self._connection.close("a tool may only ask")
+
+
+def visitor_of(head: Head, connection: Connection, message: Message) -> Visitor | str:
+    """Return who introduces itself with `message`, or why it can't come in."""
+    _, id, role, pid, _, python, details = message
+    if role != ROLE:
+        return f"a process that calls itself a {role} came to the head; it has to join a node"
+    if python != PYTHON:
+        return f"the peer runs Python {python}, the head {PYTHON}: they must be the same"
+    return Visitor(head, connection, id, pid, details)

@@ -1,0 +1,65 @@
+"""Being a program that another process started by `children.start_child`: what it was told, its log, its first answer.
+
+The settings arrive pickled on standard input, which stays open. When it ends, the program that started this one has.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from typing import Any
+
+from kernel.system.descriptor_limit import raise_limit
+from kernel.system.log_writer import LogWriter
+from kernel.system.processes import ignore_terminal_signals, set_title
+from kernel.system.rotating_file import RotatingFile
+
+LOG_BYTES = 4 << 20
+"""How large the log may grow before it is begun anew; the one before it is kept."""
+
+
+def begin(title: str) -> tuple[int, Any, int]:
+    """Read what this process was told.
+
+    Returns:
+        Where to `report`, the settings (they have the `directory` of a session), and a pipe that ends with the program
+        that started this one.
+    """
+    ready = int(sys.argv[1])
+    config = pickle.load(sys.stdin.buffer)
+    starter = os.dup(sys.stdin.fileno())
+    sys.stdin.close()
+    set_title(title, config.directory)
+    ignore_terminal_signals()
+    raise_limit()
+    return ready, config, starter
+
+
+def configure_logging(path: str, log_level: str) -> None:
+    """Write the log of this process to a file, from `log_level` on."""
+    import atexit
+    import logging
+
+    import structlog
+
+    log = LogWriter(RotatingFile(path, LOG_BYTES, 2))
+    atexit.register(log.close)
+    level = getattr(logging, log_level.upper(), logging.WARNING)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(bool_as_flag=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(log),  # type: ignore[arg-type]
+        cache_logger_on_first_use=True,
+    )
+
+
+def report(ready: int, outcome: Any) -> None:
+    """Tell who started this process that it serves (None), or why not."""
+    os.write(ready, pickle.dumps(outcome))
+    os.close(ready)

@@ -1,0 +1,416 @@
+"""When a node counts as dead: to the tenth of a second, by a clock in the test's hands."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import pickle
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kernel.head.door import CLIENT_PATIENCE, ENDED_SECONDS, LOOK_SECONDS, PULSE_SECONDS, Door
+from kernel.head.nodes import Node
+from kernel.protocol import head_messages
+from kernel.protocol import process_messages as op
+from kernel.protocol.python_version import PYTHON
+from kernel.transport.reactor import Reactor as RealReactor
+from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection
+from kernel_spec.version import __version__
+
+DEATH_SECONDS = 5.0
+
+
+class Reactor:
+    """Time passes when `run` says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+
+    def clock(self) -> float:
+        return self.now
+
+    def call_later(self, seconds: float, function: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (self.now + seconds, next(self._numbers), function))
+
+    def run(self, seconds: float, until: Callable[[], object] = lambda: False) -> None:
+        end = self.now + seconds
+        while self._timers and self._timers[0][0] <= end and not until():
+            due, _, function = heapq.heappop(self._timers)
+            self.now = max(self.now, due)
+            function()
+        if not until():
+            self.now = end
+
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass in which nothing is done."""
+        self.now += seconds
+
+
+class Agent:
+    """The other end of a connection, which answers pulses while `answers`."""
+
+    def __init__(self, door: Door, name: bytes) -> None:
+        self.door = door
+        self.answers = True
+        self.closed, self.info, self.outbox = False, None, ()
+        self.reason = ""
+        self.on_close: Any = None
+        self.pulses = 0
+        door.on_messages(self, [(head_messages.JOIN, name, PYTHON, __version__, "host")])  # type: ignore[arg-type,list-item]
+
+    def say(self, *message: Any) -> None:
+        self.door.on_messages(self, [message])  # type: ignore[arg-type,list-item]
+
+    def send(self, message: Any) -> None:
+        if message[0] == head_messages.PULSE:
+            self.pulses += 1
+            if self.answers:
+                self.say(head_messages.PULSE)
+
+    def flush(self) -> None: ...
+
+    def close(self, reason: str) -> None:
+        self.closed, self.reason = True, reason
+
+
+@pytest.fixture
+def reactor() -> Reactor:
+    return Reactor()
+
+
+@pytest.fixture
+def door(reactor: Reactor) -> Door:
+    return door_of(reactor, DEATH_SECONDS)
+
+
+def door_of(reactor: Reactor, death_seconds: float) -> Door:
+    head: Any = SimpleNamespace(
+        reactor=reactor,
+        nodes={},
+        restoration=SimpleNamespace(active=False),
+        ending=None,
+        why_fallen=lambda id: "",
+        log=SimpleNamespace(),
+    )
+    return Door(head, {}, death_seconds)
+
+
+def test_pulses_go_to_and_fro(reactor: Reactor, door: Door) -> None:
+    agent = Agent(door, b"a")
+    reactor.run(60.0)
+    assert not agent.closed
+    assert agent.pulses == pytest.approx(60 / PULSE_SECONDS, rel=0.2)
+
+
+@pytest.mark.parametrize("after", [0.01 * n for n in range(0, 60, 7)])
+def test_who_falls_silent_is_given_up_in_time_whenever_it_does(reactor: Reactor, door: Door, after: float) -> None:
+    silent, other = Agent(door, b"a"), Agent(door, b"b")
+    reactor.run(10.0 + after)
+    silent.answers, begun = False, reactor.now
+    reactor.run(20.0, until=lambda: silent.closed)
+    took = reactor.now - begun
+    assert DEATH_SECONDS - PULSE_SECONDS - 2 * LOOK_SECONDS <= took <= DEATH_SECONDS + 1e-6
+    assert silent.reason.startswith("nothing was heard of it for ")
+    reactor.run(20.0)
+    assert not other.closed
+
+
+def test_who_talks_but_hears_nothing_is_given_up_too(reactor: Reactor, door: Door) -> None:
+    agent = Agent(door, b"a")
+    reactor.run(10.0)
+    agent.answers = False
+    for _ in range(60):
+        reactor.run(0.1)
+        if not agent.closed:
+            agent.say(head_messages.LEAVE + 1000)
+    assert agent.closed
+
+
+def test_time_in_which_the_head_stood_still_counts_against_nobody(reactor: Reactor, door: Door) -> None:
+    agent, silent = Agent(door, b"a"), Agent(door, b"b")
+    reactor.run(10.0)
+    silent.answers = False
+    reactor.stand_still(600.0)
+    reactor.run(3.0)
+    assert not agent.closed and not silent.closed
+    reactor.run(DEATH_SECONDS)
+    assert silent.closed and not agent.closed
+
+
+def test_where_death_comes_soon_neither_a_late_answer_nor_a_short_stand_of_the_head_is_death(reactor: Reactor) -> None:
+    agent = Agent(door := door_of(reactor, 1.0), b"a")
+    reactor.run(10.0)
+    assert agent.pulses == pytest.approx(10 / 0.2, rel=0.2)
+    agent.answers = False
+    reactor.run(0.6)
+    reactor.stand_still(0.45)  # the answer to the last pulse waits to be read meanwhile
+    reactor.run(0.15)
+    assert not agent.closed
+    door.on_messages(agent, [(head_messages.PULSE,)])  # type: ignore[arg-type]
+    reactor.run(0.6)
+    assert not agent.closed
+    reactor.run(1.0)
+    assert agent.closed
+
+
+@pytest.mark.parametrize(("client", "seconds"), [(False, 20.0), (True, 60.0)], ids=["node", "remote driver"])
+def test_a_cut_link_is_mended_for_as_long_as_the_agent_may_be_silent(client: bool, seconds: float) -> None:
+    reactor = RealReactor()
+    nodes: list[Node] = []
+    head = SimpleNamespace(
+        nodes={}, reactor=reactor, ending=None, why_fallen=lambda id: "", add_node=nodes.append,
+        restoration=SimpleNamespace(active=False),
+    )  # fmt: skip
+    door = Door(head, {}, 20.0)  # type: ignore[arg-type]
+    link = TcpConnection(reactor, door.on_messages, door.on_close)
+    door.on_messages(link, [(head_messages.JOIN, b"node-one", PYTHON, __version__, "host")])
+    said = {"total": {}, "labels": {}, "devices": (), "host": "", "address": "", "directory": "", "pid": 1}
+    door.on_messages(link, [(head_messages.NODE, pickle.dumps({**said, "client": client}))])
+    assert [node.client for node in nodes] == [client]
+    assert link.resume_seconds == seconds
+    reactor.close()
+
+
+# -- who comes in ----------------------------------------------------------------------------------------------------
+
+
+class Peer:
+    """The other end of a connection, which notes what it hears."""
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self.closed, self.info = False, None
+        self.heard: list[Any] = []
+        self.outbox: list[Any] = []
+        self.steps: list[Any] = []
+        self.on_close: Any = door.on_close
+
+    def say(self, *messages: Any) -> None:
+        self.door.on_messages(self, list(messages))  # type: ignore[arg-type]
+
+    def join(self, name: bytes = b"node", python: str = PYTHON, version: str = __version__) -> Peer:
+        self.say((head_messages.JOIN, name, python, version, "far"))
+        return self
+
+    def describe(self, **more: Any) -> Peer:
+        said = {
+            "total": {"CPU": 3.0},
+            "labels": {},
+            "devices": (),
+            "host": "far",
+            "address": "",
+            "directory": "",
+            "pid": 9,
+        }
+        self.say((head_messages.NODE, pickle.dumps({**said, **more})))
+        return self
+
+    def take(self) -> list[Any]:
+        heard, self.heard = self.heard, []
+        return heard
+
+    def send(self, message: Any) -> None:
+        self.heard.append(message)
+        self.outbox.append(message)
+
+    def flush(self) -> None:
+        self.outbox.clear()
+        self.steps.append("flush")
+
+    def write_out(self, seconds: float) -> None:
+        self.steps.append(("write", seconds))
+
+    def close(self, reason: str) -> None:
+        self.closed = True
+        self.steps.append(("close", reason))
+        self.on_close(self, reason)
+
+
+class Hall:
+    """What is behind a door."""
+
+    def __init__(self, **more: Any) -> None:
+        self.reactor = Reactor()
+        self.nodes: dict[bytes, Node] = {}
+        self.gone: list[tuple[bytes, str]] = []
+        self.handled: list[Any] = []
+        self.logged: list[Any] = []
+        self.asked: list[Any] = []
+        self.left: list[bytes] = []
+        head: Any = SimpleNamespace(
+            reactor=self.reactor,
+            nodes=self.nodes,
+            restoration=SimpleNamespace(active=False),
+            ending=None,
+            why_fallen=lambda id: "no power" if id == b"fallen" else "",
+            log=SimpleNamespace(warning=lambda text, **details: self.logged.append((text, details))),
+            add_node=lambda node: self.nodes.setdefault(node.id, node),
+            remove_node=lambda node, cause: self.gone.append((node.id, cause)),
+            handle=lambda node, message: self.handled.append((node.id, message)),
+            handlers={op.CALL: lambda caller, message: self.asked.append((caller, message))},
+            breakpoints=SimpleNamespace(process_left=self.left.append),
+        )
+        vars(head).update(more)
+        self.head = head
+        self.door = Door(head, {"color": "red"}, DEATH_SECONDS)
+
+
+@pytest.mark.parametrize("tell_all", [False, True])
+def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> None:
+    hall = Hall(restoration=SimpleNamespace(active=tell_all))
+    assert not hall.door.anybody
+    peer = Peer(hall.door).join()
+    ((word, shared),) = peer.take()
+    told = {"color": "red", "tell_all": tell_all, "death_seconds": DEATH_SECONDS}
+    assert (word, pickle.loads(shared)) == (head_messages.WELCOME, told)
+    assert peer.steps == ["flush"] and hall.door.anybody and hall.nodes == {}
+    peer.describe(labels={"zone": "a"})
+    (node,) = hall.nodes.values()
+    assert (node.id, node.total, node.labels, node.pid, node.heard) == (b"node", {"CPU": 3.0}, {"zone": "a"}, 9, 100.0)
+    assert node.joined > 1e9, "seconds since the epoch"
+    node.send((1, "hello"))
+    assert peer.take() == [(1, "hello")]
+
+
+@pytest.mark.parametrize(
+    ("name", "python", "version", "ending", "reason"),
+    [
+        (b"node", "2.7", __version__, None, f"far runs Python 2.7, the head {PYTHON}: they must be the same"),
+        (b"node", PYTHON, "0.1", None, f"far has kernel 0.1, the head {__version__}: install the same on both"),
+        (b"fallen", PYTHON, __version__, None, "this node was declared dead: no power"),
+        (b"known", PYTHON, __version__, None, "a node of this id is here already"),
+        (b"node", PYTHON, __version__, "it was asked to stop", "the session is ending: it was asked to stop"),
+    ],
+)
+def test_who_can_t_join_is_told_why(name: bytes, python: str, version: str, ending: str | None, reason: str) -> None:
+    hall = Hall(ending=None)
+    Peer(hall.door).join(b"known").describe()
+    hall.head.ending = ending
+    peer = Peer(hall.door).join(name, python, version)
+    assert peer.take() == [(head_messages.REFUSED, reason)]
+    assert peer.steps == [("write", 1.0), ("close", reason)] and peer.info is None
+    assert hall.logged == [("a node was refused", {"node": name.hex(), "host": "far", "reason": reason})]
+    assert hall.nodes.keys() == {b"known"} and hall.gone == []
+
+
+@pytest.mark.parametrize("message", [(head_messages.PULSE,), (head_messages.NODE, b""), "text", (), ("140",), None])
+def test_who_does_not_introduce_itself_is_let_go(message: Any) -> None:
+    hall = Hall()
+    peer = Peer(hall.door)
+    peer.say(message, (head_messages.JOIN, b"node", PYTHON, __version__, "far"))
+    assert peer.steps == [("close", "the peer did not introduce itself as a node")]
+    assert peer.heard == [] and not hall.door.anybody
+
+
+def test_what_a_node_says_is_handled_once_it_is_described_and_counted() -> None:
+    hall = Hall()
+    peer = Peer(hall.door).join()
+    peer.say((500, "too early"))
+    peer.describe()
+    peer.say((501, "hello"), (head_messages.PULSE,), (502,))
+    assert hall.handled == [(b"node", (501, "hello")), (b"node", (502,))]
+    peer.take()
+    hall.reactor.run(0.6)
+    assert peer.take() == [(head_messages.PULSE, 4)] and peer.outbox == []
+
+
+def test_when_a_node_was_heard_last_is_known_of_it() -> None:
+    hall = Hall()
+    peer = Peer(hall.door).join()
+    peer.describe()
+    hall.reactor.run(2.0)
+    peer.say((501,))
+    assert hall.nodes[b"node"].heard == 100.0, "it may not hear us"
+    peer.say((head_messages.PULSE,))
+    assert hall.nodes[b"node"].heard == 102.0
+
+
+@pytest.mark.parametrize("described", [True, False])
+@pytest.mark.parametrize(
+    ("how", "cause"),
+    [("leave", "it was stopped"), ("close", "its agent is gone: cut"), ("silence", "nothing was heard")],
+)
+def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool) -> None:
+    hall = Hall()
+    peer = Peer(hall.door).join()
+    if described:
+        peer.describe()
+    if how == "leave":
+        peer.say((head_messages.LEAVE, "it was stopped"), (501, "not heard"))
+    elif how == "close":
+        peer.close("cut")
+    else:
+        hall.reactor.run(DEATH_SECONDS + 1)
+    assert peer.closed and not hall.door.anybody
+    assert [(id, said[: len(cause)]) for id, said in hall.gone] == ([(b"node", cause)] if described else [])
+    hall.door.on_close(peer, "once more")  # type: ignore[arg-type]
+    assert len(hall.gone) == described and hall.handled == []
+    peer.heard.clear()
+    hall.reactor.run(3.0)
+    assert peer.heard == [], "nobody sends it pulses"
+
+
+def test_a_tool_may_ask_and_no_more() -> None:
+    hall = Hall()
+    peer, other = Peer(hall.door), Peer(hall.door)
+    hello = (op.HELLO, b"tool", "tool", 5, "", PYTHON, {"namespace": "space"})
+    peer.say(hello)
+    other.say(hello)
+    assert not hall.door.anybody, "it is no node"
+    peer.say((op.CALL, 1, "nodes", ()), (head_messages.PULSE,))
+    ((caller, message),) = hall.asked
+    assert (caller.id, caller.pid, caller.details, message) == (
+        b"tool",
+        5,
+        {"namespace": "space"},
+        (op.CALL, 1, "nodes", ()),
+    )
+    assert peer.steps == [("close", "a tool may only ask")] and caller.closed and not other.closed
+    assert hall.left == [b"tool"], "what it was attached to waits again"
+    other.outbox.append("an answer")
+    hall.door.flush()
+    assert other.steps == ["flush"] and peer.steps[1:] == []
+
+
+def test_another_process_than_a_tool_has_to_join_a_node() -> None:
+    peer = Peer(Hall().door)
+    peer.say((op.HELLO, b"id", "driver", 5, "", PYTHON, {}))
+    why = "a process that calls itself a driver came to the head; it has to join a node"
+    assert peer.heard == [(head_messages.REFUSED, why)] and peer.steps == [("write", 1.0), ("close", why)]
+
+
+def test_what_waits_is_written_where_any_does() -> None:
+    hall = Hall()
+    peers = [Peer(hall.door).join(name) for name in (b"one", b"two")]
+    peers[0].send((1,))
+    hall.door.flush()
+    assert [peer.steps for peer in peers] == [["flush", "flush"], ["flush"]]
+
+
+def test_at_the_end_what_waits_is_written_and_nobody_is_mourned() -> None:
+    hall = Hall()
+    peers = [Peer(hall.door).join(name).describe() for name in (b"one", b"two")]
+    tool = Peer(hall.door)
+    tool.say((op.HELLO, b"tool", "tool", 5, "", PYTHON, {}))
+    hall.door.close()
+    end = [("write", 1.0), ("close", "the head has ended")]
+    assert [peer.steps[-2:] for peer in (*peers, tool)] == [end, end, end]
+    assert hall.gone == []
+
+
+@pytest.mark.parametrize("client", [False, True])
+def test_a_link_that_has_ended_is_waited_for_by_how_far_away_the_agent_is(client: bool) -> None:
+    hall = Hall(reactor=RealReactor())
+    link = TcpConnection(hall.head.reactor, hall.door.on_messages, hall.door.on_close)
+    hall.door.on_messages(link, [(head_messages.JOIN, b"node-one", PYTHON, __version__, "host")])
+    assert link.ended_seconds == ENDED_SECONDS
+    said = {"total": {}, "labels": {}, "devices": (), "host": "", "address": "", "directory": "", "pid": 1}
+    hall.door.on_messages(link, [(head_messages.NODE, pickle.dumps({**said, "client": client}))])
+    assert link.ended_seconds == (CLIENT_PATIENCE * DEATH_SECONDS if client else ENDED_SECONDS)
+    assert link.resume_seconds == max(RESUME_SECONDS, link.ended_seconds)
+    hall.head.reactor.close()

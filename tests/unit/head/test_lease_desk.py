@@ -1,0 +1,594 @@
+"""Between the processes that want workers and the scheduler: what happens when schedulers, workers and nodes fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kernel.head.lease_desk import LeaseDesk, LeaseRecord, grant_message
+from kernel.local.scheduler import LocalScheduler
+from kernel.protocol import process_messages as op
+from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
+from kernel_spec.resources import Allocation, amounts
+from kernel_spec.scheduling import (
+    Bundle,
+    Event,
+    Grant,
+    GroupRemoved,
+    GroupRequest,
+    GroupRequested,
+    Instruction,
+    LeaseBlocked,
+    LeaseCancelled,
+    LeaseHeld,
+    LeaseReleased,
+    LeaseRequest,
+    LeaseRequested,
+    LeaseUnblocked,
+    NodeAdded,
+    NodeRemoved,
+    PlaceGroup,
+    Preempt,
+    Reclaim,
+    Tick,
+)
+from tests.unit.head.head_bench import GROUP, Scripted
+
+
+class Fragile(LocalScheduler):
+    """Can't stand requests named boom, nor answer those named nothing."""
+
+    name = "fragile"
+    events = 0
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        self.events += 1
+        if isinstance(event, Tick) or (isinstance(event, LeaseRequested) and event.request.name == "boom"):
+            raise RuntimeError("a wheel came off")
+        if isinstance(event, LeaseRequested) and event.request.name == "nothing":
+            return None  # type: ignore[return-value]
+        return super().handle(event, now)
+
+
+class Desk:
+    """A desk with one node, and what it did."""
+
+    def __init__(self) -> None:
+        self.granted: list[LeaseId] = []
+        self.dropped: list[LeaseId] = []
+        self.ended: list[str] = []
+        self.killed: list[tuple[ProcessId, str]] = []
+        self.scheduler = Fragile()
+        self.desk = LeaseDesk(self.scheduler, lambda: 1.0, self._find, self._drop, self._kill, self.ended.append)
+        self.desk.add_node(NodeId(b"node"), {"CPU": 2.0}, {}, ("GPU",))
+
+    def _find(self, lease: LeaseId, record: LeaseRecord) -> None:
+        self.granted.append(lease)
+
+    def _drop(self, lease: LeaseId, record: LeaseRecord, broken: bool) -> None:
+        self.dropped.append(lease)
+
+    def _kill(self, worker: ProcessId, reason: str) -> None:
+        self.killed.append((worker, reason))
+
+    def request(self, id: bytes, name: str, holder: Any = None) -> None:
+        wanted = amounts({"CPU": 1.0})
+        request = LeaseRequest(LeaseId(id), JobId(b"job"), ProcessId(b"driver"), wanted, name, origin=NodeId(b"node"))
+        self.desk.request(request, holder)
+
+
+@pytest.mark.parametrize(
+    ("fail", "how"),
+    [
+        (lambda desk: desk.request(b"b", "boom"), " raised RuntimeError: a wheel came off\n  File"),
+        (lambda desk: desk.desk.tick(), " raised RuntimeError: a wheel came off\n  File"),
+        (lambda desk: desk.request(b"b", "nothing"), ": its handle(LeaseRequested) returned None, not a list"),
+    ],
+)
+def test_a_scheduler_that_raises_ends_the_session_by_name_and_is_asked_no_more(fail: Any, how: str) -> None:
+    desk = Desk()
+    desk.request(b"a", "fine")
+    assert desk.granted == [b"a"]
+    fail(desk)
+    assert [reason[: 26 + len(how)] for reason in desk.ended] == [f"scheduler plugin 'fragile'{how}"]
+    asked = desk.scheduler.events
+    desk.desk.tick()
+    desk.request(b"c", "boom")
+    desk.desk.release(LeaseId(b"a"), broken=False)
+    assert desk.dropped == [b"a"], "what is granted can still be given back"
+    assert (desk.scheduler.events, len(desk.ended)) == (asked, 1)
+
+
+class Holder:
+    """A process that holds leases."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        self.told.append(message)
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+def test_who_gave_a_broken_worker_back_is_told_of_its_end_though_only_its_node_can_be_seen_to_be_gone(
+    given_back: bool,
+) -> None:
+    desk, holder, worker = Desk(), Holder(), ProcessId(b"worker")
+    desk.request(b"a", "fine", holder)
+    desk.desk.served(LeaseId(b"a"), 1, worker)
+    if given_back:  # the worker died, and then its node before it could say so
+        desk.desk.release(LeaseId(b"a"), broken=True)
+    assert desk.desk.remove_node(NodeId(b"node")) == [worker]
+    desk.desk.worker_died(worker, "silence", op.LOST)
+    assert holder.told == [(op.PROCESS_DIED, worker, "silence", op.LOST)]
+    desk.desk.worker_died(worker, "silence", op.LOST)
+    assert len(holder.told) == 1
+    assert desk.desk.remove_node(NodeId(b"other")) == []
+
+
+# -- with a scheduler that does what the test says -------------------------------------------------------------------
+
+A, B, C = LeaseId(b"a"), LeaseId(b"b"), LeaseId(b"c")
+NODE, OTHER_NODE = NodeId(b"node"), NodeId(b"other")
+WORKER, DRIVER = ProcessId(b"worker"), ProcessId(b"driver")
+WANTED = amounts({"CPU": 1, "GPU": 0.1})
+HELD = Allocation(WANTED, {"GPU": {0: WANTED["GPU"]}})
+
+
+class Books:
+    """A desk with two nodes, and what it had others do."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scripted()
+        self.found: list[tuple[LeaseId, int]] = []
+        self.dropped: list[tuple[LeaseId, bool]] = []
+        self.killed: list[tuple[ProcessId, str]] = []
+        self.ended: list[str] = []
+        self.on_find: Any = lambda lease: None
+        self.desk = LeaseDesk(
+            self.scheduler,
+            lambda: 7.0,
+            self._find,
+            lambda lease, record, broken: self.dropped.append((lease, broken)),
+            lambda worker, reason: self.killed.append((worker, reason)),
+            self.ended.append,
+        )
+        for node in (NODE, OTHER_NODE):
+            self.desk.add_node(node, {"CPU": 4.0, "GPU": 1.0}, {}, ("GPU",))
+        self.heard()
+
+    def _find(self, lease: LeaseId, record: LeaseRecord) -> None:
+        assert record.grant is not None
+        self.found.append((lease, record.grants))
+        self.on_find(lease)
+
+    def answer(self, event: type, *instructions: Instruction) -> None:
+        self.scheduler.answers[event] = list(instructions)
+
+    def ask(self, id: LeaseId, holder: Any = None, group: GroupId | None = None, for_actor: bool = False) -> None:
+        self.desk.request(request_of(id, group, for_actor), holder)
+
+    def grant(self, id: LeaseId, holder: Any = None, node: NodeId = NODE, worker: bytes = b"", **more: Any) -> None:
+        """Have a lease asked for and granted, and served if a worker is named."""
+        bundle = [NODE, OTHER_NODE].index(node) if "group" in more else -1
+        self.answer(LeaseRequested, grant_of(id, node, bundle))
+        self.ask(id, holder, **more)
+        if worker:
+            assert self.desk.served(id, 1, ProcessId(worker)) is self.desk.leases[id]
+
+    def ask_for_group(self, id: GroupId, *nodes: NodeId) -> tuple[Bundle, ...]:
+        """Ask for a placement group, and return the bundles that lie on these nodes if the scheduler says so."""
+        request = GroupRequest(id, JobId(b"job"), tuple(WANTED for _ in nodes), "SPREAD", "gang", {}, NODE)
+        self.desk.handle(GroupRequested(request))
+        return tuple(Bundle(index, node, HELD) for index, node in enumerate(nodes))
+
+    def heard(self) -> list[Event]:
+        """Return what the scheduler has heard since the last time."""
+        heard, self.scheduler.heard = self.scheduler.heard, []
+        return heard
+
+
+def request_of(id: LeaseId, group: GroupId | None = None, for_actor: bool = False) -> LeaseRequest:
+    return LeaseRequest(id, JobId(b"job"), DRIVER, WANTED, "f", group=group, for_actor=for_actor)
+
+
+def grant_of(id: LeaseId, node: NodeId = NODE, bundle: int = -1) -> Grant:
+    return Grant(id, node, HELD, bundle)
+
+
+@pytest.fixture
+def books() -> Iterator[Books]:
+    books = Books()
+    yield books
+    assert books.ended == [], "what the scheduler said could be done"
+
+
+def test_a_node_is_made_known_with_all_that_it_has(books: Books) -> None:
+    books.desk.add_node(NODE, {"CPU": 2.0}, {"zone": "a"}, ("TPU",))
+    assert books.heard() == [NodeAdded(NODE, {"CPU": 2.0}, {"zone": "a"}, ("TPU",))]
+
+
+def test_a_request_is_heard_once_and_its_grant_looked_for_a_worker(books: Books) -> None:
+    books.answer(LeaseRequested, grant_of(A))
+    books.ask(A)
+    books.ask(A)
+    assert books.heard() == [LeaseRequested(request_of(A))]
+    assert books.found == [(A, 1)]
+    assert books.desk.allocation(A) == HELD
+    assert books.desk.allocation(B) == books.desk.allocation(None) == Allocation({})
+
+
+def test_a_grant_for_which_nobody_asked_is_not_carried_out_and_ends_the_session() -> None:
+    books = Books()
+    books.answer(LeaseRequested, grant_of(B), grant_of(A))
+    books.ask(A)
+    assert books.found == [] and books.desk.leases.keys() == {A} and books.desk.leases[A].grant is None
+    (reason,) = books.ended
+    assert f"a grant of lease {B.hex()}, for which nobody asked" in reason
+
+
+@pytest.mark.parametrize("word", [Reclaim, Preempt])
+def test_what_is_said_of_a_lease_that_is_over_meanwhile_is_for_nobody(books: Books, word: Any) -> None:
+    holder = Holder()
+    books.grant(A, holder, worker=b"worker")
+    books.on_find = lambda lease: books.desk.release(A, broken=False)
+    books.answer(LeaseRequested, grant_of(B), Reclaim(A) if word is Reclaim else Preempt(A, "rank"))
+    books.ask(B)
+    assert books.found == [(A, 1), (B, 1)] and books.heard()[-1] == LeaseReleased(A)
+    assert holder.told == [] and books.killed == [], "it was given back before"
+
+
+def test_what_comes_of_a_decision_is_handled_when_all_of_that_is_carried_out(books: Books) -> None:
+    books.ask(A)
+    heard: list[int] = []
+
+    def release(lease: LeaseId) -> None:
+        books.desk.release(lease, broken=False)
+        heard.append(len(books.scheduler.heard))
+
+    books.on_find = release
+    books.answer(LeaseRequested, grant_of(A), grant_of(B))
+    books.ask(B)
+    assert books.found == [(A, 1), (B, 1)]
+    assert heard == [2, 2], "nothing but the two requests"
+    assert books.heard()[2:] == [LeaseReleased(A), LeaseReleased(B)]
+
+
+def test_after_an_error_on_the_way_the_next_event_is_handled(books: Books) -> None:
+    def fail(lease: LeaseId) -> None:
+        raise OSError("no more descriptors")
+
+    books.on_find = fail
+    with pytest.raises(OSError):
+        books.grant(A)
+    books.on_find = lambda lease: None
+    books.grant(B)
+    assert books.found[-1] == (B, 1)
+
+
+def test_bundles_that_are_placed_are_told(books: Books) -> None:
+    placed: list[Any] = []
+    unheard = books.ask_for_group(GroupId(b"group-00"), NODE)
+    bundles = books.ask_for_group(GROUP, NODE)
+    books.heard()
+    books.answer(Tick, PlaceGroup(GroupId(b"group-00"), unheard))
+    books.desk.tick()
+    books.desk.on_placed = lambda group, bundles: placed.append((group, bundles))
+    books.answer(Tick, PlaceGroup(GROUP, bundles))
+    books.desk.tick()
+    assert placed == [(GROUP, bundles)]
+    assert books.heard() == [Tick(), Tick()]
+
+
+def test_a_holder_is_asked_to_give_a_lease_back_and_an_actor_is_not(books: Books) -> None:
+    holder = Holder()
+    books.grant(A, holder)
+    books.grant(B)
+    books.answer(Tick, Reclaim(A), Reclaim(B))
+    books.desk.tick()
+    assert holder.told == [(op.RECLAIM_LEASE, A)] and books.killed == []
+
+
+def test_a_worker_whose_cpu_is_in_use_is_told_so_and_goes_on_when_it_is_free(books: Books) -> None:
+    told: list[Any] = []
+    books.desk.tell_worker = lambda worker, message: told.append((worker, message))
+    books.desk.add_node(NODE, {"CPU": 1.0, "GPU": 1.0}, {}, ("GPU",))
+    holder = Holder()
+    books.grant(A, Holder(), worker=WORKER)
+    books.desk.block(A, True)
+    assert told == []
+    books.grant(B, holder)
+    assert told == [(WORKER, (op.CPU_TAKEN,))]
+    books.desk.block(A, False, asks=True)
+    assert len(told) == 1 and holder.told == [(op.RECLAIM_LEASE, B)]
+    books.desk.release(B, broken=False)
+    assert told[1:] == [(WORKER, (op.GO_ON,))]
+
+
+def test_a_worker_that_does_not_ask_goes_on_at_once_and_is_told_nothing(books: Books) -> None:
+    told: list[Any] = []
+    books.desk.tell_worker = lambda worker, message: told.append((worker, message))
+    books.grant(A, Holder(), worker=WORKER)
+    books.desk.block(A, True)
+    books.desk.block(A, False)
+    assert told == []
+
+
+def test_a_worker_that_asks_before_its_group_is_known_may_go_on(books: Books) -> None:
+    told: list[Any] = []
+    books.desk.tell_worker = lambda worker, message: told.append((worker, message))
+    books.desk.held(grant_of(A, bundle=0), request_of(A, GROUP), 1, WORKER, True)
+    books.desk.block(A, False)
+    assert told == []
+    books.desk.block(A, False, asks=True)
+    assert told == [(WORKER, (op.GO_ON,))], "its head is new and doesn't know who uses that CPU"
+
+
+def test_who_asks_while_the_desk_waits_is_heard_after(books: Books) -> None:
+    books.desk.hold()
+    for id in (A, B, C):
+        books.ask(id)
+    assert books.desk.explain(A).startswith("the head was started again")
+    books.desk.cancel(B)
+    assert books.heard() == [LeaseCancelled(B)]
+    books.desk.go_on()
+    assert books.heard() == [LeaseRequested(request_of(A)), LeaseRequested(request_of(C))]
+    assert books.desk.explain(A) == "there is no room"
+    books.desk.go_on()
+    books.ask(B)
+    assert books.heard() == [LeaseRequested(request_of(B))]
+
+
+def test_what_an_earlier_head_granted_is_taken_over(books: Books) -> None:
+    books.desk.hold()
+    books.ask(B)
+    books.desk.held(grant_of(A), request_of(A), 4, WORKER, True)
+    books.desk.held(grant_of(B), request_of(B), 4, WORKER, True)
+    assert books.heard() == [LeaseHeld(request_of(A), grant_of(A), True)]
+    record = books.desk.leases[A]
+    assert (record.grant, record.grants, record.worker) == (grant_of(A), 4, WORKER)
+    assert books.desk.granted(A, 4) is record and books.desk.granted(A, 3) is None
+    assert books.desk.leases[B].grant is None, "it was asked for anew"
+    assert books.desk.remove_node(NODE) == [WORKER]
+
+
+def test_a_grant_of_an_earlier_head_may_still_be_looking_for_its_worker(books: Books) -> None:
+    books.desk.held(grant_of(A), request_of(A), 1, ProcessId(b""), False)
+    assert books.desk.explain(A) == "its worker process is starting"
+    assert books.desk.remove_node(NODE) == []
+    assert books.heard()[1:] == [NodeRemoved(NODE), LeaseRequested(request_of(A))]
+
+
+def test_what_is_held_in_groups_is_told_when_the_groups_are(books: Books) -> None:
+    for id in (A, B, C):
+        books.desk.held(grant_of(id), request_of(id, GROUP), 1, WORKER, False)
+    books.desk.block(A, True)
+    books.desk.block(B, True)
+    books.desk.block(B, False)
+    books.desk.release(C, broken=True)
+    assert books.heard() == [LeaseReleased(C)]
+    books.desk.enter_groups()
+    held = [LeaseHeld(request_of(A, GROUP), grant_of(A), True), LeaseHeld(request_of(B, GROUP), grant_of(B), False)]
+    assert books.heard() == held
+    books.desk.block(A, False)
+    books.desk.enter_groups()
+    assert books.heard() == [LeaseUnblocked(A)]
+
+
+def test_what_an_earlier_head_granted_is_given_to_its_holder_or_is_over(books: Books) -> None:
+    holder: Any = Holder()
+    books.desk.held(grant_of(A), request_of(A), 1, WORKER, False)
+    books.desk.held(grant_of(B), request_of(B, for_actor=True), 1, ProcessId(b"of an actor"), False)
+    books.desk.held(grant_of(C), request_of(C, for_actor=True), 1, ProcessId(b"of no actor"), False)
+    books.ask(D := LeaseId(b"d"))
+    books.desk.adopt({DRIVER: holder}, {B})
+    assert books.desk.leases.keys() == {A, B, D} and books.dropped == [(C, True)]
+    assert books.desk.held_by() == {holder: [A]}
+    books.desk.worker_died(WORKER, "signal 9")
+    books.desk.worker_died(ProcessId(b"of an actor"), "signal 9")
+    assert holder.told == [(op.PROCESS_DIED, WORKER, "signal 9", op.DIED)]
+    assert books.dropped == [(C, True), (A, True), (B, True)]
+
+
+def test_a_lease_whose_holder_is_gone_since_an_earlier_head_is_over(books: Books) -> None:
+    books.desk.held(grant_of(A), request_of(A), 1, WORKER, False)
+    books.desk.adopt({}, ())
+    assert books.dropped == [(A, True)] and books.desk.leases == {}
+
+
+def test_who_holds_what_is_told_of_what_is_served(books: Books) -> None:
+    holder: Any = Holder()
+    books.grant(A, holder, worker=b"worker")
+    books.grant(B, holder, worker=b"another")
+    books.grant(C, holder)
+    books.grant(LeaseId(b"d"), None, worker=b"of an actor")
+    assert books.desk.held_by() == {holder: [A, B]}
+
+
+def test_only_of_the_latest_grant_a_worker_counts(books: Books) -> None:
+    books.grant(A)
+    books.answer(LeaseRequested, grant_of(A, OTHER_NODE))
+    books.desk.take(A, "somebody else needs it")
+    assert books.desk.served(A, 1, WORKER) is None and books.desk.granted(A, 1) is None
+    assert books.desk.leases[A].worker is None
+    record = books.desk.served(A, 2, WORKER)
+    assert record is books.desk.leases[A] and record.worker == WORKER
+    assert books.desk.served(B, 1, WORKER) is None
+    assert grant_message(A, record, "there") == (op.LEASE_GRANTED, A, WORKER, "there", WANTED, HELD.devices)
+
+
+@pytest.mark.parametrize(
+    ("taken", "fault", "told"),
+    [
+        (False, op.DIED, op.DIED),
+        (False, op.OUT_OF_MEMORY, op.OUT_OF_MEMORY),
+        (True, op.DIED, op.TAKEN),
+        (True, op.LOST, op.LOST),
+        (False, op.LOST, op.LOST),
+    ],
+)
+def test_the_holder_of_a_worker_that_ended_hears_why(books: Books, taken: bool, fault: int, told: int) -> None:
+    holder = Holder()
+    books.grant(A, holder, worker=b"worker")
+    if taken:
+        books.desk.take(A, "rank")
+        books.desk.take(A, "rank")
+        assert books.killed == [(WORKER, "rank")] and books.dropped == []
+    books.desk.worker_died(WORKER, "its end", fault)
+    assert holder.told == [(op.PROCESS_DIED, WORKER, "its end", told)]
+    assert books.dropped == [(A, True)] and books.heard()[-1] == LeaseReleased(A)
+
+
+def test_a_holder_that_is_gone_hears_nothing(books: Books) -> None:
+    holder = Holder()
+    books.grant(A, holder, worker=b"worker")
+    holder.closed = True
+    books.desk.worker_died(WORKER, "its end")
+    books.desk.worker_died(ProcessId(b"unknown"), "its end")
+    assert holder.told == [] and books.dropped == [(A, True)]
+
+
+def test_a_withdrawn_request_is_forgotten_and_a_withdrawn_grant_given_back(books: Books) -> None:
+    books.ask(A)
+    books.grant(B, worker=b"worker")
+    books.heard()
+    for id in (A, B, C):
+        books.desk.cancel(id)
+    assert books.heard() == [LeaseCancelled(A), LeaseReleased(B)]
+    assert books.dropped == [(B, False)] and books.desk.leases == {}
+
+
+def test_a_worker_that_is_given_back_well_is_nobodys_and_a_broken_one_is_still_waited_for(books: Books) -> None:
+    holder = Holder()
+    books.grant(A, holder, worker=b"well")
+    books.grant(B, holder, worker=b"broken")
+    books.ask(C, holder)
+    books.heard()
+    books.desk.release(A, broken=False)
+    books.desk.release(B, broken=True)
+    books.desk.release(C, broken=True)
+    books.desk.release(C, broken=True)
+    assert books.dropped == [(A, False), (B, True), (C, True)]
+    assert books.heard() == [LeaseReleased(A), LeaseReleased(B), LeaseCancelled(C)]
+    books.desk.worker_died(ProcessId(b"well"), "idle")
+    books.desk.worker_died(ProcessId(b"broken"), "signal 9")
+    assert holder.told == [(op.PROCESS_DIED, ProcessId(b"broken"), "signal 9", op.DIED)]
+    assert books.heard() == [], "its lease is over already"
+
+
+def test_a_grant_without_a_worker_that_is_taken_waits_again(books: Books) -> None:
+    books.grant(A)
+    books.heard()
+    books.desk.take(A, "rank")
+    assert books.heard() == [LeaseReleased(A), LeaseRequested(request_of(A))]
+    assert books.dropped == [(A, False)] and books.killed == []
+    books.desk.take(A, "rank")
+    books.desk.take(B, "rank")
+    assert books.heard() == [] and books.dropped == [(A, False)], "what waits can't be taken"
+
+
+def test_a_scheduler_may_take_a_lease_away(books: Books) -> None:
+    books.grant(A, worker=b"worker")
+    books.answer(Tick, Preempt(A, "a job of higher rank"))
+    books.desk.tick()
+    assert books.killed == [(WORKER, "a job of higher rank")]
+
+
+def test_a_worker_may_be_dropped_before_its_lease_is_over(books: Books) -> None:
+    books.grant(A, worker=b"worker")
+    books.heard()
+    books.desk.drop_worker(A)
+    books.desk.drop_worker(B)
+    assert books.dropped == [(A, True)] and books.heard() == [] and A in books.desk.leases
+
+
+def test_who_waits_inside_get_lends_its_resources(books: Books) -> None:
+    books.grant(A, worker=b"worker")
+    books.heard()
+    books.desk.block(A, True)
+    books.desk.block(A, False)
+    books.desk.block(B, True)
+    assert books.heard() == [LeaseBlocked(A), LeaseUnblocked(A)]
+
+
+def test_with_a_process_all_that_it_asked_for_is_over(books: Books) -> None:
+    holder, other = Holder(), Holder()
+    books.grant(A, holder, worker=b"worker")
+    books.ask(B, holder)
+    books.ask(C, other)
+    books.heard()
+    books.desk.holder_left(holder)  # type: ignore[arg-type]
+    assert books.desk.leases.keys() == {C}
+    assert books.heard() == [LeaseReleased(A), LeaseCancelled(B)] and books.dropped == [(A, True), (B, True)]
+
+
+def test_with_a_node_its_leases_are_over_and_who_has_no_worker_yet_waits_again(books: Books) -> None:
+    books.grant(A, worker=b"worker")
+    books.grant(B)
+    books.grant(C, node=OTHER_NODE, worker=b"elsewhere")
+    books.ask(D := LeaseId(b"d"))
+    books.heard()
+    assert books.desk.remove_node(NODE) == [WORKER]
+    assert books.heard() == [NodeRemoved(NODE), LeaseRequested(request_of(B))]
+    assert books.desk.leases.keys() == {B, C, D}
+    assert books.desk.granted(B, 1) is None and books.desk.granted(C, 1) is not None
+    assert books.desk.waiting and books.dropped == []
+
+
+def test_who_lost_its_grant_with_a_node_may_go_at_the_same_moment(books: Books) -> None:
+    books.ask(B)
+    books.grant(A)
+    books.heard()
+    books.on_find = lambda lease: books.desk.release(A, broken=False)
+    books.answer(NodeRemoved, grant_of(B, OTHER_NODE))
+    books.desk.remove_node(NODE)
+    assert books.heard() == [NodeRemoved(NODE), LeaseCancelled(A)], "it is not asked for again"
+
+
+def test_a_group_is_over_with_the_last_lease_in_it(books: Books) -> None:
+    books.answer(Tick, PlaceGroup(GROUP, books.ask_for_group(GROUP, NODE, OTHER_NODE)))
+    books.desk.tick()
+    books.grant(A, group=GROUP, worker=b"worker")
+    books.ask(B, group=GROUP)
+    books.grant(C, group=GROUP, node=OTHER_NODE, worker=b"elsewhere")
+    assert sorted(books.desk.leases_in(GROUP)) == [A, B, C] and books.desk.leases_in(GroupId(b"none")) == []
+    books.heard()
+    books.desk.dissolve(GROUP)
+    books.desk.cancel(B)
+    books.desk.release(A, broken=False)
+    assert books.heard() == [LeaseCancelled(B), LeaseReleased(A)] and books.desk.leases_in(GROUP) == [C]
+    books.desk.remove_node(OTHER_NODE)
+    assert books.heard() == [NodeRemoved(OTHER_NODE), GroupRemoved(GROUP)]
+    assert books.desk.leases_in(GROUP) == []
+
+
+@pytest.mark.parametrize("end", ["cancel", "release"])
+def test_a_group_in_which_something_waits_is_over_when_that_is_withdrawn(books: Books, end: str) -> None:
+    books.ask(A, group=GROUP)
+    books.desk.dissolve(GROUP)
+    books.heard()
+    books.desk.cancel(A) if end == "cancel" else books.desk.release(A, broken=False)
+    assert books.heard() == [LeaseCancelled(A), GroupRemoved(GROUP)]
+
+
+def test_a_group_without_leases_is_over_at_once(books: Books) -> None:
+    books.desk.dissolve(GROUP)
+    books.ask(A, group=GroupId(b"another"))
+    books.desk.cancel(A)
+    assert books.heard()[0] == GroupRemoved(GROUP) and len(books.heard()) == 0
+
+
+def test_what_a_request_waits_for_is_explained(books: Books) -> None:
+    books.ask(A)
+    assert books.desk.waiting and books.desk.explain(A) == "there is no room"
+    books.grant(B)
+    assert books.desk.explain(B) == "its worker process is starting"
+    books.desk.served(B, 1, WORKER)
+    assert books.desk.explain(B) == "it has a worker"
+    assert books.desk.explain(GROUP) == "there is no room"
+    books.desk.cancel(A)
+    assert not books.desk.waiting

@@ -1,0 +1,30 @@
+"""No two words share a number: who hears one would take it for the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import ModuleType
+
+import pytest
+
+from kernel.node import neighbours
+from kernel.protocol import head_messages
+from kernel.protocol import process_messages as op
+
+CODES = {
+    "USER_ERROR", "CANCELLED", "SYSTEM_ERROR", "TAKEN", "DIED", "CROWDED_OUT", "OUT_OF_MEMORY", "OVER_QUOTA",
+    "LOST", "DYNAMIC", "STREAMING",
+}  # fmt: skip
+"""Numbers inside messages, not of messages."""
+
+
+def numbers(module: ModuleType) -> dict[str, int]:
+    return {name: value for name, value in vars(module).items() if name.isupper() and type(value) is int}
+
+
+@pytest.mark.parametrize("module", [head_messages, op, neighbours], ids=lambda module: module.__name__)
+def test_every_word_has_a_number_of_its_own(module: ModuleType) -> None:
+    found = {name: number for name, number in numbers(module).items() if name not in CODES}
+    assert len(found) > 1
+    shared = [number for number, count in Counter(found.values()).items() if count > 1]
+    assert [name for name, number in found.items() if number in shared] == []
