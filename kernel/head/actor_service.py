@@ -131,7 +131,7 @@ class ActorService:
         self.carry_out(self.table.lease_granted(lease, record.worker))
 
     def worker_died(self, worker: ProcessId, cause: str, fault: int = op.DIED) -> None:
-        """A process ended; `fault` says what that means (see `operations`)."""
+        """A process ended; `fault` says what that means (see `process_messages`)."""
         self.carry_out(self.table.worker_died(worker, cause, fault))
 
     def owner_died(self, caller: Caller) -> None:

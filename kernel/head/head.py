@@ -55,7 +55,7 @@ CLOSE_SECONDS = 5.0
 
 
 class Head:
-    """The control service. The parts fill `handlers` and `methods`, for messages and calls of processes, and `words`.
+    """The head. The parts fill `handlers` and `methods`, for messages and calls of processes, and `words`.
 
     `on_end(reason)` is called once the session is to end.
     """

@@ -1,4 +1,4 @@
-"""The head as a process of its own: `main` is run like that of an agent, with the same settings (see `boot`).
+"""The head as a process of its own: `main` is run like that of an agent, with the same settings (see `child_program`).
 
 Its own node reaches it by a socket in the session's directory, others through the gateway of that node, whose agent
 hands accepted sockets over. The agent is its parent: when that has died, the head ends too.

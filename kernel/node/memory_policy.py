@@ -98,7 +98,10 @@ class Retire:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """End this worker now. `fault` says what follows for its work (see `operations`), `cause` what people are told."""
+    """End this worker now.
+
+    `fault` says what follows for its work (see `process_messages`), `cause` what people are told.
+    """
 
     worker: ProcessId
     fault: int

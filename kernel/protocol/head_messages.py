@@ -1,4 +1,4 @@
-"""The words between the head and the agents of its nodes: number first, plain values after, in order on each link.
+"""The messages between the head and the agents of its nodes: number first, plain values after, in order on each link.
 
 What a process says to the head travels through its agent, packed into `FROM_PROCESS`, and the answer back in
 `TO_PROCESS`: those inner messages are the ones of `kernel.protocol.process_messages`.
@@ -17,7 +17,7 @@ WORKER_FOUND = 104
 LEASE_UNSERVED = 105
 """lease id, which grant of it, pickled error: there will be no worker for it."""
 WORKER_DIED = 106
-"""worker id, pid, how it died, fault (see `operations`)."""
+"""worker id, pid, how it died, fault (see `process_messages`)."""
 LEASE_BLOCKED = 107
 """lease id, whether its worker waits inside get (else it runs on), whether that asks first for its CPU (GO_ON)."""
 ANSWER = 108

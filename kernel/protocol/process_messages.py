@@ -1,4 +1,4 @@
-"""The words that processes of one machine say to each other: operation number first, plain values after.
+"""The messages of the processes of one machine to each other: number first, plain values after.
 
 Direction and fields are given beside each. "owner" is the process that submitted a task or put an object. A
 `result` is `(0, head)` or `(1, head, buffers)` for a value inside the message, `(2, size, places)` for a stored one.

@@ -9,7 +9,7 @@ from kernel_spec.errors import KernelError, ObjectLostError, OwnerDiedError
 from kernel_spec.ids import ProcessId
 
 Failure = tuple[int, bytes]
-"""The kind of it (see `operations`), and the error, pickled."""
+"""The kind of it (see `process_messages`), and the error, pickled."""
 
 
 def failure_of(error: KernelError) -> Failure:

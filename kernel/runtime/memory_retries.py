@@ -30,7 +30,7 @@ class MemoryRetries:
         self._log = Logger("kernel")
 
     def recover(self, task: Task, cause: str, fault: int) -> None:
-        """Let a task rest, or end it with an OutOfMemoryError, as `fault` (see `operations`) and its retries say."""
+        """Let a task rest, or end it with an OutOfMemoryError, as `fault` and its retries say."""
         if fault == op.OVER_QUOTA:
             task.retries = 0
         counts = fault != op.CROWDED_OUT or task.retries == 0
