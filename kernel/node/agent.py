@@ -15,10 +15,10 @@ from kernel.node import sessions
 from kernel.node.departed import Departed
 from kernel.node.detection import choose_store_bytes, detect_devices, total_resources
 from kernel.node.directory_watch import DirectoryWatch
+from kernel.node.head_child import HeadChild
 from kernel.node.head_commands import HeadCommands
 from kernel.node.head_host import AgentHead, HeadElsewhere, HeadHere
 from kernel.node.head_link import RemoteHeadLink
-from kernel.node.head_process import HeadChild
 from kernel.node.log_service import LogService
 from kernel.node.memory_watch import MemoryWatch
 from kernel.node.node_account import NodeAccount

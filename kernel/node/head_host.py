@@ -11,8 +11,8 @@ from kernel.head.config import HeadConfig
 from kernel.head.door import Door
 from kernel.head.head import Head
 from kernel.head.nodes import Node
+from kernel.node.head_child import HeadChild
 from kernel.node.head_link import HeadLink, LocalHeadLink, RemoteHeadLink
-from kernel.node.head_process import HeadChild
 from kernel.plugins import PluginManager
 from kernel.protocol import head_messages
 from kernel.protocol.agent_config import AgentConfig

@@ -66,8 +66,8 @@ def main() -> int:
     )
     # These take as long as what the template imports: so both do it at once.
     from kernel.node.agent import Agent
+    from kernel.node.head_child import HeadChild
     from kernel.node.head_link import RemoteHeadLink
-    from kernel.node.head_process import HeadChild
     from kernel.node.relay.link import RelayLink
 
     try:

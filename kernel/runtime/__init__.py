@@ -1,4 +1,5 @@
-"""What every process that runs user code carries: submitting, owning, counting references, executing.
+"""What every process that runs user code carries: submitting, owning, counting references.
 
-Nothing here decides where work runs; that is the scheduler's, and the node agent carries it out.
+Nothing here decides where work runs; that is the scheduler's, and the node agent carries it out. What a
+worker adds, to execute tasks of others, is `kernel.worker`.
 """

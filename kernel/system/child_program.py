@@ -1,6 +1,6 @@
 """Being a program that another process started by `children.start_child`: what it was told, its log, its first answer.
 
-The settings arrive pickled on standard input, which stays open. When it ends, the program that started this one has.
+The settings arrive pickled on standard input, which stays open until the program that started this one has ended.
 """
 
 from __future__ import annotations

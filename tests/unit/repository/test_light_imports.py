@@ -24,7 +24,7 @@ CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadat
         ("kernel.api.joining", HEAVY | CONTRACTS),
         ("kernel.worker.main", HEAVY | CONTRACTS),
         ("kernel.node.agent", HEAVY | OUTWARD | CALLS | {"pathlib", "urllib.parse"}),
-        ("kernel.head.main", HEAVY | CALLS),
+        ("kernel.node.head_main", HEAVY | CALLS),
         ("kernel.node.template", HEAVY | CONTRACTS | PLUGINS),
         ("kernel.node.main", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.core"}),
     ],

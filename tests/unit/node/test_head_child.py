@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kernel.node import head_process as head_child
+from kernel.node import head_child
 from kernel.node.failed_starts import FAILED_STARTS, KILLED_STARTS_SECONDS
-from kernel.node.head_process import LOOK_SECONDS, RETRY_SECONDS, HeadChild
+from kernel.node.head_child import LOOK_SECONDS, RETRY_SECONDS, HeadChild
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import MetadataError, PluginError
 

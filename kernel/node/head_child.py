@@ -118,7 +118,7 @@ class HeadChild:
 
     def _launch(self) -> tuple[subprocess.Popen[bytes], int]:
         try:
-            return start_child("kernel.head.main", self._config, self._errors.fileno())
+            return start_child("kernel.node.head_main", self._config, self._errors.fileno())
         except OSError as error:
             raise SessionEndedError(f"the head can't be started: {why_no_process(error)}") from error
 
