@@ -234,7 +234,8 @@ class Pump:
         self._polling = get_ident()
         while waiter.remaining > 0:
             self._flush()
-            self._check_flush()
+            if self._reactor.flushing_thread:
+                self._check_flush()
             self._foreground += 1
             seconds = _LOOK_SECONDS
             if deadline is not None:
@@ -272,7 +273,8 @@ class Pump:
     @catches_interrupts(sleep)
     def _park(self, waiter: Waiter, timeout: float | None) -> None:
         self._flush()  # what is waited for may be the answer to a message that is still queued
-        self._check_flush()
+        if self._reactor.flushing_thread:
+            self._check_flush()
         signal = threading.Lock()
         signal.acquire()
         waiter.signal = signal

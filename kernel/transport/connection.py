@@ -97,8 +97,10 @@ class Connection:
 
     def flush(self) -> None:
         """Write queued messages, as far as the socket takes them."""
-        if self._handshake is not None or self.closed or self._is_flushing_here():
+        if self._handshake is not None or self.closed:
             return
+        if self._flushing._is_owned():  # type: ignore[attr-defined]
+            return self._flush_afterwards()
         with self._flushing:
             while self.outbox and not self._pending:
                 batch = self.outbox[:_MESSAGES_A_FRAME]
@@ -107,14 +109,11 @@ class Connection:
                 if not self._write(_LENGTH.pack(len(data)) + data, batch):
                     return
 
-    def _is_flushing_here(self) -> bool:
-        """Whether this thread is amid a flush already, as in a destructor: the loop flushes once more then."""
-        if not self._flushing._is_owned():  # type: ignore[attr-defined]
-            return False
+    def _flush_afterwards(self) -> None:
+        """Let the loop flush once more: this thread is amid a flush already, as in a destructor."""
         self.reactor.flushing_thread = threading.get_ident()
         self.reactor.call_later(0, self.flush)
         self.reactor.wake()
-        return True
 
     def write_out(self, seconds: float) -> None:
         """Write what is queued, waiting up to `seconds` for a peer that reads slowly."""

@@ -186,8 +186,10 @@ class TcpConnection(Connection):
 
     def flush(self) -> None:
         """Write queued messages, as far as the socket takes them and the peer has heard the ones before."""
-        if self.fd < 0 or self.closed or self._is_flushing_here():
+        if self.fd < 0 or self.closed:
             return
+        if self._flushing._is_owned():  # type: ignore[attr-defined]
+            return self._flush_afterwards()
         log = self._log
         with self._flushing:
             while self.outbox and not self._pending and not log.full:
