@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from kernel.commands import CommandGroup, run_commands
+from kernel.commands import CommandGroup, Refusal, run_commands
 from kernel_spec.version import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -29,10 +30,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "events": ("events_command:events", "Show what happens, as it happens."),
     "microbenchmark": ("microbenchmark_command:microbenchmark", "Measure how fast this machine is with kernel."),
     "certificates": ("certificates_command:certificates", "Make and show the certificates of a cluster."),
-    "simulate": ("simulate_command:simulate", "Try a scheduler on a load, on nodes that are not there."),
     "plugins": ("plugins_command:plugins", "See, check and write plugins."),
 }
 """Command to module and attribute in this package, and its line in `kernel --help`."""
+
+SEPARATE: Mapping[str, str] = {"rllib": "rllib", "serve": "serve", "simulate": "simulation", "tune": "tune"}
+"""Command that a plugin of this project brings to the extra of kernel that installs it."""
 
 
 class LazyGroup(CommandGroup):
@@ -51,6 +54,16 @@ class LazyGroup(CommandGroup):
             command: click.Command = getattr(importlib.import_module(f"kernel.cli.{module}"), attribute)
             return command
         return self._from_plugins().get(name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Say of a command of ours that is not installed how to install it."""
+        name = args[0]
+        if name in SEPARATE and self.get_command(ctx, name) is None:
+            from kernel.installing import install_command
+
+            command = install_command(SEPARATE[name]) or "this version of kernel does not come with it"
+            raise Refusal(f"the command 'kernel {name}' is not installed: {command}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""

@@ -32,6 +32,7 @@ PLUGINS = (
     "scheduler-fifo",
     "serializer-arrow",
     "serve",
+    "simulation",
     "store-plasma",
     "tune",
 )

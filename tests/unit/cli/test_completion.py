@@ -27,7 +27,6 @@ def completed(line: str) -> set[str]:
         ("start --object-store loc", {"local"}),
         ("start --metadata-store mem", {"memory"}),
         ("start --spill-target dis", {"disk"}),
-        ("simulate --scheduler loc", {"local"}),
         ("start --serializer nobody-has-this", set()),
         ("start --head-service nobody-has-this", set()),
     ],

@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
-from kernel.cli.main import COMMANDS, main
+from kernel.cli.main import COMMANDS, SEPARATE, main
+from kernel.installing import install_command
 from kernel_spec.version import __version__
 
 
@@ -116,6 +117,17 @@ def test_plugins_add_commands_and_replace_none(
     assert main(["stop"]) == 0
     assert capsys.readouterr().out == "hello\nNothing to stop: no session of yours is running.\n"
     assert "did you mean 'greet'?" in refused(capsys, "gret")
+
+
+@pytest.mark.parametrize("name", SEPARATE)
+def test_a_command_of_ours_that_is_not_installed_says_how_to_install_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("kernel.plugins.PluginManager", _Plugins)
+    monkeypatch.setattr("kernel.cli.main.cli._found", None)
+    line = refused(capsys, name, "--help")
+    assert line == f"kernel: the command 'kernel {name}' is not installed: {install_command(SEPARATE[name])}"
+    assert f"[{SEPARATE[name]}]" in line
 
 
 # -- answers -------------------------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from kernel_metadata_sqlite.store import SqliteMetadataStore
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
 from kernel.head.nodes import Node
+from kernel.local.scheduler import LocalScheduler
 from kernel_spec.ids import NodeId
 from kernel_spec.observers import LifecycleEvent
-from tests.unit.simulation.flat_scheduler import FlatScheduler
 
 NODE = NodeId(b"the-node")
 
@@ -27,7 +27,7 @@ class Bench:
         observer = SimpleNamespace(observe=self.events.extend)
         makers: dict[str, Any] = {
             "node_provider": None,
-            "scheduler": FlatScheduler,
+            "scheduler": LocalScheduler,
             "metadata_store": SqliteMetadataStore,
         }
         manager: Any = SimpleNamespace(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,7 +41,7 @@ LAYERS = (
     ("local",),
     ("api", "exceptions"),
     ("",),  # kernel/__init__.py, the public face
-    ("testing", "simulation"),
+    ("testing",),
     ("cli",),
 )
 """The parts of `kernel`, lowest first. A part may import itself, its neighbours of one line, and what is below."""
@@ -52,6 +52,22 @@ APART = {("head", "runtime"), ("runtime", "head"), ("control_plane", "runtime"),
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 PUBLIC = {"", "commands", "exceptions", "pickling", "testing"}
 """What others may import of `kernel`: the face, its errors, what commands and picklers share, and the testing kit."""
+
+SIBLINGS: Mapping[str, frozenset[str]] = {
+    "simulation": frozenset(
+        {
+            "kernel.cli.client",
+            "kernel.cli.completion",
+            "kernel.cli.display",
+            "kernel.plugins",
+            "kernel.runtime.leasing",
+        }
+    ),
+}
+"""The plugins that grew with the engine, and the modules of its inside that each may import. Others import none.
+
+A package stands for all that is in it. What changes such a module looks after its siblings; their tests see all of it.
+"""
 
 
 @dataclass(frozen=True)
@@ -105,8 +121,8 @@ def imports(tree: ast.Module, module: str, is_package: bool, root: Path) -> Iter
                 here = here[: len(here) - node.level + 1]
                 base = ".".join([*here, *filter(None, [node.module])])
             for alias in node.names:
-                inner = root.joinpath(*base.split("."), alias.name)
-                is_module = inner.with_suffix(".py").is_file() or inner.is_dir()
+                places = [place.joinpath(*base.split("."), alias.name) for place in (root, ROOT)]
+                is_module = any(inner.with_suffix(".py").is_file() or inner.is_dir() for inner in places)
                 yield node.lineno, f"{base}.{alias.name}" if is_module else base, for_types
 
 
@@ -168,10 +184,23 @@ SHARED = "kernel_runs"
 """The one plugin that libraries may import: the floor that they share. Back ends may not."""
 
 
-def trespasses(found: list[Arrow], package: str, *, public: bool, tests: bool, library: bool = False) -> list[str]:
+def is_inside(module: str, allowed: Collection[str]) -> bool:
+    """Return whether a module is one of `allowed`, or in a package of them."""
+    return any(module == one or module.startswith(f"{one}.") for one in allowed)
+
+
+def trespasses(
+    found: list[Arrow],
+    package: str,
+    *,
+    public: bool,
+    tests: bool,
+    library: bool = False,
+    inside: Collection[str] = (),
+) -> list[str]:
     """Return what a plugin imports of others' insides: `public` may use `import kernel`, tests the testing kit too.
 
-    A `library` may import the floor that libraries share.
+    A `library` may import the floor that libraries share; a sibling of the engine what of the `inside` of it is named.
     """
     wrong = []
     for arrow in found:
@@ -181,7 +210,7 @@ def trespasses(found: list[Arrow], package: str, *, public: bool, tests: bool, l
         if top == "kernel":
             part = part_of(arrow.target)
             allowed = PUBLIC if tests else PUBLIC - {"testing"} if public else set()
-            if part in RANK and part not in allowed:
+            if part in RANK and part not in allowed and not is_inside(arrow.target, inside):
                 wrong.append(
                     f"{arrow}: {'only the public kernel API' if public else 'only kernel_spec'} is for plugins"
                 )
@@ -245,13 +274,23 @@ def test_the_kernel_imports_no_plugin() -> None:
 @pytest.mark.parametrize("folder", distributions(), ids=lambda folder: folder.name)
 def test_plugins_keep_to_themselves(folder: Path) -> None:
     wrong, library = [], is_library(folder)
+    inside = SIBLINGS.get(folder.name, frozenset())
     for package in packages_of(folder):
         public = is_public_user(folder)
-        wrong += trespasses(arrows_here(package), package.name, public=public, tests=False, library=library)
+        found = arrows_here(package)
+        wrong += trespasses(found, package.name, public=public, tests=False, library=library, inside=inside)
     if (folder / "tests").is_dir():
         name = next((package.name for package in packages_of(folder)), "")
-        wrong += trespasses(arrows_here(folder / "tests"), name, public=True, tests=True, library=library)
+        found, seen = arrows_here(folder / "tests"), {"kernel"} if inside else inside
+        wrong += trespasses(found, name, public=True, tests=True, library=library, inside=seen)
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", SIBLINGS)
+def test_siblings_of_the_engine_name_what_they_import_of_it(name: str) -> None:
+    imported = {arrow.target for package in packages_of(ROOT / "plugins" / name) for arrow in arrows_here(package)}
+    unused = [module for module in sorted(SIBLINGS[name]) if not any(is_inside(one, {module}) for one in imported)]
+    assert imported and not unused, f"{name} imports nothing of {', '.join(unused)}"
 
 
 def test_there_are_plugins_to_look_at() -> None:
@@ -327,6 +366,12 @@ def test_cycles_are_seen(tmp_path: Path) -> None:
 def test_trespasses_are_seen(tmp_path: Path, text: str, public: bool, tests: bool, count: int) -> None:
     found = arrows(tree(tmp_path, {"kernel_mine/file.py": text}))
     assert len(trespasses(found, "kernel_mine", public=public, tests=tests)) == count
+
+
+def test_siblings_of_the_engine_import_what_is_named_of_it(tmp_path: Path) -> None:
+    found = arrows(tree(tmp_path, {"kernel_mine/file.py": "import kernel.node.agent, kernel.nodes, kernel.head.door"}))
+    wrong = trespasses(found, "kernel_mine", public=True, tests=False, inside={"kernel.node"})
+    assert [text.split(": ")[0].split()[-1] for text in wrong] == ["kernel.head.door"]
 
 
 def test_libraries_share_one_floor_and_back_ends_do_not(tmp_path: Path) -> None:

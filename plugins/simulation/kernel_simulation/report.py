@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from kernel.simulation.load import GANGS
-from kernel.simulation.measures import Summary, Tally
+from kernel_simulation.load import GANGS
+from kernel_simulation.measures import Summary, Tally
 from kernel_spec.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from kernel.simulation.engine import Simulation
+    from kernel_simulation.engine import Simulation
     from kernel_spec.scheduling import Reason
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel.runtime.leasing import IDLE_SECONDS, MAXIMUM_REQUESTS, WINDOW_SECONDS
-from kernel.simulation.agenda import Agenda
-from kernel.simulation.distributions import FOREVER
-from kernel.simulation.head import Head, Lease
-from kernel.simulation.measures import Tally
+from kernel_simulation.agenda import Agenda
+from kernel_simulation.distributions import FOREVER
+from kernel_simulation.head import Head, Lease
+from kernel_simulation.measures import Tally
 from kernel_spec.scheduling import LeaseRequest
 
 WITHDRAW_SECONDS = 0.05

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kernel.plugins.selection import nearest
-from kernel.simulation.distributions import Distribution
-from kernel.simulation.load import FORMS, GANGS, SET_RESOURCE, TASKS, Change, Load, NodeKind, Work
-from kernel.simulation.load_values import DISTRIBUTIONS, VALUES
+from kernel_simulation.distributions import Distribution
+from kernel_simulation.load import FORMS, GANGS, SET_RESOURCE, TASKS, Change, Load, NodeKind, Work
+from kernel_simulation.load_values import DISTRIBUTIONS, VALUES
 from kernel_spec.errors import OptionError
 from kernel_spec.scheduling import GROUP_STRATEGIES
 

@@ -8,16 +8,16 @@ from itertools import count, cycle
 from random import Random
 from time import perf_counter
 
-from kernel.simulation.actors import Actors
-from kernel.simulation.agenda import Agenda
-from kernel.simulation.audit import Audit
-from kernel.simulation.cluster import Cluster
-from kernel.simulation.gangs import Gangs
-from kernel.simulation.head import Head
-from kernel.simulation.load import ACTORS, GANGS, Load, Work
-from kernel.simulation.measures import Remaining, Tally
-from kernel.simulation.report import Report, make_report
-from kernel.simulation.submitters import Submitter
+from kernel_simulation.actors import Actors
+from kernel_simulation.agenda import Agenda
+from kernel_simulation.audit import Audit
+from kernel_simulation.cluster import Cluster
+from kernel_simulation.gangs import Gangs
+from kernel_simulation.head import Head
+from kernel_simulation.load import ACTORS, GANGS, Load, Work
+from kernel_simulation.measures import Remaining, Tally
+from kernel_simulation.report import Report, make_report
+from kernel_simulation.submitters import Submitter
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import amounts
 from kernel_spec.scheduling import GroupRequest, LeaseRequest, Scheduler

@@ -4,12 +4,12 @@
 happens when. The same load, scheduler and seed give the same run. `kernel simulate` is its command.
 """
 
-from kernel.simulation.engine import Simulation
-from kernel.simulation.load import Load, NodeKind
-from kernel.simulation.load_file import load_from, read_load, write_load
-from kernel.simulation.recording import load_of_timeline
-from kernel.simulation.report import Report
-from kernel.simulation.scenarios import SCENARIOS, scenario
+from kernel_simulation.engine import Simulation
+from kernel_simulation.load import Load, NodeKind
+from kernel_simulation.load_file import load_from, read_load, write_load
+from kernel_simulation.recording import load_of_timeline
+from kernel_simulation.report import Report
+from kernel_simulation.scenarios import SCENARIOS, scenario
 
 __all__ = [
     "SCENARIOS",

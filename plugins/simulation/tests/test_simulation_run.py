@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from kernel_simulation import SCENARIOS, Load, NodeKind, Report, Simulation, load_from, scenario
 
-from kernel.simulation import SCENARIOS, Load, NodeKind, Report, Simulation, load_from, scenario
 from kernel_spec import scheduling as s
 from kernel_spec.errors import ContractError, PluginError
 from kernel_spec.ids import NodeId
 from kernel_spec.resources import CPU, UNIT, Allocation
-from tests.unit.simulation.flat_scheduler import FlatScheduler
+from plugins.simulation.tests.flat_scheduler import FlatScheduler
 
 
 def load_of(*work: Mapping[str, Any], nodes: int = 2, cpus: int = 4, **more: Any) -> Load:

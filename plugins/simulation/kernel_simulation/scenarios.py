@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kernel.simulation.distributions import Distribution
-from kernel.simulation.load import ACTORS, DRAIN, FAIL, GANGS, JOIN, RESTART_HEAD, TASKS, Change, Load, NodeKind, Work
+from kernel_simulation.distributions import Distribution
+from kernel_simulation.load import ACTORS, DRAIN, FAIL, GANGS, JOIN, RESTART_HEAD, TASKS, Change, Load, NodeKind, Work
 
 CPUS = 8
 """CPUs of each node in the scenarios."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernel.simulation.distributions import Distribution
-from kernel.simulation.load import TASKS, Load, NodeKind, Work
+from kernel_simulation.distributions import Distribution
+from kernel_simulation.load import TASKS, Load, NodeKind, Work
 from kernel_spec.errors import OptionError
 
 

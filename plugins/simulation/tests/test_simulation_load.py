@@ -9,10 +9,10 @@ from statistics import mean
 from typing import Any
 
 import pytest
+from kernel_simulation import SCENARIOS, NodeKind, load_from, load_of_timeline, read_load, scenario, write_load
+from kernel_simulation.distributions import Distribution
+from kernel_simulation.load_values import VALUES
 
-from kernel.simulation import SCENARIOS, NodeKind, load_from, load_of_timeline, read_load, scenario, write_load
-from kernel.simulation.distributions import Distribution
-from kernel.simulation.load_values import VALUES
 from kernel_spec.errors import OptionError
 
 NODES = [{"kind": "plain", "count": 2, "resources": {"CPU": 4}}]

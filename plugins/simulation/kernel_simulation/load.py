@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from kernel.simulation.distributions import Distribution
+from kernel_simulation.distributions import Distribution
 from kernel_spec.dataclass import dataclass
 
 TASKS, ACTORS, GANGS = "tasks", "actors", "gangs"

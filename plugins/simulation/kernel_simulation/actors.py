@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernel.simulation.agenda import Agenda
-from kernel.simulation.distributions import FOREVER
-from kernel.simulation.head import Head, Lease
-from kernel.simulation.measures import Tally
+from kernel_simulation.agenda import Agenda
+from kernel_simulation.distributions import FOREVER
+from kernel_simulation.head import Head, Lease
+from kernel_simulation.measures import Tally
 from kernel_spec.scheduling import LeaseRequest
 
 

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
-from kernel.cli.main import main
+from kernel.cli.main import cli, main
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
@@ -76,3 +77,15 @@ def test_what_can_not_be_run_is_refused(capsys: pytest.CaptureFixture[str], argu
     assert main(["simulate", *arguments]) == 2
     output, errors = capsys.readouterr()
     assert output == "" and errors.count("\n") == 1 and problem in errors
+
+
+def test_its_help_says_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = printed(capsys, "--help")
+    assert shown.startswith("Usage: kernel simulate")
+    assert "\n    kernel simulate" in shown.split("Examples:")[1]
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_names_of_schedulers_are_completed() -> None:
+    shell = ShellComplete(cli, {}, "kernel", "_KERNEL_COMPLETE")
+    assert {item.value for item in shell.get_completions(["simulate", "--scheduler"], "loc")} == {"local"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from kernel_simulation import SCENARIOS, Report, Simulation, scenario
 
 from kernel.plugins import PluginManager
-from kernel.simulation import SCENARIOS, Report, Simulation, scenario
 
 SCHEDULERS = ("fair", "fifo", "local")
 

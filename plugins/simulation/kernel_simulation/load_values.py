@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from kernel.simulation.distributions import ARRIVALS, DURATIONS, Distribution
-from kernel.simulation.load import ACTIONS, FORMS
+from kernel_simulation.distributions import ARRIVALS, DURATIONS, Distribution
+from kernel_simulation.load import ACTIONS, FORMS
 from kernel_spec.resources import amounts
 
 DISTRIBUTIONS = {"duration": ("distribution", DURATIONS), "arrival": ("process", ARRIVALS)}

@@ -14,7 +14,7 @@ from kernel.cli.completion import offered
 from kernel.commands import Refusal, unknown
 
 if TYPE_CHECKING:
-    from kernel.simulation import Load, Report
+    from kernel_simulation import Load, Report
     from kernel_spec.scheduling import Scheduler
 
 _NODES, _TASKS = 100, 20_000
@@ -68,7 +68,7 @@ def simulate(
       kernel simulate --scenario churn --save load.json
       kernel simulate load.json --check
     """
-    from kernel.simulation import write_load
+    from kernel_simulation import write_load
 
     load = _load(load_file, scenario, timeline, nodes, cpus, tasks)
     if save is not None:
@@ -80,7 +80,7 @@ def simulate(
     if as_json:
         display.echo_json([report.as_data() for report in reports])
     else:
-        from kernel.cli.simulate_report import show
+        from kernel_simulation.shown_report import show
 
         show(load, reports)
     if any(report.left for report in reports):
@@ -96,8 +96,8 @@ def _load(
     tasks: int | None,
 ) -> Load:
     """Return the load that is asked for, whichever way."""
-    from kernel.simulation import SCENARIOS, NodeKind, load_of_timeline, read_load
-    from kernel.simulation import scenario as built_in
+    from kernel_simulation import SCENARIOS, NodeKind, load_of_timeline, read_load
+    from kernel_simulation import scenario as built_in
 
     if sum(source is not None for source in (load_file, scenario, timeline)) != 1:
         raise Refusal("give one load: a file, --scenario NAME or --timeline FILE")
@@ -127,7 +127,7 @@ def _factories(names: tuple[str, ...]) -> list[Callable[[], Scheduler]]:
 
 
 def _run(load: Load, factory: Callable[[], Scheduler], seed: int, until: float | None, check: bool) -> Report:
-    from kernel.simulation import Simulation
+    from kernel_simulation import Simulation
 
     simulation = Simulation(load, factory, seed, check)
     with display.Waiting(f"simulating {simulation.head.scheduler.name}") as waiting:

@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Sequence
 from itertools import chain
 
-from kernel.simulation.distributions import FOREVER
-from kernel.simulation.load import Work
+from kernel_simulation.distributions import FOREVER
+from kernel_simulation.load import Work
 from kernel_spec.dataclass import dataclass
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter_ns
 from typing import Any, Protocol
 
-from kernel.simulation.agenda import Agenda
-from kernel.simulation.audit import Audit
-from kernel.simulation.measures import Stopwatch, Tally
+from kernel_simulation.agenda import Agenda
+from kernel_simulation.audit import Audit
+from kernel_simulation.measures import Stopwatch, Tally
 from kernel_spec import scheduling as contract
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ContractError, PluginError

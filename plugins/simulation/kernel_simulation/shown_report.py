@@ -10,7 +10,7 @@ import click
 from kernel.cli import display
 
 if TYPE_CHECKING:
-    from kernel.simulation import Load, Report
+    from kernel_simulation import Load, Report
 
 
 def show(load: Load, reports: Sequence[Report]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from kernel.simulation.agenda import Agenda
-from kernel.simulation.head import Head
-from kernel.simulation.load import DRAIN, FAIL, JOIN, RESTART_HEAD, SET_RESOURCE, Change, NodeKind
-from kernel.simulation.measures import Integral
+from kernel_simulation.agenda import Agenda
+from kernel_simulation.head import Head
+from kernel_simulation.load import DRAIN, FAIL, JOIN, RESTART_HEAD, SET_RESOURCE, Change, NodeKind
+from kernel_simulation.measures import Integral
 from kernel_spec.ids import NodeId
 from kernel_spec.scheduling import NodeAdded
 
