@@ -16,7 +16,7 @@ class Helpers:
     """A queue of functions, and at most one thread at a time that runs them without being blocked."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a destructor may make a call amid a look into the queue
         self._queue: deque[Callable[[], None]] = deque()
         self._active = 0
         self._threads: set[int] = set()

@@ -69,7 +69,7 @@ class _SharedMemory:
         self.taken: dict[int, int] = {}
         """Where an object begins, to its size; in the order of the places."""
         self._map: mmap.mmap | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a destructor that runs amid the mapping may need the memory, too
 
     @classmethod
     def of(cls, capacity: int) -> _SharedMemory:

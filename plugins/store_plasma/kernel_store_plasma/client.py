@@ -31,7 +31,7 @@ class PlasmaClient:
     def __init__(self, descriptor: int, size: int) -> None:
         self._descriptor = descriptor
         self._size = size
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a destructor that runs amid the mapping may need the arena, too
         self._closed = False
         self._writable: memoryview | None = None
         self._readable: mmap.mmap | None = None
@@ -66,9 +66,7 @@ class PlasmaClient:
                 return
             self._closed = True
             readable, self._readable, self._writable, self._array_of = self._readable, None, None, None
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-                self._descriptor = -1
+            os.close(self._descriptor)
         if readable is not None:
             # A view that lives keeps the mapping until it is gone; then it is unmapped without our doing.
             with contextlib.suppress(BufferError):
@@ -86,9 +84,6 @@ class PlasmaClient:
             self._readable = map_arena(self._descriptor, self._size, mmap.PROT_READ)
             self._writable = memoryview(writable)
             self._byte = numpy.dtype(numpy.uint8)
-            # Each mapping holds a descriptor of its own.
-            os.close(self._descriptor)
-            self._descriptor = -1
             self._array_of = numpy.frombuffer
 
     def _make_callback(self) -> Callable[[_Watch], None]:

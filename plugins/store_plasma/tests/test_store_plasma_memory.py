@@ -10,6 +10,7 @@ import os
 import signal
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -108,6 +109,23 @@ def test_a_closed_client_says_so() -> None:
     client.close()
     with pytest.raises(ObjectStoreError, match="has closed its object store"):
         client.writable(0, 1)
+
+
+def test_a_destructor_amid_the_first_mapping_may_use_the_arena(monkeypatch: pytest.MonkeyPatch) -> None:
+    descriptor = os.memfd_create("kernel-object-store")
+    os.ftruncate(descriptor, 4096)
+    client = PlasmaClient(descriptor, 4096)
+    mapping = arena.map_arena
+
+    def interrupted(*arguments: Any) -> Any:
+        monkeypatch.setattr("kernel_store_plasma.client.map_arena", mapping)
+        client.writable(1, 2)[:] = b"bc"
+        return mapping(*arguments)
+
+    monkeypatch.setattr("kernel_store_plasma.client.map_arena", interrupted)
+    client.writable(0, 1)[:] = b"a"
+    assert bytes(client.readable(0, 3, lambda: None)) == b"abc"
+    client.close()
 
 
 def test_a_client_can_not_shrink_the_arena(shell: StoreShell) -> None:
