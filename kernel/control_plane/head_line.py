@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from kernel.head.later import Later
+from kernel.head.deferred import Deferred
 from kernel.transport.reactor import Reactor
 
 
@@ -24,7 +24,7 @@ class HeadLine:
         self._reactor.wake()
 
     async def ask(self, function: Callable[[], Any], unheard: Callable[[Any], object] = lambda answer: None) -> Any:
-        """Return what `function` returned, or will say `Later`; raise what it raised.
+        """Return what `function` returned, or will say `Deferred`; raise what it raised.
 
         A function whose caller has given up meanwhile is not called; if it was already, `unheard(answer)` is.
         """
@@ -51,7 +51,7 @@ class HeadLine:
             except Exception as error:
                 answered(error)
                 return
-            if isinstance(answer, Later):
+            if isinstance(answer, Deferred):
                 answer.when_done(answered)
             else:
                 answered(answer)

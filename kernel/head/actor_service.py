@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.head import actor_records as control
 from kernel.head.actors import ActorTable
-from kernel.head.lease_desk import LeaseRecord
+from kernel.head.lease_manager import LeaseRecord
 from kernel.head.lease_requests import read_strategy
 from kernel.head.nodes import Caller
 from kernel.protocol import head_messages
@@ -89,7 +89,7 @@ class ActorService:
             return
         record = self.table.actors.get(actor)
         head = self._head
-        if head.restoration.active and (record is None or (record.worker and record.worker not in head.callers)):
+        if head.recovery.active and (record is None or (record.worker and record.worker not in head.callers)):
             self._unanswered.append((caller, actor))  # the node of its process, or of its owner, is still to come back
             return
         if record is None:
@@ -143,10 +143,10 @@ class ActorService:
     def resume(self) -> None:
         """After the death of a head: go on with what is left."""
         head = self._head
-        self.carry_out(self.table.resume(head.callers, head.desk.leases, head.callers))
+        self.carry_out(self.table.resume(head.callers, head.lease_manager.leases, head.callers))
         for lease in list(self.table.leases):
-            if lease in head.desk.leases:
-                head.leases.tell_of_worker(lease, head.desk.leases[lease])
+            if lease in head.lease_manager.leases:
+                head.leases.tell_of_worker(lease, head.lease_manager.leases[lease])
         unanswered, self._unanswered = self._unanswered, []
         for caller, actor in unanswered:
             self._subscribe(caller, actor)
@@ -159,7 +159,7 @@ class ActorService:
             if isinstance(step, control.AskLease):
                 self._ask_lease(step)
             elif isinstance(step, control.DropLease):
-                self._head.desk.release(step.lease, broken=True)
+                self._head.lease_manager.release(step.lease, broken=True)
             elif isinstance(step, control.Construct):
                 self._construct(self.table.actors[step.actor])
             elif isinstance(step, control.EndWorker):
@@ -207,7 +207,7 @@ class ActorService:
         self._head.requests.ask(request, None)
 
     def _construct(self, record: control.ActorRecord) -> None:
-        allocation = self._head.desk.allocation(record.lease)
+        allocation = self._head.lease_manager.allocation(record.lease)
         held = allocation.amounts, allocation.devices, record.description["group"]
         message = (op.BECOME_ACTOR, record.id, record.creation, held, record.attempt)
         class_name, restarts = record.description["class_name"], record.restarts_left
@@ -247,7 +247,7 @@ class ActorService:
         if record is None:
             return "no such actor is known (any more)"
         if record.state in (control.PENDING, control.RESTARTING) and record.lease is not None:
-            return f"actor {record.label} is {record.state}: {self._head.desk.explain(record.lease)}"
+            return f"actor {record.label} is {record.state}: {self._head.lease_manager.explain(record.lease)}"
         if record.state == control.RESTARTING:
             return f"actor {record.label} rests before it is restarted: {record.cause}"
         if record.state == control.PENDING:

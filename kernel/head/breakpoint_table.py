@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernel.head.later import Later
+from kernel.head.deferred import Deferred
 from kernel.head.nodes import Caller
 from kernel.protocol import head_messages
 from kernel.protocol.debug_conversation import ATTACH, ATTACHED, DETACH, OVER, WAITING, Reply
@@ -80,7 +80,7 @@ class BreakpointTable:
         rows = [row for row in self._rows.values() if row["state"] != OVER]
         return Pickled.of(sorted(rows, key=lambda row: (row["since"], row["id"])))
 
-    def _debug(self, caller: Caller, id: str, verb: str, number: int, text: str) -> Later:
+    def _debug(self, caller: Caller, id: str, verb: str, number: int, text: str) -> Deferred:
         """Do what whoever is attached says; answer with a `Reply`, as a tuple, or why there is none."""
         if id not in self._rows:
             raise OptionError(f"no breakpoint {id!r} waits (any more)")
@@ -88,17 +88,17 @@ class BreakpointTable:
             self._attached.setdefault(id, caller.id)
         elif verb == DETACH and self._attached.get(id) == caller.id:
             self._detach(id)
-        later = Later()
+        deferred = Deferred()
 
         def answered(answer: Any) -> None:
             if answer is None:
                 answer = ("its process is gone, or does not answer",)
             elif len(answer) > 1 and Reply(*answer).ended:
                 self._forget(id)
-            later.set(Pickled.of(tuple(answer)))
+            deferred.set(Pickled.of(tuple(answer)))
 
         self._tell(id, caller.id, verb, number, text, answered)
-        return later
+        return deferred
 
     def _explain(self, caller: Caller, task: bytes, worker: bytes) -> str:
         return self.of(task, worker)

@@ -49,7 +49,7 @@ class DrainService:
         node.send((head_messages.DRAIN, seconds))
         if not node.draining:
             node.draining = True
-            self._head.desk.handle(NodeDraining(node.id))
+            self._head.lease_manager.handle(NodeDraining(node.id))
         if not self._looking:
             self._look()
 
@@ -65,12 +65,12 @@ class DrainService:
             self._head.reactor.call_later(LOOK_SECONDS, self._look)
 
     def _leases_on(self, node: NodeId) -> list[LeaseId]:
-        records = self._head.desk.leases
+        records = self._head.lease_manager.leases
         return [id for id, one in records.items() if one.worker is not None and one.grant and one.grant.node == node]
 
     def _is_busy(self, node: NodeId) -> bool:
         """Return whether any process runs there, or is about to."""
-        if any(one.grant is not None and one.grant.node == node for one in self._head.desk.leases.values()):
+        if any(one.grant is not None and one.grant.node == node for one in self._head.lease_manager.leases.values()):
             return True
         return any(one.node.id == node and one.role in ("driver", "worker") for one in self._head.callers.values())
 
@@ -78,7 +78,7 @@ class DrainService:
         for step in instructions:
             if isinstance(step, AskBack):
                 for lease in step.leases:
-                    holder = self._head.desk.leases[lease].holder
+                    holder = self._head.lease_manager.leases[lease].holder
                     if holder is not None:
                         holder.send((op.RECLAIM_LEASE, lease))
             elif isinstance(step, LookAtStore):

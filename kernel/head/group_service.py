@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernel.head import groups as control
-from kernel.head.later import Later
+from kernel.head.deferred import Deferred
 from kernel.head.nodes import Caller, Node
 from kernel.protocol.pickled import Pickled
 from kernel_spec import observers
@@ -29,8 +29,8 @@ class GroupService:
     def __init__(self, head: Head) -> None:
         self._head = head
         self.table = control.GroupTable()
-        self._waiting: dict[GroupId, list[tuple[Caller, Later]]] = {}
-        head.desk.on_placed = self._placed
+        self._waiting: dict[GroupId, list[tuple[Caller, Deferred]]] = {}
+        head.lease_manager.on_placed = self._placed
         head.methods |= {
             "create_placement_group": self._create,
             "remove_placement_group": self._remove,
@@ -78,12 +78,12 @@ class GroupService:
         record = self.table.find(namespace, name)
         return Pickled.of(self._row(record) if record is not None else None)
 
-    def _ready(self, caller: Caller, id: str) -> Later:
+    def _ready(self, caller: Caller, id: str) -> Deferred:
         """Answer when a group is placed, or with the error that says why it never will be."""
-        later, group = Later(), _group(id)
-        self._waiting.setdefault(group, []).append((caller, later))
+        deferred, group = Deferred(), _group(id)
+        self._waiting.setdefault(group, []).append((caller, deferred))
         self._answer(group)
-        return later
+        return deferred
 
     # -- events from the head -------------------------------------------------------------------------------------
 
@@ -110,8 +110,8 @@ class GroupService:
         running = {job.id for job in head.jobs.jobs.values() if job.is_program and not job.ended}
         held, instructions = self.table.resume({node.id for node in head.living_nodes()}, running | head.callers.keys())
         for record in held:
-            head.desk.handle(GroupHeld(record.request, list(record.bundles.values())))
-        head.desk.enter_groups()
+            head.lease_manager.handle(GroupHeld(record.request, list(record.bundles.values())))
+        head.lease_manager.enter_groups()
         self.carry_out(instructions)
 
     # -- instructions ----------------------------------------------------------------------------------------------
@@ -122,8 +122,8 @@ class GroupService:
         for step in instructions:
             record = self.table.groups[step.group]
             if isinstance(step, control.Reserve):
-                if not self._head.restoration.active:  # else `resume` asks for it
-                    self._head.desk.handle(GroupRequested(record.request))
+                if not self._head.recovery.active:  # else `resume` asks for it
+                    self._head.lease_manager.handle(GroupRequested(record.request))
             elif isinstance(step, control.Dissolve):
                 self._dissolve(record)
             else:
@@ -148,9 +148,9 @@ class GroupService:
 
     def _dissolve(self, record: control.GroupRecord) -> None:
         """End all that runs in a group, and refuse what waits for it."""
-        desk, reason = self._head.desk, f"{record.label} is gone: {record.cause}"
-        for id in desk.leases_in(record.id):
-            lease = desk.leases.get(id)
+        lease_manager, reason = self._head.lease_manager, f"{record.label} is gone: {record.cause}"
+        for id in lease_manager.leases_in(record.id):
+            lease = lease_manager.leases.get(id)
             if lease is None:
                 continue
             if lease.request.for_actor:
@@ -159,8 +159,8 @@ class GroupService:
                 error = PlacementGroupRemovedError(f"{lease.request.name}() can't run: {reason}")
                 self._head.requests.refuse(lease.request, lease.holder, error)
             else:
-                desk.take(id, reason)
-        desk.dissolve(record.id)
+                lease_manager.take(id, reason)
+        lease_manager.dissolve(record.id)
 
     def _answer(self, group: GroupId) -> None:
         """Tell those who wait for a group, if there is something to tell."""
@@ -172,8 +172,8 @@ class GroupService:
             answer = PlacementGroupRemovedError(f"placement group {group.hex()!r} is not known (any more)")
         elif record.state == control.REMOVED:
             answer = PlacementGroupRemovedError(f"{record.label} is gone: {record.cause}")
-        for _, later in self._waiting.pop(group, ()):
-            later.set(answer)
+        for _, deferred in self._waiting.pop(group, ()):
+            deferred.set(answer)
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class GroupService:
         if record.state == control.CREATED:
             where = ", ".join(f"{index} on node {bundle.node.hex()[:8]}" for index, bundle in _sorted(record))
             return f"{record.label} is placed: bundle {where}"
-        text = f"{record.label} is {record.state}: {self._head.desk.explain(group)}"
+        text = f"{record.label} is {record.state}: {self._head.lease_manager.explain(group)}"
         return f"{text} ({record.cause})" if record.cause else text
 
     def list(self, id: str = "") -> list[dict[str, Any]]:

@@ -31,8 +31,8 @@ from kernel.head.metadata_guard import guarded
 from kernel.head.nodes import Caller, Node
 from kernel.head.observation import Observation
 from kernel.head.process_service import ProcessService
+from kernel.head.recovery import Recovery
 from kernel.head.remote_drivers import RemoteDrivers
-from kernel.head.restoration import Restoration
 from kernel.logs import Logger
 from kernel.plugin_faults import told
 from kernel.plugins import PluginManager
@@ -108,11 +108,11 @@ class Head:
         }
         self.processes = ProcessService(self)
         self.leases = LeaseService(self)
-        self.desk = self.leases.desk
+        self.lease_manager = self.leases.lease_manager
         self.requests = LeaseRequests(self)
         self.actors = ActorService(self)
         self.groups = GroupService(self)
-        self.restoration = Restoration(self)
+        self.recovery = Recovery(self)
         names = list(config.head_services) or None
         self.services = HeadServiceHost(manager.make_many("head_service", names), manager.options_of, self.plugin_fault)
         queries.install(self)
@@ -157,8 +157,8 @@ class Head:
         self.reactor.call_later(TICK_SECONDS, self._tick)
         if self.journal.behind:
             self.journal.catch_up()
-        if self.desk.waiting or self.groups.table.waiting:
-            self.desk.tick()
+        if self.lease_manager.waiting or self.groups.table.waiting:
+            self.lease_manager.tick()
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Head:
             self.journal.node(node.id)
             self.journal.address(node.id, node.address)
             self.observe(observers.NODE, observers.ALIVE, node.id, {"resources": node.total})
-            self.desk.add_node(node.id, node.total, dict(node.labels), node.devices)
+            self.lease_manager.add_node(node.id, node.total, dict(node.labels), node.devices)
 
     def remove_node(self, node: Node, cause: str) -> None:
         """A node is gone, with all of its processes."""
@@ -211,13 +211,13 @@ class Head:
         self._pending.lost(node.id)
         lost = [caller.id for caller in self.callers.values() if caller.node is node]
         self.groups.node_lost(node, cause)
-        workers = set(lost).union([] if node.client else self.desk.remove_node(node.id))
+        workers = set(lost).union([] if node.client else self.lease_manager.remove_node(node.id))
         for other in self.living_nodes():
             other.send((head_messages.PROCESSES_GONE, lost, node.address))
         for id in lost:
             self.processes.forget(id)
         for id in workers:
-            self.desk.worker_died(id, cause, op.LOST)
+            self.lease_manager.worker_died(id, cause, op.LOST)
             self.actors.worker_died(id, cause)
         self.requests.refuse_the_hopeless()
 

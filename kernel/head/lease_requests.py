@@ -1,4 +1,4 @@
-"""Requests for workers as they reach the head: read, refused where there is no hope, else handed to the desk."""
+"""Requests for workers: read and checked, refused if they can never be served, else given to the lease manager."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pickle
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kernel.head.feasibility import why_infeasible
 from kernel.head.nodes import Caller
-from kernel.head.refusals import refusal
 from kernel.protocol import process_messages as op
 from kernel.transport.connection import Message
 from kernel_spec.errors import KernelError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LeaseRequests:
-    """The way to the lease desk, for processes and (without a holder) for actors. Runs in the head's loop."""
+    """The way to the lease manager, for processes and (without a holder) for actors. Runs in the head's loop."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
@@ -47,13 +47,13 @@ class LeaseRequests:
 
     def ask(self, request: LeaseRequest, holder: Caller | None) -> None:
         """Ask the scheduler for a worker, unless there will never be one."""
-        known = self._head.desk.leases.get(request.id)
+        known = self._head.lease_manager.leases.get(request.id)
         if known is not None:  # an earlier head granted it, and died before its holder had heard so
             self._head.leases.tell_of_worker(request.id, known)
             return
         error = self._refusal(request)
         if error is None:
-            self._head.desk.request(request, holder)
+            self._head.lease_manager.request(request, holder)
         else:
             self.refuse(request, holder, error)
 
@@ -65,17 +65,17 @@ class LeaseRequests:
         else:
             actors = self._head.actors
             actors.carry_out(actors.table.lease_failed(request.id, (op.SYSTEM_ERROR, data), str(error)))
-        self._head.desk.release(request.id, broken=False)
+        self._head.lease_manager.release(request.id, broken=False)
 
     def refuse_the_hopeless(self) -> None:
         """A node is gone: say so to those who wait for that one and no other."""
-        for record in [record for record in self._head.desk.leases.values() if record.grant is None]:
+        for record in [record for record in self._head.lease_manager.leases.values() if record.grant is None]:
             error = self._refusal(record.request)
             if error is not None:
                 self.refuse(record.request, record.holder, error)
 
     def _refusal(self, request: LeaseRequest) -> KernelError | None:
-        return refusal(request, self._head.groups.table.groups, self._why_gone)
+        return why_infeasible(request, self._head.groups.table.groups, self._why_gone)
 
     def _why_gone(self, id: NodeId) -> str:
         head = self._head
@@ -85,7 +85,7 @@ class LeaseRequests:
         node = head.nodes.get(id)
         if node is not None and node.client:
             return "that is a remote driver's, where nothing runs"
-        return "" if node is not None or head.restoration.active else "there never was such a node"
+        return "" if node is not None or head.recovery.active else "there never was such a node"
 
     def environment_for(self, caller: Caller, asked: Mapping[str, Any] | None) -> str:
         """Return the key of what a process asks for: what that adds to its own environment."""

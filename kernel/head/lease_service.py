@@ -1,11 +1,11 @@
-"""Leases on the head: carries out what the lease desk decides, and hears from the nodes what became of it."""
+"""Leases on the head: carries out what the lease manager decides, and hears from the nodes what became of it."""
 
 from __future__ import annotations
 
 import pickle
 from typing import TYPE_CHECKING
 
-from kernel.head.lease_desk import LeaseDesk, LeaseRecord, grant_message
+from kernel.head.lease_manager import LeaseManager, LeaseRecord, grant_message
 from kernel.head.nodes import Caller, Node
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -23,11 +23,11 @@ GRACE_SECONDS = 2.0
 
 
 class LeaseService:
-    """The shell around the lease desk. Runs in the head's loop."""
+    """The shell around the lease manager. Runs in the head's loop."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
-        self.desk = LeaseDesk(
+        self.lease_manager = LeaseManager(
             head.manager.make("scheduler"),
             head.reactor.clock,
             self._find_worker,
@@ -35,16 +35,18 @@ class LeaseService:
             self.kill_worker,
             head.end,
         )
-        self.desk.tell_worker = self._tell_worker
+        self.lease_manager.tell_worker = self._tell_worker
         head.handlers |= {
-            op.CANCEL_LEASE: lambda caller, message: self.desk.cancel(message[1]),
+            op.CANCEL_LEASE: lambda caller, message: self.lease_manager.cancel(message[1]),
             op.RETURN_LEASE: self._on_return,
         }
         head.methods["kill_worker"] = lambda caller, worker, reason: self.kill_worker(worker, reason)
         head.words |= {
             head_messages.WORKER_FOUND: self._worker_found,
             head_messages.LEASE_UNSERVED: self._unserved,
-            head_messages.LEASE_BLOCKED: lambda node, lease, blocked, asks=False: self.desk.block(lease, blocked, asks),
+            head_messages.LEASE_BLOCKED: lambda node, lease, blocked, asks=False: self.lease_manager.block(
+                lease, blocked, asks
+            ),
             head_messages.WORKER_DIED: self._worker_died,
         }
 
@@ -54,7 +56,7 @@ class LeaseService:
         if found is not None:
             found.node.send((head_messages.KILL_WORKER, worker, reason))
 
-    # -- what the desk decides -------------------------------------------------------------------------------------
+    # -- what it decides ------------------------------------------------------------------------------------------
 
     def _tell_worker(self, worker: ProcessId, message: Message) -> None:
         found = self._head.callers.get(worker)
@@ -89,16 +91,16 @@ class LeaseService:
         """Take a lease back. What an unusable worker held (a device's memory, too) is free when its process is gone."""
         _, id, broken, worker = message
         if not broken:
-            self.desk.release(id, broken=False)
-        elif id in self.desk.leases:
-            self.desk.drop_worker(id)
-            self._head.reactor.call_later(GRACE_SECONDS, lambda: self.desk.release(id, broken=True))
+            self.lease_manager.release(id, broken=False)
+        elif id in self.lease_manager.leases:
+            self.lease_manager.drop_worker(id)
+            self._head.reactor.call_later(GRACE_SECONDS, lambda: self.lease_manager.release(id, broken=True))
         else:  # it was told so, or an earlier head was to tell it
             caller.send((op.PROCESS_DIED, worker, "how is not known, as the head was started again", op.LOST))
 
     def _worker_found(self, node: Node, lease: LeaseId, grant: int, worker: ProcessId) -> None:
-        record = self.desk.served(lease, grant, worker)
-        if record is not None and not self._head.restoration.active:
+        record = self.lease_manager.served(lease, grant, worker)
+        if record is not None and not self._head.recovery.active:
             self.tell_of_worker(lease, record)
 
     def tell_of_worker(self, lease: LeaseId, record: LeaseRecord) -> None:
@@ -112,14 +114,14 @@ class LeaseService:
             record.holder.send(grant_message(lease, record, caller.address if caller is not None else ""))
 
     def _unserved(self, node: Node, lease: LeaseId, grant: int, error: bytes) -> None:
-        record = self.desk.granted(lease, grant)
+        record = self.lease_manager.granted(lease, grant)
         if record is not None:
             self._head.requests.refuse(record.request, record.holder, pickle.loads(error))
 
     def _worker_died(self, node: Node, worker: ProcessId, pid: int, cause: str, fault: int) -> None:
         detail = {"pid": pid, "cause": cause, "fault": FAULTS.get(fault, "")}
         self._head.observe(observers.WORKER, observers.DEAD, worker, detail)
-        self.desk.worker_died(worker, cause, fault)
+        self.lease_manager.worker_died(worker, cause, fault)
         self._head.actors.worker_died(worker, cause, fault)
 
 

@@ -1,4 +1,4 @@
-"""The CPUs that workers lend while they wait, and when each may go on. A pure state machine, fed by the lease desk.
+"""The CPUs that workers lend while they wait, and when each may go on. A pure state machine, fed by the lease manager.
 
 A scheduler counts the CPU of a worker again as soon as that has what it waited for, though another may be using it.
 So that the two do not run side by side, a worker whose CPU is in use is told so while it waits; from then on it asks
@@ -33,13 +33,13 @@ class GoOn:
 
 
 @dataclass(frozen=True, slots=True)
-class AskBack:
+class ReclaimCpu:
     """Somebody waits for the CPU of this lease: it is to be given back when what was sent to its worker is done."""
 
     id: LeaseId
 
 
-Instruction = CpuTaken | GoOn | AskBack
+Instruction = CpuTaken | GoOn | ReclaimCpu
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +88,7 @@ class _Place:
         while self.waiting:
             id, units = next(iter(self.waiting.items()))
             if self.used and self.used + units > self.capacity:
-                steps += [AskBack(id) for id in self.running.keys() - self.asked_back]
+                steps += [ReclaimCpu(id) for id in self.running.keys() - self.asked_back]
                 self.asked_back.update(self.running)
                 break
             del self.waiting[id]

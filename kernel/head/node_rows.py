@@ -18,7 +18,7 @@ SHOWN_DEAD = 100
 
 def node_rows(head: Head) -> list[dict[str, Any]]:
     """Return a row per node, in the order in which they joined; those of an earlier head first."""
-    snapshot = head.desk.scheduler.snapshot()
+    snapshot = head.lease_manager.scheduler.snapshot()
     now = head.reactor.clock()
     dead = [_fallen_row(id.hex(), cause) for id, cause in head.fallen.items() if id not in head.nodes]
     nodes = [node for node in head.nodes.values() if not node.client]

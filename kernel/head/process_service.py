@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kernel.head.later import Later
+from kernel.head.deferred import Deferred
 from kernel.head.nodes import Caller, Node
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -73,7 +73,7 @@ class ProcessService:
         if caller is None:
             return
         caller.closed = True
-        head.desk.holder_left(caller)
+        head.lease_manager.holder_left(caller)
         head.actors.owner_died(caller)
         head.groups.process_left(caller)
         if caller.role == "driver":
@@ -104,8 +104,8 @@ class ProcessService:
             return
         if handler is None:
             raise ProtocolError(f"process {id.hex()} sent {message!r:.100}, which the head does not know")
-        if self._head.restoration.active and message[0] in _ON_LEASES:
-            self._head.restoration.postpone(node, id, message)
+        if self._head.recovery.active and message[0] in _ON_LEASES:
+            self._head.recovery.postpone(node, id, message)
         else:
             handler(caller, message)
 
@@ -117,7 +117,7 @@ class ProcessService:
             caller.send(reply(number, error))
             return
         outcome = outcome_of(name, method, (caller, *arguments), "the head", self._head.log)
-        if isinstance(outcome, Later):
+        if isinstance(outcome, Deferred):
             outcome.when_done(lambda answer: caller.send(reply(number, answer)))
         else:
             caller.send(reply(number, outcome))

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kernel.head.later import Later
+from kernel.head.deferred import Deferred
 from kernel.head.node_rows import node_rows
 from kernel.head.nodes import Caller
 from kernel.head.value_limit import check_size
@@ -58,12 +58,12 @@ class Answers:
 
     def cluster_resources(self, caller: Caller) -> Pickled:
         """Return the totals."""
-        snapshot = self._head.desk.scheduler.snapshot()
+        snapshot = self._head.lease_manager.scheduler.snapshot()
         return Pickled.of(_sum(snapshot.total.values()))
 
     def available_resources(self, caller: Caller) -> Pickled:
         """Return what is free; a resource of which nothing is free stays in the answer, as zero."""
-        snapshot = self._head.desk.scheduler.snapshot()
+        snapshot = self._head.lease_manager.scheduler.snapshot()
         free = _sum(snapshot.available.values())
         return Pickled.of({name: max(0.0, free.get(name, 0.0)) for name in _sum(snapshot.total.values())})
 
@@ -81,14 +81,14 @@ class Answers:
         else:
             node.total.pop(name, None)
         node.send((head_messages.RESOURCE, name, quantity))
-        self._head.desk.handle(ResourceChanged(node.id, name, quantity))
+        self._head.lease_manager.handle(ResourceChanged(node.id, name, quantity))
 
-    def status(self, caller: Caller) -> Later:
+    def status(self, caller: Caller) -> Deferred:
         """Return what `kernel status` shows."""
 
         def put_together(reports: dict[NodeId, Any]) -> Pickled:
             head = self._head
-            snapshot = head.desk.scheduler.snapshot()
+            snapshot = head.lease_manager.scheduler.snapshot()
             known = [report for report in reports.values() if report is not None]
             return Pickled.of(
                 {
@@ -96,7 +96,7 @@ class Answers:
                     "node": caller.node.id.hex(),
                     "pid": caller.node.pid,
                     "started": head.started,
-                    "scheduler": head.desk.scheduler.name,
+                    "scheduler": head.lease_manager.scheduler.name,
                     "metadata": {"name": head.metadata.name, "durable": head.journal.durable},
                     "total": _sum(snapshot.total.values()),
                     "available": _sum(snapshot.available.values()),
@@ -104,7 +104,7 @@ class Answers:
                         {
                             "name": request.name,
                             "wanted": quantities(request.wanted),
-                            "reason": head.desk.explain(request.id),
+                            "reason": head.lease_manager.explain(request.id),
                         }
                         for request in list(snapshot.waiting)[:20]
                     ],
@@ -124,7 +124,7 @@ class Answers:
 
         return self._ask_nodes("report", put_together, False)
 
-    def workers(self, caller: Caller) -> Later:
+    def workers(self, caller: Caller) -> Deferred:
         """Return a row per worker, of the nodes that answer; `status` says which did not."""
 
         def put_together(reports: dict[NodeId, Any]) -> Pickled:
@@ -136,22 +136,22 @@ class Answers:
         """Return a row per job."""
         return Pickled.of(self._jobs())
 
-    def show_output(self, caller: Caller, seconds: float = PATIENCE_SECONDS) -> Later:
+    def show_output(self, caller: Caller, seconds: float = PATIENCE_SECONDS) -> Deferred:
         """Send all that workers have written, and failures they know of, to whom it concerns, before the answer.
 
         That is which nodes have not done so within `seconds`.
         """
-        later = Later()
+        deferred = Deferred()
 
         def show(answers: object) -> None:
             nodes = ((node.id, node, self._head.ask_node) for node in self._head.living_nodes())
-            self._gather(nodes, self._without_answer, "drain_output", (), seconds).when_done(later.set)
+            self._gather(nodes, self._without_answer, "drain_output", (), seconds).when_done(deferred.set)
 
         workers = [one for one in self._processes() if one.role == "worker" and one.job == caller.job]
         ask = self._head.ask
         told = self._gather(((one.id, one, ask) for one in workers), lambda answers: None, "tell_failures", (), _SOON)
         told.when_done(show)
-        return later
+        return deferred
 
     def stop(self, caller: Caller) -> None:
         """End the session."""
@@ -161,7 +161,7 @@ class Answers:
 
     def explain_lease(self, caller: Caller, lease: LeaseId) -> str:
         """Say why a lease request waits."""
-        return self._head.desk.explain(lease)
+        return self._head.lease_manager.explain(lease)
 
     def explain_worker(self, caller: Caller, worker: ProcessId) -> str:
         """Say where a worker is."""
@@ -170,7 +170,7 @@ class Answers:
             return "that worker has ended"
         return f"pid {found.pid} on node {found.node.id.hex()[:8]} ({found.node.host})"
 
-    def explain_any(self, caller: Caller, prefix: bytes) -> Later:
+    def explain_any(self, caller: Caller, prefix: bytes) -> Deferred:
         """Say what everything whose id begins with `prefix` waits for, asking every process.
 
         The answer has a row each: "actor", "placement group" or "object", id (hexadecimal), sentence; and one for each
@@ -202,9 +202,9 @@ class Answers:
 
         return self._ask_processes("explain_matches", put_together, prefix)
 
-    def memory(self, caller: Caller, limit: int = 0) -> Later:
+    def memory(self, caller: Caller, limit: int = 0) -> Deferred:
         """Return the stores' objects and every process's references, of each process the `limit` largest (0: all)."""
-        later = Later()
+        deferred = Deferred()
 
         def with_nodes(reports: dict[NodeId, Any]) -> None:
             known = [report for report in reports.values() if report is not None]
@@ -237,15 +237,15 @@ class Answers:
                 stored = [row for report in known for row in report["stored"]]
                 found = {"usage": usage, "stored": stored, "processes": processes, "silent": silent}
                 found["silent_nodes"] = self._without_answer(reports)
-                later.set(Pickled.of({**found, "memory": _memory(self._of_nodes(reports))}))
+                deferred.set(Pickled.of({**found, "memory": _memory(self._of_nodes(reports))}))
 
             asked = {process.id: process for process in self._processes()}
             self._ask_processes("references", with_processes, limit)
 
         self._ask_nodes("report", with_nodes, True)
-        return later
+        return deferred
 
-    def timeline(self, caller: Caller) -> Later:
+    def timeline(self, caller: Caller) -> Deferred:
         """Return what each process `told` of its calls, for `kernel.runtime.tracing.events_of`, and who was `silent`.
 
         As it came: unpacked here, a hundred thousand events would hold up the loop and leave the agent's memory in
@@ -258,11 +258,11 @@ class Answers:
 
         return self._ask_processes("trace", put_together)
 
-    def tasks(self, caller: Caller) -> Later:
+    def tasks(self, caller: Caller) -> Deferred:
         """Return what processes told of tasks and calls, for `kernel.protocol.task_rows.all_tasks`, and who
         was `silent`. As it came, like the timeline: who asks makes the rows.
         """
-        later = Later()
+        deferred = Deferred()
 
         def with_ended(ended: dict[ProcessId, Any]) -> None:
             told = [(NO_PROCESS, Pickled(data)) for data in self._past_calls]
@@ -273,12 +273,12 @@ class Answers:
                 waiting = [(self._place(id), Pickled(data)) for id, data in answers.items() if data]
                 workers = {id.hex(): self._place(id) for id in self._head.callers}
                 found = {"ended": told, "waiting": waiting, "workers": workers}
-                later.set(Pickled.of({**found, "silent": {**silent, **self._silent(answers)}}))
+                deferred.set(Pickled.of({**found, "silent": {**silent, **self._silent(answers)}}))
 
             self._ask_processes("open_tasks", with_open)
 
         self._ask_processes("trace", with_ended)
-        return later
+        return deferred
 
     def _place(self, id: ProcessId) -> Mapping[str, Any]:
         process = self._head.callers.get(id)
@@ -288,7 +288,7 @@ class Answers:
         actor = self._head.actors.table.actor_of(id)
         return {**where, "job_id": process.job.hex(), "actor_id": actor.hex() if actor else None}
 
-    def stacks(self, caller: Caller) -> Later:
+    def stacks(self, caller: Caller) -> Deferred:
         """Return the Python stacks of every process that answers, by node and pid (see `kernel.runtime.stacks`)."""
 
         def put_together(answers: dict[ProcessId, Any]) -> Pickled:
@@ -320,11 +320,11 @@ class Answers:
         """Return the keys that begin with `prefix`."""
         return [key for key, _ in self._head.metadata.scan(f"kv:{namespace}", prefix)]
 
-    def has_package(self, caller: Caller, digest: str) -> Later:
+    def has_package(self, caller: Caller, digest: str) -> Deferred:
         """Return whether the head has a package."""
         return self._beside("has_package", lambda: self._head.archives.has(digest))
 
-    def add_package(self, caller: Caller, digest: str, offset: int, total: int, piece: bytes) -> Later:
+    def add_package(self, caller: Caller, digest: str, offset: int, total: int, piece: bytes) -> Deferred:
         """Take a piece of a package."""
         sender, archives = caller.id.hex(), self._head.archives
         return self._beside("add_package", lambda: archives.add(sender, digest, offset, total, piece))
@@ -350,9 +350,9 @@ class Answers:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _beside(self, method: str, work: Callable[[], Any]) -> Later:
+    def _beside(self, method: str, work: Callable[[], Any]) -> Deferred:
         """Have `work`, which is about files, done beside the loop; what it returns or raises is the answer."""
-        later = Later()
+        deferred = Deferred()
 
         def done(outcome: Any) -> None:
             def again() -> Any:
@@ -360,20 +360,20 @@ class Answers:
                     raise outcome
                 return outcome
 
-            later.set(outcome_of(method, again, (), "the head", self._head.log))
+            deferred.set(outcome_of(method, again, (), "the head", self._head.log))
 
         self._head.background.do(work, done)
-        return later
+        return deferred
 
     def _processes(self) -> list[Caller]:
         """Return every process that runs user code; tools, which only ask, are none."""
         return [caller for caller in self._head.callers.values() if caller.role in ("driver", "worker")]
 
-    def _ask_processes(self, method: str, then: Callable[[dict[ProcessId, Any]], Any], *arguments: Any) -> Later:
+    def _ask_processes(self, method: str, then: Callable[[dict[ProcessId, Any]], Any], *arguments: Any) -> Deferred:
         ask = self._head.ask
         return self._gather(((one.id, one, ask) for one in self._processes()), then, method, arguments)
 
-    def _ask_nodes(self, method: str, then: Callable[[dict[NodeId, Any]], Any], *arguments: Any) -> Later:
+    def _ask_nodes(self, method: str, then: Callable[[dict[NodeId, Any]], Any], *arguments: Any) -> Deferred:
         ask = self._head.ask_node
         return self._gather(((node.id, node, ask) for node in self._head.living_nodes()), then, method, arguments)
 
@@ -384,9 +384,9 @@ class Answers:
         method: str,
         arguments: tuple[Any, ...],
         seconds: float = PATIENCE_SECONDS,
-    ) -> Later:
+    ) -> Deferred:
         """Ask many; the answer is `then` of what came within `seconds`, by id."""
-        later = Later()
+        deferred = Deferred()
         chosen = list(asked)
         answers: dict[Any, Any] = {id: None for id, _, _ in chosen}
         missing = set(answers)
@@ -397,19 +397,19 @@ class Answers:
             missing.remove(id)
             answers[id] = value
             if not missing:
-                later.set(then(answers))
+                deferred.set(then(answers))
 
         def give_up() -> None:
             if missing:
                 missing.clear()
-                later.set(then(answers))
+                deferred.set(then(answers))
 
         if not chosen:
-            later.set(then(answers))
+            deferred.set(then(answers))
         for id, one, ask in chosen:
             ask(one, method, lambda value, id=id: answered(id, value), *arguments)  # type: ignore[misc]
         self._head.reactor.call_later(seconds, give_up)
-        return later
+        return deferred
 
     def _of_nodes(self, reports: Mapping[NodeId, Any]) -> dict[NodeId, Any]:
         """Return the reports of nodes that answered; what a remote driver has is its own."""

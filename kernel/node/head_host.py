@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kernel.control_plane.doorbell import Doorbell, socket_path
 from kernel.head.config import HeadConfig
-from kernel.head.door import Door
 from kernel.head.head import Head
+from kernel.head.membership import NodeMembership
 from kernel.head.nodes import Node
 from kernel.node.head_child import HeadChild
 from kernel.node.head_link import HeadLink, LocalHeadLink, RemoteHeadLink
@@ -90,7 +90,7 @@ class HeadHere:
         self.head_link: HeadLink = self._head_link
         self.observed = self._head.observation.active
         self.finishing: list[Callable[[], object]] = [self._head.observation.deliver]
-        self._door: Door | None = None
+        self._membership: NodeMembership | None = None
         self._doorbell: Doorbell | None = None
 
     def join(self, description: Mapping[str, Any]) -> None:
@@ -110,9 +110,9 @@ class HeadHere:
             "observed": self.observed,
             "durable": self.durable,
         }
-        self._door = Door(self._head, shared, config.death_seconds)
-        gateway.serve_connections(HEAD, self._door.on_messages, self._door.on_close)
-        self.finishing.append(self._door.flush)
+        self._membership = NodeMembership(self._head, shared, config.death_seconds)
+        gateway.serve_connections(HEAD, self._membership.on_messages, self._membership.on_close)
+        self.finishing.append(self._membership.flush)
 
     def start(self) -> None:
         """Begin to count time, and start the head's services."""
@@ -130,8 +130,8 @@ class HeadHere:
 
     def close(self, reason: str) -> None:
         """Let the other nodes go, and end the head."""
-        if self._door is not None:
-            self._door.close()
+        if self._membership is not None:
+            self._membership.close()
         self._head.close()
 
 

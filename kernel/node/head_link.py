@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from kernel.head.door import DEATH_SECONDS, PULSE_SECONDS, patience
+from kernel.head.membership import DEATH_SECONDS, PULSE_SECONDS, patience
 from kernel.node.advice import advice_on
 from kernel.node.detection import host_name
 from kernel.protocol import head_messages

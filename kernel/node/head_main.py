@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from kernel.control_plane.doorbell import Doorbell
 from kernel.head.config import HeadConfig
-from kernel.head.door import Door
 from kernel.head.head import Head
+from kernel.head.membership import NodeMembership
 from kernel.logs import Logger, configure_later
 from kernel.plugins import PluginManager
 from kernel.plugins.messages import skipped
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 class HeadProcess:
-    """A head, its door, and the loop that serves them. `agent` is a pipe that its agent holds open."""
+    """A head, its links to agents, and the loop that serves them. `agent` is a pipe that its agent holds open."""
 
     def __init__(self, config: AgentConfig, reactor: Reactor, agent: int) -> None:
         self._reactor = reactor
@@ -80,18 +80,18 @@ class HeadProcess:
             "durable": self._head.journal.durable,
             "head_away_seconds": config.head_away_seconds,
         }
-        self._door = Door(self._head, shared, config.death_seconds)
+        self._membership = NodeMembership(self._head, shared, config.death_seconds)
         self._head.journal.beside(NodeId(config.node))
         if self._head.journal.nodes():
-            self._head.restoration.begin(max(LEAST_RESTORE_SECONDS, RESTORE_DEATHS * config.death_seconds))
+            self._head.recovery.begin(max(LEAST_RESTORE_SECONDS, RESTORE_DEATHS * config.death_seconds))
         self._entrance = Entrance(
             path,
             True,
             config.token,
             Credentials(config.tls) if config.tls is not None else None,
             reactor,
-            self._door.on_messages,
-            self._door.on_close,
+            self._membership.on_messages,
+            self._membership.on_close,
             lambda reason: self._log.warning("connection refused", reason=reason),
         )
         self._doorbell = Doorbell(self._head, config.directory, config.token, config.tls)
@@ -102,11 +102,11 @@ class HeadProcess:
         self._head.start()
         while not self._ended:
             self.turn(60.0)
-            self._ended = self._ended or (self._head.ending is not None and not self._door.anybody)
+            self._ended = self._ended or (self._head.ending is not None and not self._membership.anybody)
         self._head.services.stop()
         self._doorbell.close(self._reactor.poll)
         self._entrance.close()
-        self._door.close()
+        self._membership.close()
         self._head.close()
 
     def turn(self, seconds: float) -> None:
@@ -114,7 +114,7 @@ class HeadProcess:
         try:
             self._reactor.poll(seconds)
             self._head.observation.deliver()
-            self._door.flush()
+            self._membership.flush()
         except Exception:
             self._log.exception("something failed in the head")
 

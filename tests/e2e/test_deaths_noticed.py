@@ -99,7 +99,7 @@ def _has_something_to_read(pid: int) -> bool:
 
 @pytest.mark.parametrize("way", ["both ways", "from the node", "to the node"])
 def test_a_machine_that_falls_silent_is_given_up_when_the_time_is_over_that_was_set(way: str) -> None:
-    """That it is no later is in test_door.py, by a clock that no busy machine holds up."""
+    """That it is no later is in test_membership.py, by a clock that no busy machine holds up."""
     kernel.shutdown()
     with Cluster(num_cpus=1, death_seconds=DEATH_SECONDS, faulty_network=True) as cluster:
         node = cluster.add_node(num_cpus=1)

@@ -8,7 +8,7 @@ from kernel.control_plane.feeds import EventFeed
 from kernel.control_plane.mailbox import Mailbox
 from kernel.control_plane.protocol import messages
 from kernel.control_plane.services.service import Service
-from kernel.head.later import Later
+from kernel.head.deferred import Deferred
 from kernel_spec.errors import OptionError
 from kernel_spec.observers import STATES
 
@@ -16,7 +16,7 @@ from kernel_spec.observers import STATES
 class Events(Service):
     """What happens in a cluster."""
 
-    def watch(self, request: Any, mailbox: Mailbox) -> Later:
+    def watch(self, request: Any, mailbox: Mailbox) -> Deferred:
         """Send what happens, from when every node tells it."""
         for kind in request.kinds:
             if kind not in STATES:
@@ -28,7 +28,7 @@ class Events(Service):
             mailbox.put(message, message.ByteSize())
 
         close = EventFeed(request.kinds, happened).attend(self.head.observation)
-        later = Later()
+        deferred = Deferred()
         # Whatever the nodes are asked, they answer it after they have heard that somebody listens.
-        self.ask("show_output").when_done(lambda answer: later.set(close))
-        return later
+        self.ask("show_output").when_done(lambda answer: deferred.set(close))
+        return deferred

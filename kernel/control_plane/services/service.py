@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kernel.control_plane.errors import NotServedError
+from kernel.head.deferred import Deferred
 from kernel.head.head import Head
-from kernel.head.later import Later
 from kernel.head.nodes import Caller
 from kernel_spec.errors import OptionError, SessionEndedError
 from kernel_spec.ids import JobId, ProcessId
@@ -22,8 +22,8 @@ Thing = TypeVar("Thing")
 class Service:
     """One service of `kernel.v1`, named as there; a call `FindByName` is answered by a method `find_by_name`.
 
-    A method takes the request and returns the response, or a `Later` with it (or with an error). That of a stream takes
-    the request and a mailbox, and returns what ends it (or a `Later` with that). All run in the head's loop.
+    A method takes the request and returns the response, or a `Deferred` with it (or with an error). That of a stream
+    takes the request and a mailbox, and returns what ends it (or a `Deferred` with that). All run in the head's loop.
     """
 
     def __init__(self, head: Head) -> None:
@@ -47,18 +47,18 @@ class Service:
         raise SessionEndedError("the head has just been started, and no node has joined it yet; ask again in a moment")
 
 
-def message_of(packed: Later, function: Callable[[Any], Any]) -> Later:
+def message_of(packed: Deferred, function: Callable[[Any], Any]) -> Deferred:
     """Return what `function` makes of an answer that will be there later, pickled; what it raises is the answer too."""
-    later = Later()
+    deferred = Deferred()
 
     def there(answer: Any) -> None:
         try:
-            later.set(function(pickle.loads(answer)))
+            deferred.set(function(pickle.loads(answer)))
         except Exception as error:
-            later.set(error)
+            deferred.set(error)
 
     packed.when_done(there)
-    return later
+    return deferred
 
 
 def parse_id(text: str, what: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernel.control_plane.protocol import VERSION, messages
 from kernel.control_plane.services.service import Service, message_of, parse_id
-from kernel.head.later import Later
+from kernel.head.deferred import Deferred
 from kernel_spec.errors import OptionError
 from kernel_spec.version import __version__
 
@@ -18,11 +18,11 @@ FAREWELL_SECONDS = 0.1
 class Session(Service):
     """The cluster as a whole."""
 
-    def status(self, request: Any) -> Later:
+    def status(self, request: Any) -> Deferred:
         """Return what the cluster has, does and waits for."""
         return message_of(self.ask("status"), _status)
 
-    def explain(self, request: Any) -> Later:
+    def explain(self, request: Any) -> Deferred:
         """Say what something waits for."""
         prefix = parse_id(request.id, "an object or actor")
         if not prefix:

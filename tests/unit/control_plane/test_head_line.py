@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kernel.control_plane.head_line import HeadLine
-from kernel.head.later import Later
+from kernel.head.deferred import Deferred
 
 
 class Reactor:
@@ -25,7 +25,7 @@ def asked(steps):
     unheard = []
 
     async def main():
-        later = Later()
+        later = Deferred()
         line = HeadLine(Reactor(), asyncio.get_running_loop())
         task = asyncio.ensure_future(line.ask(lambda: later, unheard.append))
         await asyncio.sleep(0)

@@ -21,7 +21,7 @@ from kernel.control_plane.client import ControlPlane, error_of
 from kernel.control_plane.doorbell import Doorbell, socket_path
 from kernel.control_plane.errors import NotAllowedError, NotKnownError, NotServedError
 from kernel.control_plane.protocol import METHODS, messages
-from kernel.head.later import Later
+from kernel.head.deferred import Deferred
 from kernel.head.observation import Observation
 from kernel.testing.faults import wait_until
 from kernel.transport import certificates
@@ -53,8 +53,8 @@ class FakeHead:
         self.ending = None
         job = {"namespace": "", "script": "", "started": 1.0, "ended": 0}
         self.rows = [{"job_id": f"{number:04x}", "pid": number, **job} for number in range(2500)]
-        self.later = Later()
-        self.barrier = Later()
+        self.later = Deferred()
+        self.barrier = Deferred()
         self.barrier.set(None)
         self.methods: dict[str, Any] = {
             "jobs": lambda caller: pickle.dumps(self.rows),
@@ -270,7 +270,7 @@ def test_a_deadline_ends_the_waiting_and_what_was_not_begun_is_not_done(place: P
 
 def test_an_answer_that_comes_later_is_awaited_and_may_be_an_error(place: Place, cluster: ControlPlane) -> None:
     for answer in (pickle.dumps([("actor", "ab", "it waits")]), b"broken"):
-        place.head.later = later = Later()
+        place.head.later = later = Deferred()
         threading.Timer(0.05, lambda later=later, answer=answer: place.head.do(lambda: later.set(answer))).start()
         if answer == b"broken":
             with pytest.raises(InternalError, match=r"Session.Explain failed in the head: UnpicklingError"):
@@ -339,7 +339,7 @@ def test_who_listens_waits_until_the_nodes_have_heard_of_it(place: Place, monkey
             wait_until(lambda: head.observation._observers, SECONDS, "the feed")
             self.function(*self.args)
 
-    head.barrier, heard = Later(), Later()
+    head.barrier, heard = Deferred(), Deferred()
     heard.set(None)
     with place.client() as client:
         with monkeypatch.context() as patch:

@@ -380,7 +380,7 @@ def test_who_asks_a_head_that_does_not_know_all_yet_is_answered_when_it_does(pla
     stage = Stage(store).start()
     stage.live(detached=True)
     after = Stage(store)
-    after.head.restoration.begin(1000.0)
+    after.head.recovery.begin(1000.0)
     for node in after.nodes:
         after.head.add_node(node)
     after.process(DRIVER, "driver")
@@ -400,7 +400,7 @@ def test_who_asks_for_an_actor_whose_process_is_known_already_is_answered_at_onc
     store = LastingStore()
     Stage(store).start().live(detached=True)
     after = Stage(store)
-    after.head.restoration.begin(1000.0)
+    after.head.recovery.begin(1000.0)
     after.head.add_node(after.nodes[1])
     after.process(MINE, "worker", node=1)
     after.process(DRIVER, "driver", node=1)
@@ -415,7 +415,7 @@ def test_an_actor_whose_worker_was_found_while_there_was_no_head_is_constructed(
     stage.create(detached=True)
     stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
     after = Stage(store)
-    after.head.restoration.begin(1000.0)
+    after.head.recovery.begin(1000.0)
     for node in after.nodes:
         after.head.add_node(node)
     after.process(MINE, "worker", node=1)
@@ -437,7 +437,7 @@ def test_what_an_actor_waits_for_is_explained(stage: Stage) -> None:
     stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
     assert explain() == "actor Counter 'counter' is PENDING_CREATION: there is no room"
     stage.scheduler.answers[Tick] = [Grant(stage.lease(), SECOND, Allocation(WANTED, DEVICES))]
-    stage.head.desk.tick()
+    stage.head.lease_manager.tick()
     assert explain() == "actor Counter 'counter' is PENDING_CREATION: its worker process is starting"
     stage.serve(MINE)
     assert explain() == f"actor Counter 'counter' is in its constructor on worker {MINE.hex()[:8]}"

@@ -93,9 +93,9 @@ def test_who_waits_is_told_when_it_is_placed(bench: Bench) -> None:
     assert bench.call("placement_group_ready", GROUP.hex()) is None
     text = f"placement group '{GROUP.hex()}' is PENDING: there is no room"
     assert bench.call("explain_placement_group", GROUP.hex()) == text
-    bench.head.desk.on_placed(GROUP, [lies(0, FIRST)])
+    bench.head.lease_manager.on_placed(GROUP, [lies(0, FIRST)])
     assert bench.answer() is None
-    bench.head.desk.on_placed(GROUP, [lies(1, FIRST)])
+    bench.head.lease_manager.on_placed(GROUP, [lies(1, FIRST)])
     assert bench.answer() == "nothing"
     assert bench.call("placement_group_ready", GROUP.hex()) == "nothing", "it is there already"
 
@@ -149,7 +149,7 @@ def test_removal_ends_what_is_inside_before_the_scheduler_hears_of_it(bench: Ben
     assert bench.scheduler.heard[-2:] == [LeaseReleased(LeaseId(b"running-")), GroupRemoved(GROUP)]
     bench.lease(b"too-late", granted=False)
     assert [m[0] for m in bench.heard_by(DRIVER)] == [op.LEASE_FAILED]
-    assert list(bench.head.desk.leases) == [b"outside-"]
+    assert list(bench.head.lease_manager.leases) == [b"outside-"]
 
 
 def test_a_preempted_worker_ends_at_once_and_its_holder_may_try_again(bench: Bench) -> None:
@@ -165,14 +165,14 @@ def test_a_preempted_worker_ends_at_once_and_its_holder_may_try_again(bench: Ben
 
 def test_preempted_before_it_was_served_it_waits_again(bench: Bench) -> None:
     bench.lease(b"lease-1-", group=False)
-    request = bench.head.desk.leases[LeaseId(b"lease-1-")].request
+    request = bench.head.lease_manager.leases[LeaseId(b"lease-1-")].request
     bench.scheduler.answers[LeaseRequested] = [Preempt(LeaseId(b"lease-1-"), "rank")]
     bench.lease(b"lease-2-", granted=False, group=False)
     assert bench.scheduler.heard[-2:] == [LeaseReleased(request.id), LeaseRequested(request)]
     assert bench.told(head_messages.KILL_WORKER) == [] and bench.told(head_messages.DROP_WORKER) == [
         (b"lease-1-", False, True)
     ]
-    assert bench.head.desk.leases[request.id].grant is None
+    assert bench.head.lease_manager.leases[request.id].grant is None
 
 
 def test_bundles_on_a_lost_node_are_placed_again(bench: Bench) -> None:
@@ -184,9 +184,9 @@ def test_bundles_on_a_lost_node_are_placed_again(bench: Bench) -> None:
     assert bench.call("explain_placement_group", GROUP.hex()) == (
         f"placement group 'gang' is RESCHEDULING: there is no room (node {SECOND.hex()[:8]} is gone: no power)"
     )
-    bench.head.desk.on_placed(GROUP, [lies(1, FIRST)])
+    bench.head.lease_manager.on_placed(GROUP, [lies(1, FIRST)])
     assert bench.answer() == "nothing" and bench.row()["state"] == "CREATED"
-    assert LeaseId(b"running-") in bench.head.desk.leases, "what ran on another node runs on"
+    assert LeaseId(b"running-") in bench.head.lease_manager.leases, "what ran on another node runs on"
 
 
 def test_a_node_may_be_replaced_before_its_loss_is_told_to_the_end(bench: Bench) -> None:
@@ -223,7 +223,7 @@ def test_what_a_node_says_of_a_grant_that_was_taken_away_is_not_about_the_next(
     bench.join()
     bench.lease(b"lease-1-", group=False)
     bench.scheduler.answers[LeaseRequested] = [Grant(LeaseId(b"lease-1-"), node, Allocation(CPU), 0)]
-    bench.head.desk.take(LeaseId(b"lease-1-"), "somebody else needs it more")
+    bench.head.lease_manager.take(LeaseId(b"lease-1-"), "somebody else needs it more")
     bench.tell(0, head_messages.WORKER_FOUND, b"lease-1-", 1, WORKER)
     bench.tell(0, head_messages.LEASE_UNSERVED, b"lease-1-", 1, pickle.dumps(KernelError("no worker")))
     assert bench.heard_by(DRIVER) == []
@@ -233,7 +233,7 @@ def test_what_a_node_says_of_a_grant_that_was_taken_away_is_not_about_the_next(
 
 def test_what_waits_for_the_nodes_of_an_earlier_head_is_explained(bench: Bench) -> None:
     bench.join()
-    bench.head.desk.hold()
+    bench.head.lease_manager.hold()
     bench.lease(b"lease-1-", granted=False, group=False)
     assert "waits for the nodes there were" in bench.call("explain_lease", b"lease-1-")
 
@@ -253,7 +253,7 @@ def test_another_head_tells_the_scheduler_of_groups_before_what_is_in_them() -> 
     bench.lease(b"running-", served=WORKER)
     held = bench.told(head_messages.FIND_WORKER)[0][-1]
     after = Bench(store)
-    after.head.restoration.begin()
+    after.head.recovery.begin()
     after.head.add_node(after.nodes[0])
     after.process(DRIVER, "driver")
     after.process(WORKER, "worker")
@@ -269,7 +269,7 @@ def test_another_head_tells_the_scheduler_of_groups_before_what_is_in_them() -> 
     inside = next(event for event in after.scheduler.heard if isinstance(event, LeaseHeld))
     assert inside.blocked and inside.grant.bundle == 0
     assert after.row()["state"] == "CREATED"
-    assert after.head.desk.leases_in(GROUP) == [b"running-"]
+    assert after.head.lease_manager.leases_in(GROUP) == [b"running-"]
 
 
 def test_a_lost_program_takes_its_groups_along_also_while_there_was_no_head() -> None:
@@ -280,7 +280,7 @@ def test_a_lost_program_takes_its_groups_along_also_while_there_was_no_head() ->
     bench.lease(b"running-", served=WORKER)
     held = bench.told(head_messages.FIND_WORKER)[0][-1]
     after = Bench(store)
-    after.head.restoration.begin()
+    after.head.recovery.begin()
     for node in after.nodes:
         after.head.add_node(node)
     after.process(WORKER, "worker")

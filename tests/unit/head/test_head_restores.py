@@ -40,7 +40,7 @@ class Session:
             first.journal.node(NodeId(name.encode()))
         first.metadata.close()
         self.head = Head(config, self.reactor, manager, lambda reason: None)
-        self.head.restoration.begin(seconds=1000.0)
+        self.head.recovery.begin(seconds=1000.0)
         self.said: dict[str, list[Message]] = {"near": [], "far": []}
         self.nodes: dict[str, Node] = {}
         for name, role, process in (("near", "driver", DRIVER), ("far", "worker", WORKER)):
@@ -87,7 +87,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def all_told(session: Session, *order: str) -> None:
     for name in order:
         session.tell(name, (head_messages.ALL_TOLD,))
-    assert not session.head.restoration.active
+    assert not session.head.recovery.active
 
 
 ORDERS = pytest.mark.parametrize("wish_first", [True, False], ids=["wish first", "lease first"])
@@ -102,7 +102,7 @@ def test_a_lease_whose_holder_has_not_heard_of_it_is_told_and_not_granted_twice(
     all_told(session, "near", "far")
     assert [message[1:3] for message in session.to_driver(op.LEASE_GRANTED)] == [(LEASE, WORKER)]
     assert session.far(head_messages.FIND_WORKER) == [] and session.far(head_messages.DROP_WORKER) == []
-    record = session.head.desk.leases[LEASE]
+    record = session.head.lease_manager.leases[LEASE]
     assert record.holder is session.head.callers[DRIVER] and record.worker == WORKER
 
 
@@ -112,7 +112,7 @@ def test_a_lease_that_was_given_back_is_over_whoever_says_so_first(session: Sess
     for step in (session.hold, lambda: session.ask(back))[:: -1 if wish_first else 1]:
         step()
     all_told(session, "near", "far")
-    assert LEASE not in session.head.desk.leases
+    assert LEASE not in session.head.lease_manager.leases
     assert [message[1:3] for message in session.far(head_messages.DROP_WORKER)] == [(LEASE, False)]
 
 
@@ -131,7 +131,7 @@ def test_a_lease_that_its_holder_does_not_have_is_released(session: Session) -> 
     ((_, number, process, method, (leases,)),) = [m for m in session.said["near"] if m[0] == head_messages.ASK_PROCESS]
     assert (process, method, leases) == (DRIVER, "leases_not_held", [LEASE])
     session.tell("near", (head_messages.ANSWER, number, [LEASE]))
-    assert LEASE not in session.head.desk.leases
+    assert LEASE not in session.head.lease_manager.leases
     assert len(session.far(head_messages.DROP_WORKER)) == 1
 
 
@@ -148,18 +148,18 @@ def test_a_worker_that_dies_before_all_have_told_is_not_held_by_anybody(session:
     session.tell("far", (head_messages.WORKER_DIED, WORKER, 1, "signal 9", op.DIED))
     session.ask((op.RETURN_LEASE, LEASE, True, WORKER))
     all_told(session, "near", "far")
-    assert LEASE not in session.head.desk.leases
+    assert LEASE not in session.head.lease_manager.leases
     assert len(session.to_driver(op.PROCESS_DIED)) == 1
 
 
 def test_nodes_that_do_not_come_back_are_mourned_by_those_that_do(session: Session) -> None:
     session.head.journal.node(NodeId(b"third"))
     session.head.journal.address(NodeId(b"third"), "third:1")
-    session.head.restoration._missing.add(NodeId(b"third"))
+    session.head.recovery._missing.add(NodeId(b"third"))
     session.tell("near", (head_messages.ALL_TOLD,))
     session.tell("far", (head_messages.ALL_TOLD,))
-    assert session.head.restoration.active
-    session.head.restoration._finish()
+    assert session.head.recovery.active
+    session.head.recovery._finish()
     for name in ("near", "far"):
         gone = [message for message in session.said[name] if message[0] == head_messages.PROCESSES_GONE]
         assert gone == [(head_messages.PROCESSES_GONE, [], "third:1")]

@@ -92,7 +92,7 @@ def test_where_heads_may_follow_each_other_the_node_keeps_what_the_next_one_must
     ask(bench)
     request, grant, grants = pickle.loads(bench.told(head_messages.FIND_WORKER)[0][-1])
     assert (request.id, request.requester, grants) == (LEASE, DRIVER, 1)
-    assert grant == bench.head.desk.leases[LEASE].grant
+    assert grant == bench.head.lease_manager.leases[LEASE].grant
 
 
 def test_the_holder_is_told_which_worker_it_has_and_where(bench: Bench) -> None:
@@ -104,7 +104,7 @@ def test_the_holder_is_told_which_worker_it_has_and_where(bench: Bench) -> None:
     ask(bench)
     assert bench.heard_by(DRIVER) == [granted], "who asks again, since the head was another, is told again"
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 2, OTHER)
-    assert bench.heard_by(DRIVER) == [] and bench.head.desk.leases[LEASE].worker == WORKER
+    assert bench.heard_by(DRIVER) == [] and bench.head.lease_manager.leases[LEASE].worker == WORKER
 
 
 def test_who_asks_again_before_there_is_a_worker_waits_on(bench: Bench) -> None:
@@ -121,9 +121,9 @@ def test_of_a_worker_that_has_left_meanwhile_nobody_knows_where_it_is(bench: Ben
 
 def test_while_the_session_is_put_together_again_nobody_is_told_of_workers(bench: Bench) -> None:
     ask(bench)
-    bench.head.restoration.active = True
+    bench.head.recovery.active = True
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
-    assert bench.heard_by(DRIVER) == [] and bench.head.desk.leases[LEASE].worker == WORKER
+    assert bench.heard_by(DRIVER) == [] and bench.head.lease_manager.leases[LEASE].worker == WORKER
 
 
 def test_a_lease_that_is_given_back_well_frees_its_worker_at_once(bench: Bench) -> None:
@@ -141,11 +141,11 @@ def test_what_a_broken_worker_held_is_free_when_its_process_is_gone_or_a_while_l
     bench.take(FIRST)
     say(bench, op.RETURN_LEASE, LEASE, True, WORKER)
     assert bench.take(FIRST) == [(head_messages.DROP_WORKER, LEASE, True, True)]
-    assert LEASE in bench.head.desk.leases
+    assert LEASE in bench.head.lease_manager.leases
     ((seconds, release),) = bench.timers
     assert seconds == GRACE_SECONDS == 2.0
     release()
-    assert bench.scheduler.heard[-1] == LeaseReleased(LEASE) and LEASE not in bench.head.desk.leases
+    assert bench.scheduler.heard[-1] == LeaseReleased(LEASE) and LEASE not in bench.head.lease_manager.leases
     assert bench.take(FIRST) == [(head_messages.DROP_WORKER, LEASE, True, True)]
 
 
@@ -185,7 +185,7 @@ def test_without_a_worker_the_holder_is_told_why(bench: Bench) -> None:
     bench.tell(0, head_messages.LEASE_UNSERVED, LEASE, 1, error)
     ((operation, lease, found),) = bench.heard_by(DRIVER)
     assert (operation, lease, str(pickle.loads(found))) == (op.LEASE_FAILED, LEASE, "no such module")
-    assert LEASE not in bench.head.desk.leases and bench.scheduler.heard[-1] == LeaseReleased(LEASE)
+    assert LEASE not in bench.head.lease_manager.leases and bench.scheduler.heard[-1] == LeaseReleased(LEASE)
 
 
 def test_the_scheduler_hears_who_waits_inside_get(bench: Bench) -> None:
@@ -220,7 +220,7 @@ def test_what_is_heard_of_an_actors_worker_is_for_the_actors(bench: Bench, monke
     monkeypatch.setattr(bench.head.actors, "lease_served", lambda lease, record: heard.append((lease, record.worker)))
     monkeypatch.setattr(bench.head.actors, "worker_died", lambda *said: heard.append(said))
     bench.scheduler.answers[LeaseRequested] = [Grant(LEASE, FIRST, Allocation(CPU))]
-    bench.head.desk.request(LeaseRequest(LEASE, JOB, DRIVER, CPU, "Counter", for_actor=True), None)
+    bench.head.lease_manager.request(LeaseRequest(LEASE, JOB, DRIVER, CPU, "Counter", for_actor=True), None)
     bench.take(FIRST)
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
     bench.tell(0, head_messages.WORKER_DIED, WORKER, 1, "signal 9", op.OUT_OF_MEMORY)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kernel.head.lent_cpus import AskBack, CpuTaken, GoOn, LentCpus
+from kernel.head.lent_cpus import CpuTaken, GoOn, LentCpus, ReclaimCpu
 from kernel_spec import scheduling as contract
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, amounts
@@ -49,14 +49,14 @@ class World:
 
 
 def told(steps: list[object]) -> Mapping[type, list[bytes]]:
-    return {kind: [bytes(s.id) for s in steps if type(s) is kind] for kind in (CpuTaken, GoOn, AskBack)}  # type: ignore[attr-defined]
+    return {kind: [bytes(s.id) for s in steps if type(s) is kind] for kind in (CpuTaken, GoOn, ReclaimCpu)}  # type: ignore[attr-defined]
 
 
 def test_who_lends_is_told_when_its_cpu_is_used_and_goes_on_when_that_ends() -> None:
     world = World()
     assert world.grant(b"parent", 4) == world.block(b"parent") == []
     assert world.grant(b"other", 4) == [CpuTaken(LeaseId(b"parent"))]
-    assert world.ask(b"parent") == [AskBack(LeaseId(b"other"))]
+    assert world.ask(b"parent") == [ReclaimCpu(LeaseId(b"other"))]
     assert world.release(b"other") == [GoOn(LeaseId(b"parent"))]
 
 
@@ -100,8 +100,8 @@ def test_a_lease_is_asked_back_once() -> None:
         world.grant(id, 2)
         world.block(id)
     world.grant(b"other", 4)
-    assert told(world.ask(b"a"))[AskBack] == [b"other"]
-    assert told(world.ask(b"b"))[AskBack] == []
+    assert told(world.ask(b"a"))[ReclaimCpu] == [b"other"]
+    assert told(world.ask(b"b"))[ReclaimCpu] == []
 
 
 def test_nobody_waits_for_an_actor_which_keeps_what_it_has() -> None:

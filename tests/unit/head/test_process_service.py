@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kernel.head import job_table
+from kernel.head.deferred import Deferred
 from kernel.head.job_table import DETACHED, Job
-from kernel.head.later import Later
 from kernel.head.process_service import STARTER_ENDED
 from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
@@ -196,22 +196,22 @@ def test_a_process_that_has_left_is_not_heard_any_more(bench: Bench) -> None:
 
 
 def test_what_is_said_of_leases_waits_until_all_that_there_are_are_known(bench: Bench) -> None:
-    bench.head.restoration.begin(5.0)
+    bench.head.recovery.begin(5.0)
     bench.head.methods["note"] = lambda caller, word: word
     shape = (CPU, pickle.dumps(("DEFAULT", {})), b"", True)
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, b"lease-1-", shape, "f", None))
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.CANCEL_LEASE, b"lease-2-"))
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.RETURN_LEASE, b"lease-3-", True, WORKER))
     assert bench.call("note", "answered at once") == "answered at once"
-    assert bench.head.desk.leases == {} and bench.heard_by(DRIVER) == []
+    assert bench.head.lease_manager.leases == {} and bench.heard_by(DRIVER) == []
     (finish,) = [function for seconds, function in bench.timers if seconds == 5.0]
     finish()
-    assert bench.head.desk.leases.keys() == {b"lease-1-"}
+    assert bench.head.lease_manager.leases.keys() == {b"lease-1-"}
     assert [message[:2] for message in bench.heard_by(DRIVER)] == [(op.PROCESS_DIED, WORKER)]
 
 
 def test_answers_go_to_who_asked_with_the_number_of_the_question(bench: Bench) -> None:
-    later = Later()
+    later = Deferred()
 
     def fail(caller: Any) -> None:
         raise KernelError("not now")

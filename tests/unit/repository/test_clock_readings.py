@@ -13,7 +13,7 @@ ALLOWED = {
     "kernel/cli/status_command.py": "how long ago something was, for people",
     "kernel/cli/stop_command.py": "how long it ran, for people",
     "kernel/cli/debug_command.py": "since when a breakpoint waits, for people",
-    "kernel/head/door.py": "when a node joined, for people",
+    "kernel/head/membership.py": "when a node joined, for people",
     "kernel/head/head.py": "when something happened, for people and observers",
     "kernel/head/process_service.py": "when a program joined and left, for people",
     "kernel/control_plane/services/pub_sub.py": "when something was said, for subscribers",

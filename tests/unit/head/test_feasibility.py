@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kernel.head.feasibility import why_infeasible
 from kernel.head.groups import GroupRecord, GroupTable
-from kernel.head.refusals import refusal
 from kernel_spec.errors import InfeasibleError, KernelError, OptionError, PlacementGroupRemovedError
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import amounts
@@ -25,7 +25,7 @@ def why(wanted: dict[str, float] | None = None, for_actor: bool = False, **field
     table.remove(GroupId(b"r" * 8), "it was removed")
     name, wishes = "f" if not for_actor else "Actor 'x'", amounts(wanted or {"CPU": 1})
     request = LeaseRequest(LeaseId(b"l"), JobId(b"job"), ProcessId(b"p"), wishes, name, for_actor=for_actor, **fields)
-    return refusal(request, table.groups, lambda node: "that is gone: no power" if node == DEAD else "")
+    return why_infeasible(request, table.groups, lambda node: "that is gone: no power" if node == DEAD else "")
 
 
 def affinity(node: NodeId, soft: bool) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def test_with_a_node_its_workers_are_lost_for_those_elsewhere_who_hold_them(benc
     bench.heard_by(DRIVER)
     bench.head.remove_node(bench.nodes[1], "no power")
     assert bench.heard_by(DRIVER) == [(op.PROCESS_DIED, far, "no power", op.LOST)]
-    assert bench.head.desk.leases == {}
+    assert bench.head.lease_manager.leases == {}
 
 
 def test_with_a_node_its_actors_die(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Later:
+class Deferred:
     """An answer that will be there later. A `KernelError` as the answer is raised where it was asked for."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kernel.head.lease_desk import LeaseDesk, LeaseRecord, grant_message
+from kernel.head.lease_manager import LeaseManager, LeaseRecord, grant_message
 from kernel.local.scheduler import LocalScheduler
 from kernel.protocol import process_messages as op
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
@@ -61,8 +61,10 @@ class Desk:
         self.ended: list[str] = []
         self.killed: list[tuple[ProcessId, str]] = []
         self.scheduler = Fragile()
-        self.desk = LeaseDesk(self.scheduler, lambda: 1.0, self._find, self._drop, self._kill, self.ended.append)
-        self.desk.add_node(NodeId(b"node"), {"CPU": 2.0}, {}, ("GPU",))
+        self.lease_manager = LeaseManager(
+            self.scheduler, lambda: 1.0, self._find, self._drop, self._kill, self.ended.append
+        )
+        self.lease_manager.add_node(NodeId(b"node"), {"CPU": 2.0}, {}, ("GPU",))
 
     def _find(self, lease: LeaseId, record: LeaseRecord) -> None:
         self.granted.append(lease)
@@ -76,29 +78,32 @@ class Desk:
     def request(self, id: bytes, name: str, holder: Any = None) -> None:
         wanted = amounts({"CPU": 1.0})
         request = LeaseRequest(LeaseId(id), JobId(b"job"), ProcessId(b"driver"), wanted, name, origin=NodeId(b"node"))
-        self.desk.request(request, holder)
+        self.lease_manager.request(request, holder)
 
 
 @pytest.mark.parametrize(
     ("fail", "how"),
     [
-        (lambda desk: desk.request(b"b", "boom"), " raised RuntimeError: a wheel came off\n  File"),
-        (lambda desk: desk.desk.tick(), " raised RuntimeError: a wheel came off\n  File"),
-        (lambda desk: desk.request(b"b", "nothing"), ": its handle(LeaseRequested) returned None, not a list"),
+        (lambda lease_manager: lease_manager.request(b"b", "boom"), " raised RuntimeError: a wheel came off\n  File"),
+        (lambda lease_manager: lease_manager.lease_manager.tick(), " raised RuntimeError: a wheel came off\n  File"),
+        (
+            lambda lease_manager: lease_manager.request(b"b", "nothing"),
+            ": its handle(LeaseRequested) returned None, not a list",
+        ),
     ],
 )
 def test_a_scheduler_that_raises_ends_the_session_by_name_and_is_asked_no_more(fail: Any, how: str) -> None:
-    desk = Desk()
-    desk.request(b"a", "fine")
-    assert desk.granted == [b"a"]
-    fail(desk)
-    assert [reason[: 26 + len(how)] for reason in desk.ended] == [f"scheduler plugin 'fragile'{how}"]
-    asked = desk.scheduler.events
-    desk.desk.tick()
-    desk.request(b"c", "boom")
-    desk.desk.release(LeaseId(b"a"), broken=False)
-    assert desk.dropped == [b"a"], "what is granted can still be given back"
-    assert (desk.scheduler.events, len(desk.ended)) == (asked, 1)
+    lease_manager = Desk()
+    lease_manager.request(b"a", "fine")
+    assert lease_manager.granted == [b"a"]
+    fail(lease_manager)
+    assert [reason[: 26 + len(how)] for reason in lease_manager.ended] == [f"scheduler plugin 'fragile'{how}"]
+    asked = lease_manager.scheduler.events
+    lease_manager.lease_manager.tick()
+    lease_manager.request(b"c", "boom")
+    lease_manager.lease_manager.release(LeaseId(b"a"), broken=False)
+    assert lease_manager.dropped == [b"a"], "what is granted can still be given back"
+    assert (lease_manager.scheduler.events, len(lease_manager.ended)) == (asked, 1)
 
 
 class Holder:
@@ -117,17 +122,17 @@ class Holder:
 def test_who_gave_a_broken_worker_back_is_told_of_its_end_though_only_its_node_can_be_seen_to_be_gone(
     given_back: bool,
 ) -> None:
-    desk, holder, worker = Desk(), Holder(), ProcessId(b"worker")
-    desk.request(b"a", "fine", holder)
-    desk.desk.served(LeaseId(b"a"), 1, worker)
+    lease_manager, holder, worker = Desk(), Holder(), ProcessId(b"worker")
+    lease_manager.request(b"a", "fine", holder)
+    lease_manager.lease_manager.served(LeaseId(b"a"), 1, worker)
     if given_back:  # the worker died, and then its node before it could say so
-        desk.desk.release(LeaseId(b"a"), broken=True)
-    assert desk.desk.remove_node(NodeId(b"node")) == [worker]
-    desk.desk.worker_died(worker, "silence", op.LOST)
+        lease_manager.lease_manager.release(LeaseId(b"a"), broken=True)
+    assert lease_manager.lease_manager.remove_node(NodeId(b"node")) == [worker]
+    lease_manager.lease_manager.worker_died(worker, "silence", op.LOST)
     assert holder.told == [(op.PROCESS_DIED, worker, "silence", op.LOST)]
-    desk.desk.worker_died(worker, "silence", op.LOST)
+    lease_manager.lease_manager.worker_died(worker, "silence", op.LOST)
     assert len(holder.told) == 1
-    assert desk.desk.remove_node(NodeId(b"other")) == []
+    assert lease_manager.lease_manager.remove_node(NodeId(b"other")) == []
 
 
 # -- with a scheduler that does what the test says -------------------------------------------------------------------
@@ -149,7 +154,7 @@ class Books:
         self.killed: list[tuple[ProcessId, str]] = []
         self.ended: list[str] = []
         self.on_find: Any = lambda lease: None
-        self.desk = LeaseDesk(
+        self.lease_manager = LeaseManager(
             self.scheduler,
             lambda: 7.0,
             self._find,
@@ -158,7 +163,7 @@ class Books:
             self.ended.append,
         )
         for node in (NODE, OTHER_NODE):
-            self.desk.add_node(node, {"CPU": 4.0, "GPU": 1.0}, {}, ("GPU",))
+            self.lease_manager.add_node(node, {"CPU": 4.0, "GPU": 1.0}, {}, ("GPU",))
         self.heard()
 
     def _find(self, lease: LeaseId, record: LeaseRecord) -> None:
@@ -170,7 +175,7 @@ class Books:
         self.scheduler.answers[event] = list(instructions)
 
     def ask(self, id: LeaseId, holder: Any = None, group: GroupId | None = None, for_actor: bool = False) -> None:
-        self.desk.request(request_of(id, group, for_actor), holder)
+        self.lease_manager.request(request_of(id, group, for_actor), holder)
 
     def grant(self, id: LeaseId, holder: Any = None, node: NodeId = NODE, worker: bytes = b"", **more: Any) -> None:
         """Have a lease asked for and granted, and served if a worker is named."""
@@ -178,12 +183,12 @@ class Books:
         self.answer(LeaseRequested, grant_of(id, node, bundle))
         self.ask(id, holder, **more)
         if worker:
-            assert self.desk.served(id, 1, ProcessId(worker)) is self.desk.leases[id]
+            assert self.lease_manager.served(id, 1, ProcessId(worker)) is self.lease_manager.leases[id]
 
     def ask_for_group(self, id: GroupId, *nodes: NodeId) -> tuple[Bundle, ...]:
         """Ask for a placement group, and return the bundles that lie on these nodes if the scheduler says so."""
         request = GroupRequest(id, JobId(b"job"), tuple(WANTED for _ in nodes), "SPREAD", "gang", {}, NODE)
-        self.desk.handle(GroupRequested(request))
+        self.lease_manager.handle(GroupRequested(request))
         return tuple(Bundle(index, node, HELD) for index, node in enumerate(nodes))
 
     def heard(self) -> list[Event]:
@@ -208,7 +213,7 @@ def books() -> Iterator[Books]:
 
 
 def test_a_node_is_made_known_with_all_that_it_has(books: Books) -> None:
-    books.desk.add_node(NODE, {"CPU": 2.0}, {"zone": "a"}, ("TPU",))
+    books.lease_manager.add_node(NODE, {"CPU": 2.0}, {"zone": "a"}, ("TPU",))
     assert books.heard() == [NodeAdded(NODE, {"CPU": 2.0}, {"zone": "a"}, ("TPU",))]
 
 
@@ -218,15 +223,17 @@ def test_a_request_is_heard_once_and_its_grant_looked_for_a_worker(books: Books)
     books.ask(A)
     assert books.heard() == [LeaseRequested(request_of(A))]
     assert books.found == [(A, 1)]
-    assert books.desk.allocation(A) == HELD
-    assert books.desk.allocation(B) == books.desk.allocation(None) == Allocation({})
+    assert books.lease_manager.allocation(A) == HELD
+    assert books.lease_manager.allocation(B) == books.lease_manager.allocation(None) == Allocation({})
 
 
 def test_a_grant_for_which_nobody_asked_is_not_carried_out_and_ends_the_session() -> None:
     books = Books()
     books.answer(LeaseRequested, grant_of(B), grant_of(A))
     books.ask(A)
-    assert books.found == [] and books.desk.leases.keys() == {A} and books.desk.leases[A].grant is None
+    assert (
+        books.found == [] and books.lease_manager.leases.keys() == {A} and books.lease_manager.leases[A].grant is None
+    )
     (reason,) = books.ended
     assert f"a grant of lease {B.hex()}, for which nobody asked" in reason
 
@@ -235,7 +242,7 @@ def test_a_grant_for_which_nobody_asked_is_not_carried_out_and_ends_the_session(
 def test_what_is_said_of_a_lease_that_is_over_meanwhile_is_for_nobody(books: Books, word: Any) -> None:
     holder = Holder()
     books.grant(A, holder, worker=b"worker")
-    books.on_find = lambda lease: books.desk.release(A, broken=False)
+    books.on_find = lambda lease: books.lease_manager.release(A, broken=False)
     books.answer(LeaseRequested, grant_of(B), Reclaim(A) if word is Reclaim else Preempt(A, "rank"))
     books.ask(B)
     assert books.found == [(A, 1), (B, 1)] and books.heard()[-1] == LeaseReleased(A)
@@ -247,7 +254,7 @@ def test_what_comes_of_a_decision_is_handled_when_all_of_that_is_carried_out(boo
     heard: list[int] = []
 
     def release(lease: LeaseId) -> None:
-        books.desk.release(lease, broken=False)
+        books.lease_manager.release(lease, broken=False)
         heard.append(len(books.scheduler.heard))
 
     books.on_find = release
@@ -276,10 +283,10 @@ def test_bundles_that_are_placed_are_told(books: Books) -> None:
     bundles = books.ask_for_group(GROUP, NODE)
     books.heard()
     books.answer(Tick, PlaceGroup(GroupId(b"group-00"), unheard))
-    books.desk.tick()
-    books.desk.on_placed = lambda group, bundles: placed.append((group, bundles))
+    books.lease_manager.tick()
+    books.lease_manager.on_placed = lambda group, bundles: placed.append((group, bundles))
     books.answer(Tick, PlaceGroup(GROUP, bundles))
-    books.desk.tick()
+    books.lease_manager.tick()
     assert placed == [(GROUP, bundles)]
     assert books.heard() == [Tick(), Tick()]
 
@@ -289,115 +296,115 @@ def test_a_holder_is_asked_to_give_a_lease_back_and_an_actor_is_not(books: Books
     books.grant(A, holder)
     books.grant(B)
     books.answer(Tick, Reclaim(A), Reclaim(B))
-    books.desk.tick()
+    books.lease_manager.tick()
     assert holder.told == [(op.RECLAIM_LEASE, A)] and books.killed == []
 
 
 def test_a_worker_whose_cpu_is_in_use_is_told_so_and_goes_on_when_it_is_free(books: Books) -> None:
     told: list[Any] = []
-    books.desk.tell_worker = lambda worker, message: told.append((worker, message))
-    books.desk.add_node(NODE, {"CPU": 1.0, "GPU": 1.0}, {}, ("GPU",))
+    books.lease_manager.tell_worker = lambda worker, message: told.append((worker, message))
+    books.lease_manager.add_node(NODE, {"CPU": 1.0, "GPU": 1.0}, {}, ("GPU",))
     holder = Holder()
     books.grant(A, Holder(), worker=WORKER)
-    books.desk.block(A, True)
+    books.lease_manager.block(A, True)
     assert told == []
     books.grant(B, holder)
     assert told == [(WORKER, (op.CPU_TAKEN,))]
-    books.desk.block(A, False, asks=True)
+    books.lease_manager.block(A, False, asks=True)
     assert len(told) == 1 and holder.told == [(op.RECLAIM_LEASE, B)]
-    books.desk.release(B, broken=False)
+    books.lease_manager.release(B, broken=False)
     assert told[1:] == [(WORKER, (op.GO_ON,))]
 
 
 def test_a_worker_that_does_not_ask_goes_on_at_once_and_is_told_nothing(books: Books) -> None:
     told: list[Any] = []
-    books.desk.tell_worker = lambda worker, message: told.append((worker, message))
+    books.lease_manager.tell_worker = lambda worker, message: told.append((worker, message))
     books.grant(A, Holder(), worker=WORKER)
-    books.desk.block(A, True)
-    books.desk.block(A, False)
+    books.lease_manager.block(A, True)
+    books.lease_manager.block(A, False)
     assert told == []
 
 
 def test_a_worker_that_asks_before_its_group_is_known_may_go_on(books: Books) -> None:
     told: list[Any] = []
-    books.desk.tell_worker = lambda worker, message: told.append((worker, message))
-    books.desk.held(grant_of(A, bundle=0), request_of(A, GROUP), 1, WORKER, True)
-    books.desk.block(A, False)
+    books.lease_manager.tell_worker = lambda worker, message: told.append((worker, message))
+    books.lease_manager.held(grant_of(A, bundle=0), request_of(A, GROUP), 1, WORKER, True)
+    books.lease_manager.block(A, False)
     assert told == []
-    books.desk.block(A, False, asks=True)
+    books.lease_manager.block(A, False, asks=True)
     assert told == [(WORKER, (op.GO_ON,))], "its head is new and doesn't know who uses that CPU"
 
 
 def test_who_asks_while_the_desk_waits_is_heard_after(books: Books) -> None:
-    books.desk.hold()
+    books.lease_manager.hold()
     for id in (A, B, C):
         books.ask(id)
-    assert books.desk.explain(A).startswith("the head was started again")
-    books.desk.cancel(B)
+    assert books.lease_manager.explain(A).startswith("the head was started again")
+    books.lease_manager.cancel(B)
     assert books.heard() == [LeaseCancelled(B)]
-    books.desk.go_on()
+    books.lease_manager.go_on()
     assert books.heard() == [LeaseRequested(request_of(A)), LeaseRequested(request_of(C))]
-    assert books.desk.explain(A) == "there is no room"
-    books.desk.go_on()
+    assert books.lease_manager.explain(A) == "there is no room"
+    books.lease_manager.go_on()
     books.ask(B)
     assert books.heard() == [LeaseRequested(request_of(B))]
 
 
 def test_what_an_earlier_head_granted_is_taken_over(books: Books) -> None:
-    books.desk.hold()
+    books.lease_manager.hold()
     books.ask(B)
-    books.desk.held(grant_of(A), request_of(A), 4, WORKER, True)
-    books.desk.held(grant_of(B), request_of(B), 4, WORKER, True)
+    books.lease_manager.held(grant_of(A), request_of(A), 4, WORKER, True)
+    books.lease_manager.held(grant_of(B), request_of(B), 4, WORKER, True)
     assert books.heard() == [LeaseHeld(request_of(A), grant_of(A), True)]
-    record = books.desk.leases[A]
+    record = books.lease_manager.leases[A]
     assert (record.grant, record.grants, record.worker) == (grant_of(A), 4, WORKER)
-    assert books.desk.granted(A, 4) is record and books.desk.granted(A, 3) is None
-    assert books.desk.leases[B].grant is None, "it was asked for anew"
-    assert books.desk.remove_node(NODE) == [WORKER]
+    assert books.lease_manager.granted(A, 4) is record and books.lease_manager.granted(A, 3) is None
+    assert books.lease_manager.leases[B].grant is None, "it was asked for anew"
+    assert books.lease_manager.remove_node(NODE) == [WORKER]
 
 
 def test_a_grant_of_an_earlier_head_may_still_be_looking_for_its_worker(books: Books) -> None:
-    books.desk.held(grant_of(A), request_of(A), 1, ProcessId(b""), False)
-    assert books.desk.explain(A) == "its worker process is starting"
-    assert books.desk.remove_node(NODE) == []
+    books.lease_manager.held(grant_of(A), request_of(A), 1, ProcessId(b""), False)
+    assert books.lease_manager.explain(A) == "its worker process is starting"
+    assert books.lease_manager.remove_node(NODE) == []
     assert books.heard()[1:] == [NodeRemoved(NODE), LeaseRequested(request_of(A))]
 
 
 def test_what_is_held_in_groups_is_told_when_the_groups_are(books: Books) -> None:
     for id in (A, B, C):
-        books.desk.held(grant_of(id), request_of(id, GROUP), 1, WORKER, False)
-    books.desk.block(A, True)
-    books.desk.block(B, True)
-    books.desk.block(B, False)
-    books.desk.release(C, broken=True)
+        books.lease_manager.held(grant_of(id), request_of(id, GROUP), 1, WORKER, False)
+    books.lease_manager.block(A, True)
+    books.lease_manager.block(B, True)
+    books.lease_manager.block(B, False)
+    books.lease_manager.release(C, broken=True)
     assert books.heard() == [LeaseReleased(C)]
-    books.desk.enter_groups()
+    books.lease_manager.enter_groups()
     held = [LeaseHeld(request_of(A, GROUP), grant_of(A), True), LeaseHeld(request_of(B, GROUP), grant_of(B), False)]
     assert books.heard() == held
-    books.desk.block(A, False)
-    books.desk.enter_groups()
+    books.lease_manager.block(A, False)
+    books.lease_manager.enter_groups()
     assert books.heard() == [LeaseUnblocked(A)]
 
 
 def test_what_an_earlier_head_granted_is_given_to_its_holder_or_is_over(books: Books) -> None:
     holder: Any = Holder()
-    books.desk.held(grant_of(A), request_of(A), 1, WORKER, False)
-    books.desk.held(grant_of(B), request_of(B, for_actor=True), 1, ProcessId(b"of an actor"), False)
-    books.desk.held(grant_of(C), request_of(C, for_actor=True), 1, ProcessId(b"of no actor"), False)
+    books.lease_manager.held(grant_of(A), request_of(A), 1, WORKER, False)
+    books.lease_manager.held(grant_of(B), request_of(B, for_actor=True), 1, ProcessId(b"of an actor"), False)
+    books.lease_manager.held(grant_of(C), request_of(C, for_actor=True), 1, ProcessId(b"of no actor"), False)
     books.ask(D := LeaseId(b"d"))
-    books.desk.adopt({DRIVER: holder}, {B})
-    assert books.desk.leases.keys() == {A, B, D} and books.dropped == [(C, True)]
-    assert books.desk.held_by() == {holder: [A]}
-    books.desk.worker_died(WORKER, "signal 9")
-    books.desk.worker_died(ProcessId(b"of an actor"), "signal 9")
+    books.lease_manager.adopt({DRIVER: holder}, {B})
+    assert books.lease_manager.leases.keys() == {A, B, D} and books.dropped == [(C, True)]
+    assert books.lease_manager.held_by() == {holder: [A]}
+    books.lease_manager.worker_died(WORKER, "signal 9")
+    books.lease_manager.worker_died(ProcessId(b"of an actor"), "signal 9")
     assert holder.told == [(op.PROCESS_DIED, WORKER, "signal 9", op.DIED)]
     assert books.dropped == [(C, True), (A, True), (B, True)]
 
 
 def test_a_lease_whose_holder_is_gone_since_an_earlier_head_is_over(books: Books) -> None:
-    books.desk.held(grant_of(A), request_of(A), 1, WORKER, False)
-    books.desk.adopt({}, ())
-    assert books.dropped == [(A, True)] and books.desk.leases == {}
+    books.lease_manager.held(grant_of(A), request_of(A), 1, WORKER, False)
+    books.lease_manager.adopt({}, ())
+    assert books.dropped == [(A, True)] and books.lease_manager.leases == {}
 
 
 def test_who_holds_what_is_told_of_what_is_served(books: Books) -> None:
@@ -406,18 +413,18 @@ def test_who_holds_what_is_told_of_what_is_served(books: Books) -> None:
     books.grant(B, holder, worker=b"another")
     books.grant(C, holder)
     books.grant(LeaseId(b"d"), None, worker=b"of an actor")
-    assert books.desk.held_by() == {holder: [A, B]}
+    assert books.lease_manager.held_by() == {holder: [A, B]}
 
 
 def test_only_of_the_latest_grant_a_worker_counts(books: Books) -> None:
     books.grant(A)
     books.answer(LeaseRequested, grant_of(A, OTHER_NODE))
-    books.desk.take(A, "somebody else needs it")
-    assert books.desk.served(A, 1, WORKER) is None and books.desk.granted(A, 1) is None
-    assert books.desk.leases[A].worker is None
-    record = books.desk.served(A, 2, WORKER)
-    assert record is books.desk.leases[A] and record.worker == WORKER
-    assert books.desk.served(B, 1, WORKER) is None
+    books.lease_manager.take(A, "somebody else needs it")
+    assert books.lease_manager.served(A, 1, WORKER) is None and books.lease_manager.granted(A, 1) is None
+    assert books.lease_manager.leases[A].worker is None
+    record = books.lease_manager.served(A, 2, WORKER)
+    assert record is books.lease_manager.leases[A] and record.worker == WORKER
+    assert books.lease_manager.served(B, 1, WORKER) is None
     assert grant_message(A, record, "there") == (op.LEASE_GRANTED, A, WORKER, "there", WANTED, HELD.devices)
 
 
@@ -435,10 +442,10 @@ def test_the_holder_of_a_worker_that_ended_hears_why(books: Books, taken: bool, 
     holder = Holder()
     books.grant(A, holder, worker=b"worker")
     if taken:
-        books.desk.take(A, "rank")
-        books.desk.take(A, "rank")
+        books.lease_manager.take(A, "rank")
+        books.lease_manager.take(A, "rank")
         assert books.killed == [(WORKER, "rank")] and books.dropped == []
-    books.desk.worker_died(WORKER, "its end", fault)
+    books.lease_manager.worker_died(WORKER, "its end", fault)
     assert holder.told == [(op.PROCESS_DIED, WORKER, "its end", told)]
     assert books.dropped == [(A, True)] and books.heard()[-1] == LeaseReleased(A)
 
@@ -447,8 +454,8 @@ def test_a_holder_that_is_gone_hears_nothing(books: Books) -> None:
     holder = Holder()
     books.grant(A, holder, worker=b"worker")
     holder.closed = True
-    books.desk.worker_died(WORKER, "its end")
-    books.desk.worker_died(ProcessId(b"unknown"), "its end")
+    books.lease_manager.worker_died(WORKER, "its end")
+    books.lease_manager.worker_died(ProcessId(b"unknown"), "its end")
     assert holder.told == [] and books.dropped == [(A, True)]
 
 
@@ -457,9 +464,9 @@ def test_a_withdrawn_request_is_forgotten_and_a_withdrawn_grant_given_back(books
     books.grant(B, worker=b"worker")
     books.heard()
     for id in (A, B, C):
-        books.desk.cancel(id)
+        books.lease_manager.cancel(id)
     assert books.heard() == [LeaseCancelled(A), LeaseReleased(B)]
-    assert books.dropped == [(B, False)] and books.desk.leases == {}
+    assert books.dropped == [(B, False)] and books.lease_manager.leases == {}
 
 
 def test_a_worker_that_is_given_back_well_is_nobodys_and_a_broken_one_is_still_waited_for(books: Books) -> None:
@@ -468,14 +475,14 @@ def test_a_worker_that_is_given_back_well_is_nobodys_and_a_broken_one_is_still_w
     books.grant(B, holder, worker=b"broken")
     books.ask(C, holder)
     books.heard()
-    books.desk.release(A, broken=False)
-    books.desk.release(B, broken=True)
-    books.desk.release(C, broken=True)
-    books.desk.release(C, broken=True)
+    books.lease_manager.release(A, broken=False)
+    books.lease_manager.release(B, broken=True)
+    books.lease_manager.release(C, broken=True)
+    books.lease_manager.release(C, broken=True)
     assert books.dropped == [(A, False), (B, True), (C, True)]
     assert books.heard() == [LeaseReleased(A), LeaseReleased(B), LeaseCancelled(C)]
-    books.desk.worker_died(ProcessId(b"well"), "idle")
-    books.desk.worker_died(ProcessId(b"broken"), "signal 9")
+    books.lease_manager.worker_died(ProcessId(b"well"), "idle")
+    books.lease_manager.worker_died(ProcessId(b"broken"), "signal 9")
     assert holder.told == [(op.PROCESS_DIED, ProcessId(b"broken"), "signal 9", op.DIED)]
     assert books.heard() == [], "its lease is over already"
 
@@ -483,35 +490,35 @@ def test_a_worker_that_is_given_back_well_is_nobodys_and_a_broken_one_is_still_w
 def test_a_grant_without_a_worker_that_is_taken_waits_again(books: Books) -> None:
     books.grant(A)
     books.heard()
-    books.desk.take(A, "rank")
+    books.lease_manager.take(A, "rank")
     assert books.heard() == [LeaseReleased(A), LeaseRequested(request_of(A))]
     assert books.dropped == [(A, False)] and books.killed == []
-    books.desk.take(A, "rank")
-    books.desk.take(B, "rank")
+    books.lease_manager.take(A, "rank")
+    books.lease_manager.take(B, "rank")
     assert books.heard() == [] and books.dropped == [(A, False)], "what waits can't be taken"
 
 
 def test_a_scheduler_may_take_a_lease_away(books: Books) -> None:
     books.grant(A, worker=b"worker")
     books.answer(Tick, Preempt(A, "a job of higher rank"))
-    books.desk.tick()
+    books.lease_manager.tick()
     assert books.killed == [(WORKER, "a job of higher rank")]
 
 
 def test_a_worker_may_be_dropped_before_its_lease_is_over(books: Books) -> None:
     books.grant(A, worker=b"worker")
     books.heard()
-    books.desk.drop_worker(A)
-    books.desk.drop_worker(B)
-    assert books.dropped == [(A, True)] and books.heard() == [] and A in books.desk.leases
+    books.lease_manager.drop_worker(A)
+    books.lease_manager.drop_worker(B)
+    assert books.dropped == [(A, True)] and books.heard() == [] and A in books.lease_manager.leases
 
 
 def test_who_waits_inside_get_lends_its_resources(books: Books) -> None:
     books.grant(A, worker=b"worker")
     books.heard()
-    books.desk.block(A, True)
-    books.desk.block(A, False)
-    books.desk.block(B, True)
+    books.lease_manager.block(A, True)
+    books.lease_manager.block(A, False)
+    books.lease_manager.block(B, True)
     assert books.heard() == [LeaseBlocked(A), LeaseUnblocked(A)]
 
 
@@ -521,8 +528,8 @@ def test_with_a_process_all_that_it_asked_for_is_over(books: Books) -> None:
     books.ask(B, holder)
     books.ask(C, other)
     books.heard()
-    books.desk.holder_left(holder)  # type: ignore[arg-type]
-    assert books.desk.leases.keys() == {C}
+    books.lease_manager.holder_left(holder)  # type: ignore[arg-type]
+    assert books.lease_manager.leases.keys() == {C}
     assert books.heard() == [LeaseReleased(A), LeaseCancelled(B)] and books.dropped == [(A, True), (B, True)]
 
 
@@ -532,63 +539,66 @@ def test_with_a_node_its_leases_are_over_and_who_has_no_worker_yet_waits_again(b
     books.grant(C, node=OTHER_NODE, worker=b"elsewhere")
     books.ask(D := LeaseId(b"d"))
     books.heard()
-    assert books.desk.remove_node(NODE) == [WORKER]
+    assert books.lease_manager.remove_node(NODE) == [WORKER]
     assert books.heard() == [NodeRemoved(NODE), LeaseRequested(request_of(B))]
-    assert books.desk.leases.keys() == {B, C, D}
-    assert books.desk.granted(B, 1) is None and books.desk.granted(C, 1) is not None
-    assert books.desk.waiting and books.dropped == []
+    assert books.lease_manager.leases.keys() == {B, C, D}
+    assert books.lease_manager.granted(B, 1) is None and books.lease_manager.granted(C, 1) is not None
+    assert books.lease_manager.waiting and books.dropped == []
 
 
 def test_who_lost_its_grant_with_a_node_may_go_at_the_same_moment(books: Books) -> None:
     books.ask(B)
     books.grant(A)
     books.heard()
-    books.on_find = lambda lease: books.desk.release(A, broken=False)
+    books.on_find = lambda lease: books.lease_manager.release(A, broken=False)
     books.answer(NodeRemoved, grant_of(B, OTHER_NODE))
-    books.desk.remove_node(NODE)
+    books.lease_manager.remove_node(NODE)
     assert books.heard() == [NodeRemoved(NODE), LeaseCancelled(A)], "it is not asked for again"
 
 
 def test_a_group_is_over_with_the_last_lease_in_it(books: Books) -> None:
     books.answer(Tick, PlaceGroup(GROUP, books.ask_for_group(GROUP, NODE, OTHER_NODE)))
-    books.desk.tick()
+    books.lease_manager.tick()
     books.grant(A, group=GROUP, worker=b"worker")
     books.ask(B, group=GROUP)
     books.grant(C, group=GROUP, node=OTHER_NODE, worker=b"elsewhere")
-    assert sorted(books.desk.leases_in(GROUP)) == [A, B, C] and books.desk.leases_in(GroupId(b"none")) == []
+    assert (
+        sorted(books.lease_manager.leases_in(GROUP)) == [A, B, C]
+        and books.lease_manager.leases_in(GroupId(b"none")) == []
+    )
     books.heard()
-    books.desk.dissolve(GROUP)
-    books.desk.cancel(B)
-    books.desk.release(A, broken=False)
-    assert books.heard() == [LeaseCancelled(B), LeaseReleased(A)] and books.desk.leases_in(GROUP) == [C]
-    books.desk.remove_node(OTHER_NODE)
+    books.lease_manager.dissolve(GROUP)
+    books.lease_manager.cancel(B)
+    books.lease_manager.release(A, broken=False)
+    assert books.heard() == [LeaseCancelled(B), LeaseReleased(A)] and books.lease_manager.leases_in(GROUP) == [C]
+    books.lease_manager.remove_node(OTHER_NODE)
     assert books.heard() == [NodeRemoved(OTHER_NODE), GroupRemoved(GROUP)]
-    assert books.desk.leases_in(GROUP) == []
+    assert books.lease_manager.leases_in(GROUP) == []
 
 
 @pytest.mark.parametrize("end", ["cancel", "release"])
 def test_a_group_in_which_something_waits_is_over_when_that_is_withdrawn(books: Books, end: str) -> None:
     books.ask(A, group=GROUP)
-    books.desk.dissolve(GROUP)
+    books.lease_manager.dissolve(GROUP)
     books.heard()
-    books.desk.cancel(A) if end == "cancel" else books.desk.release(A, broken=False)
+    books.lease_manager.cancel(A) if end == "cancel" else books.lease_manager.release(A, broken=False)
     assert books.heard() == [LeaseCancelled(A), GroupRemoved(GROUP)]
 
 
 def test_a_group_without_leases_is_over_at_once(books: Books) -> None:
-    books.desk.dissolve(GROUP)
+    books.lease_manager.dissolve(GROUP)
     books.ask(A, group=GroupId(b"another"))
-    books.desk.cancel(A)
+    books.lease_manager.cancel(A)
     assert books.heard()[0] == GroupRemoved(GROUP) and len(books.heard()) == 0
 
 
 def test_what_a_request_waits_for_is_explained(books: Books) -> None:
     books.ask(A)
-    assert books.desk.waiting and books.desk.explain(A) == "there is no room"
+    assert books.lease_manager.waiting and books.lease_manager.explain(A) == "there is no room"
     books.grant(B)
-    assert books.desk.explain(B) == "its worker process is starting"
-    books.desk.served(B, 1, WORKER)
-    assert books.desk.explain(B) == "it has a worker"
-    assert books.desk.explain(GROUP) == "there is no room"
-    books.desk.cancel(A)
-    assert not books.desk.waiting
+    assert books.lease_manager.explain(B) == "its worker process is starting"
+    books.lease_manager.served(B, 1, WORKER)
+    assert books.lease_manager.explain(B) == "it has a worker"
+    assert books.lease_manager.explain(GROUP) == "there is no room"
+    books.lease_manager.cancel(A)
+    assert not books.lease_manager.waiting

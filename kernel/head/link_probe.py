@@ -20,7 +20,7 @@ FIRST_SECONDS, LATER_SECONDS = 0.02, 0.25
 ANSWER_SECONDS = 5.0
 
 
-class CutLink:
+class LinkProbe:
     """Hastens the end of `connection`, once it is cut and nobody listens at `gateway` ("HOST:PORT")."""
 
     def __init__(self, connection: TcpConnection, gateway: str, reactor: Reactor) -> None:

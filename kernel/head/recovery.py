@@ -19,7 +19,7 @@ RESTORE_SECONDS = 10.0
 """How long a head that was started again waits for the nodes there were."""
 
 
-class Restoration:
+class Recovery:
     """From when a head was started again until it knows all that is left. Grants nothing meanwhile.
 
     `active` says whether that is now.
@@ -47,7 +47,7 @@ class Restoration:
         self._missing = {id for id, cause in nodes.items() if not cause} | head.remote_drivers.restore()
         head.fallen = {id: cause for id, cause in nodes.items() if cause}
         self.active = True
-        head.desk.hold()
+        head.lease_manager.hold()
         head.reactor.call_later(seconds, self._finish)
 
     def postpone(self, node: Node, process: ProcessId, message: Message) -> None:
@@ -56,7 +56,7 @@ class Restoration:
 
     def _lease_held(self, node: Node, held: bytes, worker: ProcessId, blocked: bool) -> None:
         request, grant, grants = pickle.loads(held)
-        self._head.desk.held(grant, request, grants, worker, blocked)
+        self._head.lease_manager.held(grant, request, grants, worker, blocked)
 
     def _all_told(self, node: Node) -> None:
         self._missing.discard(node.id)
@@ -71,9 +71,9 @@ class Restoration:
         for id in self._missing - head.remote_drivers.missing(self._missing):
             head.fallen[id] = "it did not come back when the head was started again"
             head.journal.node(id, head.fallen[id])
-        self._mourn_the_fallen()
+        self._announce_dead_nodes()
         head.groups.resume()
-        head.desk.adopt(head.callers, head.actors.table.leases)
+        head.lease_manager.adopt(head.callers, head.actors.table.leases)
         head.actors.resume()
         postponed, self._postponed = self._postponed, []
         for node, process, message in postponed:
@@ -82,13 +82,13 @@ class Restoration:
         for job in list(head.jobs.jobs.values()):
             if job.is_program and not job.ended and job.driver not in head.callers:
                 head.processes.end_job(job.driver)
-        head.desk.go_on()
+        head.lease_manager.go_on()
         head.requests.refuse_the_hopeless()
         for node in head.living_nodes():
             head.ask_node(node, "report", partial(self._forget_owners, node), True)
         head.log.warning("the session goes on with another head", nodes=len(head.nodes), lost_nodes=len(self._missing))
 
-    def _mourn_the_fallen(self) -> None:
+    def _announce_dead_nodes(self) -> None:
         """Say which nodes are gone: an earlier head may not have come to it."""
         living = {node.address for node in self._head.living_nodes()}
         for address in self._head.journal.addresses_of(self._head.fallen) - living:
@@ -97,12 +97,12 @@ class Restoration:
 
     def _drop_leases_nobody_has(self) -> None:
         """Release what was given back to, or never heard of from, an earlier head."""
-        for caller, leases in self._head.desk.held_by().items():
+        for caller, leases in self._head.lease_manager.held_by().items():
             self._head.ask(caller, "leases_not_held", self._release_all, leases)
 
     def _release_all(self, leases: list[LeaseId] | None) -> None:
         for id in leases or ():
-            self._head.desk.release(id, broken=True)
+            self._head.lease_manager.release(id, broken=True)
 
     def _forget_owners(self, node: Node, report: Mapping[str, Any] | None) -> None:
         """Have a node free what is owned by processes that were lost while there was no head."""

@@ -12,7 +12,7 @@ from kernel_spec.placement import placement_of
 from kernel_spec.scheduling import LeaseRequest
 
 
-def refusal(
+def why_infeasible(
     request: LeaseRequest, groups: Mapping[GroupId, GroupRecord], why_gone: Callable[[NodeId], str]
 ) -> KernelError | None:
     """Return why a request will never be served, as the error of what it is for; None when it may be.

@@ -45,7 +45,7 @@ class _Service:
     node: NodeId
 
 
-class LeaseDesk:
+class LeaseManager:
     """Between the processes that want workers, the scheduler, and the nodes that have them.
 
     `find_worker(lease, record)` is called when a lease is granted, `drop_worker(lease, record, broken)` when it is
@@ -122,7 +122,7 @@ class LeaseDesk:
             record = self.leases.get(step.id)
             if record is None:
                 continue
-            if isinstance(step, lent_cpus.AskBack):
+            if isinstance(step, lent_cpus.ReclaimCpu):
                 if record.holder is not None:
                     record.holder.send((op.RECLAIM_LEASE, step.id))
             elif record.worker is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ROLE = "tool"
 
 
-class Visitor(Caller):
+class ToolClient(Caller):
     """To the head's methods a process like any other; its node is the first there is, for it has none of its own."""
 
     __slots__ = ("_connection", "_head")
@@ -48,11 +48,11 @@ class Visitor(Caller):
             self._connection.close("a tool may only ask")
 
 
-def visitor_of(head: Head, connection: Connection, message: Message) -> Visitor | str:
+def tool_client_of(head: Head, connection: Connection, message: Message) -> ToolClient | str:
     """Return who introduces itself with `message`, or why it can't come in."""
     _, id, role, pid, _, python, details = message
     if role != ROLE:
         return f"a process that calls itself a {role} came to the head; it has to join a node"
     if python != PYTHON:
         return f"the peer runs Python {python}, the head {PYTHON}: they must be the same"
-    return Visitor(head, connection, id, pid, details)
+    return ToolClient(head, connection, id, pid, details)

@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from kernel.head.cut_links import CutLink
 from kernel.head.head import Head
+from kernel.head.link_probe import LinkProbe
 from kernel.head.nodes import Node
-from kernel.head.visitors import Visitor, visitor_of
+from kernel.head.tool_clients import ToolClient, tool_client_of
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.python_version import PYTHON
@@ -40,7 +40,7 @@ def patience(death_seconds: float, is_client: bool) -> float:
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class AgentLink:
     """One agent's connection. `node` is set once it has described itself; `heard` is when it last answered a pulse.
 
     That it says something is not enough: it may not hear us. `done` counts its messages that were handled.
@@ -58,7 +58,7 @@ class Link:
         return self.node is not None and self.node.client
 
 
-class Door:
+class NodeMembership:
     """Makes nodes of connections. `shared` are the settings that every node is told.
 
     Feed it what a listener or gateway accepts for the head (`on_messages`, `on_close`).
@@ -69,8 +69,8 @@ class Door:
         self._shared = dict(shared)
         self._death_seconds = death_seconds
         self._pulse_seconds = min(PULSE_SECONDS, death_seconds / _LEAST_PULSES)
-        self._links: set[Link] = set()
-        self._visitors: set[Connection] = set()
+        self._links: set[AgentLink] = set()
+        self._tools: set[Connection] = set()
         self._looked_at = self._pulsed_at = head.reactor.clock()
         head.reactor.call_later(LOOK_SECONDS, self._look)
 
@@ -79,11 +79,11 @@ class Door:
         for message in messages:
             if connection.closed:
                 return
-            link: Link | Visitor | None = connection.info
+            link: AgentLink | ToolClient | None = connection.info
             if link is None:
-                self._let_in(connection, message)
+                self._introduce(connection, message)
                 continue
-            if isinstance(link, Visitor):
+            if isinstance(link, ToolClient):
                 link.on_message(message)
                 continue
             if message[0] == head_messages.PULSE:
@@ -97,16 +97,16 @@ class Door:
             elif link.node is not None:
                 self._head.handle(link.node, message)
 
-    def _note_pulse(self, link: Link) -> None:
+    def _note_pulse(self, link: AgentLink) -> None:
         link.heard = self._head.reactor.clock()
         if link.node is not None:
             link.node.heard = link.heard
 
     def on_close(self, connection: Connection, reason: str) -> None:
         """A connection ended: its node is gone."""
-        if isinstance(connection.info, Visitor):
+        if isinstance(connection.info, ToolClient):
             connection.info.closed = True
-            self._visitors.discard(connection)
+            self._tools.discard(connection)
             self._head.breakpoints.process_left(connection.info.id)
         elif connection.info is not None:
             self._lose(connection.info, f"its agent is gone: {reason}")
@@ -118,21 +118,21 @@ class Door:
 
     def close(self) -> None:
         """Send what waits, and let everybody go."""
-        for connection in [*(link.connection for link in self._links), *self._visitors]:
+        for connection in [*(link.connection for link in self._links), *self._tools]:
             connection.write_out(1.0)
             connection.on_close = lambda connection, reason: None
             connection.close("the head has ended")
 
-    def _let_in(self, connection: Connection, message: Message) -> None:
+    def _introduce(self, connection: Connection, message: Message) -> None:
         if not may_be_handled(message, _INTRODUCTIONS):
             connection.close("the peer did not introduce itself as a node")
         elif message[0] == head_messages.JOIN:
             self._join(connection, message)
-        elif isinstance(visitor := visitor_of(self._head, connection, message), Visitor):
-            connection.info = visitor
-            self._visitors.add(connection)
+        elif isinstance(tool := tool_client_of(self._head, connection, message), ToolClient):
+            connection.info = tool
+            self._tools.add(connection)
         else:
-            self._refuse(connection, visitor)
+            self._refuse(connection, tool)
 
     def _refuse(self, connection: Connection, reason: str) -> None:
         connection.send((head_messages.REFUSED, reason))
@@ -148,9 +148,9 @@ class Door:
             return
         if isinstance(connection, TcpConnection):
             connection.ended_seconds = ENDED_SECONDS
-        connection.info = link = Link(NodeId(id), connection, self._head.reactor.clock())
+        connection.info = link = AgentLink(NodeId(id), connection, self._head.reactor.clock())
         self._links.add(link)
-        shared = {**self._shared, "tell_all": self._head.restoration.active, "death_seconds": self._death_seconds}
+        shared = {**self._shared, "tell_all": self._head.recovery.active, "death_seconds": self._death_seconds}
         connection.send((head_messages.WELCOME, pickle.dumps(shared)))
         connection.flush()
 
@@ -168,7 +168,7 @@ class Door:
             return f"the session is ending: {self._head.ending}"
         return ""
 
-    def _describe(self, link: Link, said: Mapping[str, Any]) -> None:
+    def _describe(self, link: AgentLink, said: Mapping[str, Any]) -> None:
         link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **said)
         if isinstance(link.connection, TcpConnection):
             if link.is_client:
@@ -176,10 +176,10 @@ class Door:
             else:
                 link.connection.wait_at_least(self._patience(link))
                 if link.node.address and VIA not in link.node.address:
-                    CutLink(link.connection, link.node.address, self._head.reactor)
+                    LinkProbe(link.connection, link.node.address, self._head.reactor)
         self._head.add_node(link.node)
 
-    def _lose(self, link: Link, cause: str) -> None:
+    def _lose(self, link: AgentLink, cause: str) -> None:
         if link not in self._links:
             return
         self._links.discard(link)
@@ -209,11 +209,11 @@ class Door:
                 link.connection.send((head_messages.PULSE, link.done))
             self.flush()
 
-    def _patience(self, link: Link) -> float:
+    def _patience(self, link: AgentLink) -> float:
         return patience(self._death_seconds, link.is_client)
 
     def flush(self) -> None:
         """Write what waits for the nodes."""
-        for connection in [*(link.connection for link in self._links), *self._visitors]:
+        for connection in [*(link.connection for link in self._links), *self._tools]:
             if connection.outbox:
                 connection.flush()

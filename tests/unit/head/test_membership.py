@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kernel.head.door import CLIENT_PATIENCE, ENDED_SECONDS, LOOK_SECONDS, PULSE_SECONDS, Door
+from kernel.head.membership import CLIENT_PATIENCE, ENDED_SECONDS, LOOK_SECONDS, PULSE_SECONDS, NodeMembership
 from kernel.head.nodes import Node
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
@@ -54,17 +54,17 @@ class Reactor:
 class Agent:
     """The other end of a connection, which answers pulses while `answers`."""
 
-    def __init__(self, door: Door, name: bytes) -> None:
-        self.door = door
+    def __init__(self, membership: NodeMembership, name: bytes) -> None:
+        self.membership = membership
         self.answers = True
         self.closed, self.info, self.outbox = False, None, ()
         self.reason = ""
         self.on_close: Any = None
         self.pulses = 0
-        door.on_messages(self, [(head_messages.JOIN, name, PYTHON, __version__, "host")])  # type: ignore[arg-type,list-item]
+        membership.on_messages(self, [(head_messages.JOIN, name, PYTHON, __version__, "host")])  # type: ignore[arg-type,list-item]
 
     def say(self, *message: Any) -> None:
-        self.door.on_messages(self, [message])  # type: ignore[arg-type,list-item]
+        self.membership.on_messages(self, [message])  # type: ignore[arg-type,list-item]
 
     def send(self, message: Any) -> None:
         if message[0] == head_messages.PULSE:
@@ -84,32 +84,34 @@ def reactor() -> Reactor:
 
 
 @pytest.fixture
-def door(reactor: Reactor) -> Door:
-    return door_of(reactor, DEATH_SECONDS)
+def membership(reactor: Reactor) -> NodeMembership:
+    return membership_of(reactor, DEATH_SECONDS)
 
 
-def door_of(reactor: Reactor, death_seconds: float) -> Door:
+def membership_of(reactor: Reactor, death_seconds: float) -> NodeMembership:
     head: Any = SimpleNamespace(
         reactor=reactor,
         nodes={},
-        restoration=SimpleNamespace(active=False),
+        recovery=SimpleNamespace(active=False),
         ending=None,
         why_fallen=lambda id: "",
         log=SimpleNamespace(),
     )
-    return Door(head, {}, death_seconds)
+    return NodeMembership(head, {}, death_seconds)
 
 
-def test_pulses_go_to_and_fro(reactor: Reactor, door: Door) -> None:
-    agent = Agent(door, b"a")
+def test_pulses_go_to_and_fro(reactor: Reactor, membership: NodeMembership) -> None:
+    agent = Agent(membership, b"a")
     reactor.run(60.0)
     assert not agent.closed
     assert agent.pulses == pytest.approx(60 / PULSE_SECONDS, rel=0.2)
 
 
 @pytest.mark.parametrize("after", [0.01 * n for n in range(0, 60, 7)])
-def test_who_falls_silent_is_given_up_in_time_whenever_it_does(reactor: Reactor, door: Door, after: float) -> None:
-    silent, other = Agent(door, b"a"), Agent(door, b"b")
+def test_who_falls_silent_is_given_up_in_time_whenever_it_does(
+    reactor: Reactor, membership: NodeMembership, after: float
+) -> None:
+    silent, other = Agent(membership, b"a"), Agent(membership, b"b")
     reactor.run(10.0 + after)
     silent.answers, begun = False, reactor.now
     reactor.run(20.0, until=lambda: silent.closed)
@@ -120,8 +122,8 @@ def test_who_falls_silent_is_given_up_in_time_whenever_it_does(reactor: Reactor,
     assert not other.closed
 
 
-def test_who_talks_but_hears_nothing_is_given_up_too(reactor: Reactor, door: Door) -> None:
-    agent = Agent(door, b"a")
+def test_who_talks_but_hears_nothing_is_given_up_too(reactor: Reactor, membership: NodeMembership) -> None:
+    agent = Agent(membership, b"a")
     reactor.run(10.0)
     agent.answers = False
     for _ in range(60):
@@ -131,8 +133,8 @@ def test_who_talks_but_hears_nothing_is_given_up_too(reactor: Reactor, door: Doo
     assert agent.closed
 
 
-def test_time_in_which_the_head_stood_still_counts_against_nobody(reactor: Reactor, door: Door) -> None:
-    agent, silent = Agent(door, b"a"), Agent(door, b"b")
+def test_time_in_which_the_head_stood_still_counts_against_nobody(reactor: Reactor, membership: NodeMembership) -> None:
+    agent, silent = Agent(membership, b"a"), Agent(membership, b"b")
     reactor.run(10.0)
     silent.answers = False
     reactor.stand_still(600.0)
@@ -143,7 +145,7 @@ def test_time_in_which_the_head_stood_still_counts_against_nobody(reactor: React
 
 
 def test_where_death_comes_soon_neither_a_late_answer_nor_a_short_stand_of_the_head_is_death(reactor: Reactor) -> None:
-    agent = Agent(door := door_of(reactor, 1.0), b"a")
+    agent = Agent(membership := membership_of(reactor, 1.0), b"a")
     reactor.run(10.0)
     assert agent.pulses == pytest.approx(10 / 0.2, rel=0.2)
     agent.answers = False
@@ -151,7 +153,7 @@ def test_where_death_comes_soon_neither_a_late_answer_nor_a_short_stand_of_the_h
     reactor.stand_still(0.45)  # the answer to the last pulse waits to be read meanwhile
     reactor.run(0.15)
     assert not agent.closed
-    door.on_messages(agent, [(head_messages.PULSE,)])  # type: ignore[arg-type]
+    membership.on_messages(agent, [(head_messages.PULSE,)])  # type: ignore[arg-type]
     reactor.run(0.6)
     assert not agent.closed
     reactor.run(1.0)
@@ -164,13 +166,13 @@ def test_a_cut_link_is_mended_for_as_long_as_the_agent_may_be_silent(client: boo
     nodes: list[Node] = []
     head = SimpleNamespace(
         nodes={}, reactor=reactor, ending=None, why_fallen=lambda id: "", add_node=nodes.append,
-        restoration=SimpleNamespace(active=False),
+        recovery=SimpleNamespace(active=False),
     )  # fmt: skip
-    door = Door(head, {}, 20.0)  # type: ignore[arg-type]
-    link = TcpConnection(reactor, door.on_messages, door.on_close)
-    door.on_messages(link, [(head_messages.JOIN, b"node-one", PYTHON, __version__, "host")])
+    membership = NodeMembership(head, {}, 20.0)  # type: ignore[arg-type]
+    link = TcpConnection(reactor, membership.on_messages, membership.on_close)
+    membership.on_messages(link, [(head_messages.JOIN, b"node-one", PYTHON, __version__, "host")])
     said = {"total": {}, "labels": {}, "devices": (), "host": "", "address": "", "directory": "", "pid": 1}
-    door.on_messages(link, [(head_messages.NODE, pickle.dumps({**said, "client": client}))])
+    membership.on_messages(link, [(head_messages.NODE, pickle.dumps({**said, "client": client}))])
     assert [node.client for node in nodes] == [client]
     assert link.resume_seconds == seconds
     reactor.close()
@@ -182,16 +184,16 @@ def test_a_cut_link_is_mended_for_as_long_as_the_agent_may_be_silent(client: boo
 class Peer:
     """The other end of a connection, which notes what it hears."""
 
-    def __init__(self, door: Door) -> None:
-        self.door = door
+    def __init__(self, membership: NodeMembership) -> None:
+        self.membership = membership
         self.closed, self.info = False, None
         self.heard: list[Any] = []
         self.outbox: list[Any] = []
         self.steps: list[Any] = []
-        self.on_close: Any = door.on_close
+        self.on_close: Any = membership.on_close
 
     def say(self, *messages: Any) -> None:
-        self.door.on_messages(self, list(messages))  # type: ignore[arg-type]
+        self.membership.on_messages(self, list(messages))  # type: ignore[arg-type]
 
     def join(self, name: bytes = b"node", python: str = PYTHON, version: str = __version__) -> Peer:
         self.say((head_messages.JOIN, name, python, version, "far"))
@@ -231,7 +233,7 @@ class Peer:
         self.on_close(self, reason)
 
 
-class Hall:
+class HeadBehindMembership:
     """What is behind a door."""
 
     def __init__(self, **more: Any) -> None:
@@ -245,7 +247,7 @@ class Hall:
         head: Any = SimpleNamespace(
             reactor=self.reactor,
             nodes=self.nodes,
-            restoration=SimpleNamespace(active=False),
+            recovery=SimpleNamespace(active=False),
             ending=None,
             why_fallen=lambda id: "no power" if id == b"fallen" else "",
             log=SimpleNamespace(warning=lambda text, **details: self.logged.append((text, details))),
@@ -257,20 +259,20 @@ class Hall:
         )
         vars(head).update(more)
         self.head = head
-        self.door = Door(head, {"color": "red"}, DEATH_SECONDS)
+        self.membership = NodeMembership(head, {"color": "red"}, DEATH_SECONDS)
 
 
 @pytest.mark.parametrize("tell_all", [False, True])
 def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> None:
-    hall = Hall(restoration=SimpleNamespace(active=tell_all))
-    assert not hall.door.anybody
-    peer = Peer(hall.door).join()
+    bench = HeadBehindMembership(recovery=SimpleNamespace(active=tell_all))
+    assert not bench.membership.anybody
+    peer = Peer(bench.membership).join()
     ((word, shared),) = peer.take()
     told = {"color": "red", "tell_all": tell_all, "death_seconds": DEATH_SECONDS}
     assert (word, pickle.loads(shared)) == (head_messages.WELCOME, told)
-    assert peer.steps == ["flush"] and hall.door.anybody and hall.nodes == {}
+    assert peer.steps == ["flush"] and bench.membership.anybody and bench.nodes == {}
     peer.describe(labels={"zone": "a"})
-    (node,) = hall.nodes.values()
+    (node,) = bench.nodes.values()
     assert (node.id, node.total, node.labels, node.pid, node.heard) == (b"node", {"CPU": 3.0}, {"zone": "a"}, 9, 100.0)
     assert node.joined > 1e9, "seconds since the epoch"
     node.send((1, "hello"))
@@ -288,46 +290,46 @@ def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> No
     ],
 )
 def test_who_can_t_join_is_told_why(name: bytes, python: str, version: str, ending: str | None, reason: str) -> None:
-    hall = Hall(ending=None)
-    Peer(hall.door).join(b"known").describe()
-    hall.head.ending = ending
-    peer = Peer(hall.door).join(name, python, version)
+    bench = HeadBehindMembership(ending=None)
+    Peer(bench.membership).join(b"known").describe()
+    bench.head.ending = ending
+    peer = Peer(bench.membership).join(name, python, version)
     assert peer.take() == [(head_messages.REFUSED, reason)]
     assert peer.steps == [("write", 1.0), ("close", reason)] and peer.info is None
-    assert hall.logged == [("a node was refused", {"node": name.hex(), "host": "far", "reason": reason})]
-    assert hall.nodes.keys() == {b"known"} and hall.gone == []
+    assert bench.logged == [("a node was refused", {"node": name.hex(), "host": "far", "reason": reason})]
+    assert bench.nodes.keys() == {b"known"} and bench.gone == []
 
 
 @pytest.mark.parametrize("message", [(head_messages.PULSE,), (head_messages.NODE, b""), "text", (), ("140",), None])
 def test_who_does_not_introduce_itself_is_let_go(message: Any) -> None:
-    hall = Hall()
-    peer = Peer(hall.door)
+    bench = HeadBehindMembership()
+    peer = Peer(bench.membership)
     peer.say(message, (head_messages.JOIN, b"node", PYTHON, __version__, "far"))
     assert peer.steps == [("close", "the peer did not introduce itself as a node")]
-    assert peer.heard == [] and not hall.door.anybody
+    assert peer.heard == [] and not bench.membership.anybody
 
 
 def test_what_a_node_says_is_handled_once_it_is_described_and_counted() -> None:
-    hall = Hall()
-    peer = Peer(hall.door).join()
+    bench = HeadBehindMembership()
+    peer = Peer(bench.membership).join()
     peer.say((500, "too early"))
     peer.describe()
     peer.say((501, "hello"), (head_messages.PULSE,), (502,))
-    assert hall.handled == [(b"node", (501, "hello")), (b"node", (502,))]
+    assert bench.handled == [(b"node", (501, "hello")), (b"node", (502,))]
     peer.take()
-    hall.reactor.run(0.6)
+    bench.reactor.run(0.6)
     assert peer.take() == [(head_messages.PULSE, 4)] and peer.outbox == []
 
 
 def test_when_a_node_was_heard_last_is_known_of_it() -> None:
-    hall = Hall()
-    peer = Peer(hall.door).join()
+    bench = HeadBehindMembership()
+    peer = Peer(bench.membership).join()
     peer.describe()
-    hall.reactor.run(2.0)
+    bench.reactor.run(2.0)
     peer.say((501,))
-    assert hall.nodes[b"node"].heard == 100.0, "it may not hear us"
+    assert bench.nodes[b"node"].heard == 100.0, "it may not hear us"
     peer.say((head_messages.PULSE,))
-    assert hall.nodes[b"node"].heard == 102.0
+    assert bench.nodes[b"node"].heard == 102.0
 
 
 @pytest.mark.parametrize("described", [True, False])
@@ -336,8 +338,8 @@ def test_when_a_node_was_heard_last_is_known_of_it() -> None:
     [("leave", "it was stopped"), ("close", "its agent is gone: cut"), ("silence", "nothing was heard")],
 )
 def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool) -> None:
-    hall = Hall()
-    peer = Peer(hall.door).join()
+    bench = HeadBehindMembership()
+    peer = Peer(bench.membership).join()
     if described:
         peer.describe()
     if how == "leave":
@@ -345,25 +347,25 @@ def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool
     elif how == "close":
         peer.close("cut")
     else:
-        hall.reactor.run(DEATH_SECONDS + 1)
-    assert peer.closed and not hall.door.anybody
-    assert [(id, said[: len(cause)]) for id, said in hall.gone] == ([(b"node", cause)] if described else [])
-    hall.door.on_close(peer, "once more")  # type: ignore[arg-type]
-    assert len(hall.gone) == described and hall.handled == []
+        bench.reactor.run(DEATH_SECONDS + 1)
+    assert peer.closed and not bench.membership.anybody
+    assert [(id, said[: len(cause)]) for id, said in bench.gone] == ([(b"node", cause)] if described else [])
+    bench.membership.on_close(peer, "once more")  # type: ignore[arg-type]
+    assert len(bench.gone) == described and bench.handled == []
     peer.heard.clear()
-    hall.reactor.run(3.0)
+    bench.reactor.run(3.0)
     assert peer.heard == [], "nobody sends it pulses"
 
 
 def test_a_tool_may_ask_and_no_more() -> None:
-    hall = Hall()
-    peer, other = Peer(hall.door), Peer(hall.door)
+    bench = HeadBehindMembership()
+    peer, other = Peer(bench.membership), Peer(bench.membership)
     hello = (op.HELLO, b"tool", "tool", 5, "", PYTHON, {"namespace": "space"})
     peer.say(hello)
     other.say(hello)
-    assert not hall.door.anybody, "it is no node"
+    assert not bench.membership.anybody, "it is no node"
     peer.say((op.CALL, 1, "nodes", ()), (head_messages.PULSE,))
-    ((caller, message),) = hall.asked
+    ((caller, message),) = bench.asked
     assert (caller.id, caller.pid, caller.details, message) == (
         b"tool",
         5,
@@ -371,46 +373,46 @@ def test_a_tool_may_ask_and_no_more() -> None:
         (op.CALL, 1, "nodes", ()),
     )
     assert peer.steps == [("close", "a tool may only ask")] and caller.closed and not other.closed
-    assert hall.left == [b"tool"], "what it was attached to waits again"
+    assert bench.left == [b"tool"], "what it was attached to waits again"
     other.outbox.append("an answer")
-    hall.door.flush()
+    bench.membership.flush()
     assert other.steps == ["flush"] and peer.steps[1:] == []
 
 
 def test_another_process_than_a_tool_has_to_join_a_node() -> None:
-    peer = Peer(Hall().door)
+    peer = Peer(HeadBehindMembership().membership)
     peer.say((op.HELLO, b"id", "driver", 5, "", PYTHON, {}))
     why = "a process that calls itself a driver came to the head; it has to join a node"
     assert peer.heard == [(head_messages.REFUSED, why)] and peer.steps == [("write", 1.0), ("close", why)]
 
 
 def test_what_waits_is_written_where_any_does() -> None:
-    hall = Hall()
-    peers = [Peer(hall.door).join(name) for name in (b"one", b"two")]
+    bench = HeadBehindMembership()
+    peers = [Peer(bench.membership).join(name) for name in (b"one", b"two")]
     peers[0].send((1,))
-    hall.door.flush()
+    bench.membership.flush()
     assert [peer.steps for peer in peers] == [["flush", "flush"], ["flush"]]
 
 
 def test_at_the_end_what_waits_is_written_and_nobody_is_mourned() -> None:
-    hall = Hall()
-    peers = [Peer(hall.door).join(name).describe() for name in (b"one", b"two")]
-    tool = Peer(hall.door)
+    bench = HeadBehindMembership()
+    peers = [Peer(bench.membership).join(name).describe() for name in (b"one", b"two")]
+    tool = Peer(bench.membership)
     tool.say((op.HELLO, b"tool", "tool", 5, "", PYTHON, {}))
-    hall.door.close()
+    bench.membership.close()
     end = [("write", 1.0), ("close", "the head has ended")]
     assert [peer.steps[-2:] for peer in (*peers, tool)] == [end, end, end]
-    assert hall.gone == []
+    assert bench.gone == []
 
 
 @pytest.mark.parametrize("client", [False, True])
 def test_a_link_that_has_ended_is_waited_for_by_how_far_away_the_agent_is(client: bool) -> None:
-    hall = Hall(reactor=RealReactor())
-    link = TcpConnection(hall.head.reactor, hall.door.on_messages, hall.door.on_close)
-    hall.door.on_messages(link, [(head_messages.JOIN, b"node-one", PYTHON, __version__, "host")])
+    bench = HeadBehindMembership(reactor=RealReactor())
+    link = TcpConnection(bench.head.reactor, bench.membership.on_messages, bench.membership.on_close)
+    bench.membership.on_messages(link, [(head_messages.JOIN, b"node-one", PYTHON, __version__, "host")])
     assert link.ended_seconds == ENDED_SECONDS
     said = {"total": {}, "labels": {}, "devices": (), "host": "", "address": "", "directory": "", "pid": 1}
-    hall.door.on_messages(link, [(head_messages.NODE, pickle.dumps({**said, "client": client}))])
+    bench.membership.on_messages(link, [(head_messages.NODE, pickle.dumps({**said, "client": client}))])
     assert link.ended_seconds == (CLIENT_PATIENCE * DEATH_SECONDS if client else ENDED_SECONDS)
     assert link.resume_seconds == max(RESUME_SECONDS, link.ended_seconds)
-    hall.head.reactor.close()
+    bench.head.reactor.close()

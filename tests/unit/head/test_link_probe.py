@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from kernel.head.cut_links import CutLink
+from kernel.head.link_probe import LinkProbe
 from kernel.transport.reactor import Reactor
 from kernel.transport.tcp_connection import TcpConnection
 
@@ -27,7 +27,7 @@ class Agent:
         self.link = TcpConnection(
             reactor, lambda *_: None, lambda link, reason: self.reasons.append(reason), PATIENCE, incoming=True
         )
-        CutLink(self.link, self.address, reactor)
+        LinkProbe(self.link, self.address, reactor)
         ours, self.theirs = socket.socketpair()
         self.link.attach(ours, 0)
 
