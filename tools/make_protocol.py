@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "spec" / "proto"
-TARGET = ROOT / "kernel" / "control_plane" / "kernel_v1.binpb"
+TARGET = ROOT / "plugins" / "control_grpc" / "kernel_control_grpc" / "kernel_v1.binpb"
 
 
 def compile_to(target: Path) -> int:

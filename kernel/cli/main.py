@@ -27,14 +27,19 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "logs": ("logs_command:logs", "Show what workers wrote."),
     "stack": ("stack_command:stack", "Show what every worker is doing, as Python stacks."),
     "timeline": ("timeline_command:timeline", "Write what ran when, for chrome://tracing."),
-    "events": ("events_command:events", "Show what happens, as it happens."),
     "microbenchmark": ("microbenchmark_command:microbenchmark", "Measure how fast this machine is with kernel."),
     "certificates": ("certificates_command:certificates", "Make and show the certificates of a cluster."),
     "plugins": ("plugins_command:plugins", "See, check and write plugins."),
 }
 """Command to module and attribute in this package, and its line in `kernel --help`."""
 
-SEPARATE: Mapping[str, str] = {"rllib": "rllib", "serve": "serve", "simulate": "simulation", "tune": "tune"}
+SEPARATE: Mapping[str, str] = {
+    "events": "control_grpc",
+    "rllib": "rllib",
+    "serve": "serve",
+    "simulate": "simulation",
+    "tune": "tune",
+}
 """Command that a plugin of this project brings to the extra of kernel that installs it."""
 
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kernel.control_plane.doorbell import Doorbell, socket_path
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
 from kernel.head.membership import NodeMembership
 from kernel.head.nodes import Node
+from kernel.head.socket_activation import SocketActivation, socket_path
 from kernel.node.head_child import HeadChild
 from kernel.node.head_link import HeadLink, LocalHeadLink, RemoteHeadLink
 from kernel.plugins import PluginManager
@@ -91,7 +91,7 @@ class HeadHere:
         self.observed = self._head.observation.active
         self.finishing: list[Callable[[], object]] = [self._head.observation.deliver]
         self._membership: NodeMembership | None = None
-        self._doorbell: Doorbell | None = None
+        self._control_plane: SocketActivation | None = None
 
     def join(self, description: Mapping[str, Any]) -> None:
         """Make the node, and let others in."""
@@ -102,7 +102,7 @@ class HeadHere:
 
     def _open_door(self, gateway: Gateway) -> None:
         config = self._config
-        self._doorbell = Doorbell(self._head, config.directory, config.token, config.tls)
+        self._control_plane = SocketActivation(self._head, config.directory, config.token, config.tls)
         gateway.splice_to = socket_path(config.directory)
         shared = {
             "plugins": self._manager.selected_names(),
@@ -124,8 +124,8 @@ class HeadHere:
 
     def stop_services(self, turn: Turn) -> None:
         """Close the control plane, and stop the head's services."""
-        if self._doorbell is not None:
-            self._doorbell.close(turn)
+        if self._control_plane is not None:
+            self._control_plane.close(turn)
         self._head.services.stop()
 
     def close(self, reason: str) -> None:

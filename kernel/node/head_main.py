@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from kernel.control_plane.doorbell import Doorbell
 from kernel.head.config import HeadConfig
 from kernel.head.head import Head
 from kernel.head.membership import NodeMembership
+from kernel.head.socket_activation import SocketActivation
 from kernel.logs import Logger, configure_later
 from kernel.plugins import PluginManager
 from kernel.plugins.messages import skipped
@@ -94,7 +94,7 @@ class HeadProcess:
             self._membership.on_close,
             lambda reason: self._log.warning("connection refused", reason=reason),
         )
-        self._doorbell = Doorbell(self._head, config.directory, config.token, config.tls)
+        self._control_plane = SocketActivation(self._head, config.directory, config.token, config.tls)
         reactor.register(agent, lambda events: self._agent_ended(agent))
 
     def run(self) -> None:
@@ -104,7 +104,7 @@ class HeadProcess:
             self.turn(60.0)
             self._ended = self._ended or (self._head.ending is not None and not self._membership.anybody)
         self._head.services.stop()
-        self._doorbell.close(self._reactor.poll)
+        self._control_plane.close(self._reactor.poll)
         self._entrance.close()
         self._membership.close()
         self._head.close()

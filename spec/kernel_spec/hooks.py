@@ -13,7 +13,8 @@ session. Head services get theirs with `start`.
 "On the head" is in the process of the head: the agent of its node, or one of its own (`kernel start --head`).
 
 Libraries (`from kernel import tune`) are mounted by an entry point in the group `kernel.libraries`, whose name is
-the mounted name and whose value is the package: no hook, so that an import never loads a plugin.
+the mounted name and whose value is the package: no hook, so that an import never loads a plugin. The
+control plane is found by one in the group `kernel.control_planes`, when the first program asks a head for it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # every process imports this page, few need more of a contrac
 
 PLUGIN_GROUP = "kernel.plugins"
 LIBRARY_GROUP = "kernel.libraries"
+CONTROL_PLANE_GROUP = "kernel.control_planes"
 PROJECT = "kernel"
 
 hookspec = pluggy.HookspecMarker(PROJECT)

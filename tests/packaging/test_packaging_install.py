@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = (
     "accelerator-nvidia",
     "compat-ray",
+    "control-grpc",
     "metadata-sqlite",
     "parallel",
     "rllib",

@@ -25,7 +25,7 @@ DISTRIBUTIONS = [ROOT / "spec", ROOT, *sorted(path.parent for path in (ROOT / "p
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))
 
 OPTIONAL: dict[str, set[str]] = {
-    "kernel": {"cryptography", "grpcio", "hypothesis", "protobuf", "pytest"},
+    "kernel": {"cryptography", "hypothesis", "pytest"},
     "kernel-compat-ray": {"gymnasium"},
     "kernel-parallel": {"joblib", "threadpoolctl"},
     "kernel-serve": {

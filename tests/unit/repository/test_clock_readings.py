@@ -16,7 +16,7 @@ ALLOWED = {
     "kernel/head/membership.py": "when a node joined, for people",
     "kernel/head/head.py": "when something happened, for people and observers",
     "kernel/head/process_service.py": "when a program joined and left, for people",
-    "kernel/control_plane/services/pub_sub.py": "when something was said, for subscribers",
+    "plugins/control_grpc/kernel_control_grpc/services/pub_sub.py": "when something was said, for subscribers",
     "kernel/local/calls.py": "spans on the timeline",
     "kernel/local/event_loop.py": "spans on the timeline",
     "kernel/local/queries.py": "since when, for people",

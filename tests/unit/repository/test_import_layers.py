@@ -35,7 +35,6 @@ LAYERS = (
     ("transport",),
     ("protocol",),
     ("runtime", "head"),
-    ("control_plane",),
     ("node",),
     ("worker",),
     ("local",),
@@ -46,7 +45,7 @@ LAYERS = (
 )
 """The parts of `kernel`, lowest first. A part may import itself, its neighbours of one line, and what is below."""
 
-APART = {("head", "runtime"), ("runtime", "head"), ("control_plane", "runtime"), ("node", "runtime")}
+APART = {("head", "runtime"), ("runtime", "head"), ("node", "runtime")}
 """What one part must not import of another, though it is no higher: what they share is in `protocol`."""
 
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
@@ -54,6 +53,21 @@ PUBLIC = {"", "commands", "exceptions", "pickling", "testing"}
 """What others may import of `kernel`: the face, its errors, what commands and picklers share, and the testing kit."""
 
 SIBLINGS: Mapping[str, frozenset[str]] = {
+    "control_grpc": frozenset(
+        {
+            "kernel.cli.client",
+            "kernel.cli.display",
+            "kernel.head.head",
+            "kernel.head.deferred",
+            "kernel.head.nodes",
+            "kernel.head.observation",
+            "kernel.node.sessions",
+            "kernel.transport.certificates",
+            "kernel.transport.credentials",
+            "kernel.transport.reactor",
+            "kernel.transport.refusals",
+        }
+    ),
     "simulation": frozenset(
         {
             "kernel.cli.client",

@@ -16,7 +16,7 @@ from kernel.node.sessions import gateway_at, tls_at
 from kernel_spec.observers import STATES
 
 if TYPE_CHECKING:
-    from kernel.control_plane.client import ControlPlane
+    from kernel_control_grpc.client import ControlPlane
 
 
 @click.command("events")
@@ -54,7 +54,7 @@ def _control_plane(address: str | None) -> ControlPlane:
         place, tls = found.head or gateway_at(found.directory), tls_at(found.directory)
     if not place:
         raise Failure(f"session {found.name} has no port, and so no control plane; those of `kernel start` have one")
-    from kernel.control_plane.client import ControlPlane
+    from kernel_control_grpc.client import ControlPlane
 
     return ControlPlane(place, found.token(), tls)
 

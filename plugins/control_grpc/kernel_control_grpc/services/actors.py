@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel.control_plane.errors import NotKnownError
-from kernel.control_plane.protocol import messages
-from kernel.control_plane.services.service import Service, page_of, parse_id
+from kernel_control_grpc.errors import NotKnownError
+from kernel_control_grpc.protocol import messages
+from kernel_control_grpc.services.service import Service, page_of, parse_id
 from kernel_spec.errors import ActorNotFoundError
 from kernel_spec.ids import ActorId
 

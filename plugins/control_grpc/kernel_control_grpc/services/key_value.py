@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel.control_plane.protocol import messages
-from kernel.control_plane.services.service import Service, page_of
+from kernel_control_grpc.protocol import messages
+from kernel_control_grpc.services.service import Service, page_of
 
 
 class KeyValue(Service):

@@ -14,15 +14,15 @@ from typing import Any
 
 import grpc
 import pytest
+from kernel_control_grpc import client as client_module
+from kernel_control_grpc import server as server_module
+from kernel_control_grpc.client import ControlPlane, error_of
+from kernel_control_grpc.errors import NotAllowedError, NotKnownError, NotServedError
+from kernel_control_grpc.protocol import METHODS, messages
 
-from kernel.control_plane import client as client_module
-from kernel.control_plane import server as server_module
-from kernel.control_plane.client import ControlPlane, error_of
-from kernel.control_plane.doorbell import Doorbell, socket_path
-from kernel.control_plane.errors import NotAllowedError, NotKnownError, NotServedError
-from kernel.control_plane.protocol import METHODS, messages
 from kernel.head.deferred import Deferred
 from kernel.head.observation import Observation
+from kernel.head.socket_activation import SocketActivation, socket_path
 from kernel.testing.faults import wait_until
 from kernel.transport import certificates
 from kernel.transport.credentials import TlsFiles
@@ -119,14 +119,14 @@ class Place:
         self.address = f"unix:{socket_path(str(directory))}"
         self.path = socket_path(str(directory))
         self.tls = tls
-        self.bell: Any = self.head.do(lambda: Doorbell(self.head, str(directory), TOKEN, tls))  # type: ignore[arg-type]
+        self.control_plane: Any = self.head.do(lambda: SocketActivation(self.head, str(directory), TOKEN, tls))  # type: ignore[arg-type]
 
     def client(self, token: bytes = TOKEN, tls: TlsFiles | None = None, **options: Any) -> ControlPlane:
         return ControlPlane(self.address, token, tls or self.tls, **{"seconds": SECONDS, **options})
 
     def close(self) -> None:
         self.head.close()
-        self.bell.close(self.head.reactor.poll)
+        self.control_plane.close(self.head.reactor.poll)
         self.head.reactor.close()
 
 
@@ -146,7 +146,7 @@ def cluster(place: Place) -> Iterator[ControlPlane]:
 def test_the_first_who_comes_starts_the_server_and_is_served(tmp_path: Path) -> None:
     place = Place(tmp_path)
     try:
-        assert place.bell._server is None
+        assert place.control_plane._server is None
         assert stat.S_IMODE(os.stat(place.path).st_mode) == 0o600
         with place.client() as first, place.client() as second:
             assert first.session.versions().protocols == ["v1"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernel.control_plane.errors import NotKnownError
-from kernel.control_plane.feeds import Close, EventFeed
-from kernel.control_plane.mailbox import Mailbox
-from kernel.control_plane.protocol import messages
-from kernel.control_plane.services.service import Service, page_of, parse_id
+from kernel_control_grpc.errors import NotKnownError
+from kernel_control_grpc.feeds import Close, EventFeed
+from kernel_control_grpc.mailbox import Mailbox
+from kernel_control_grpc.protocol import messages
+from kernel_control_grpc.services.service import Service, page_of, parse_id
 from kernel_spec.ids import NodeId
 from kernel_spec.observers import NODE
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import grpc
 import pytest
-
-from kernel.control_plane.errors import (
+from kernel_control_grpc.errors import (
     CODES,
     NotAllowedError,
     NotKnownError,
@@ -14,6 +13,7 @@ from kernel.control_plane.errors import (
     code_of,
     error_named,
 )
+
 from kernel_spec import errors
 from kernel_spec.errors import KernelError
 

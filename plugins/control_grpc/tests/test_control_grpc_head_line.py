@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from kernel_control_grpc.head_line import HeadLine
 
-from kernel.control_plane.head_line import HeadLine
 from kernel.head.deferred import Deferred
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import grpc
 import pytest
+from kernel_control_grpc.client import ControlPlane
+from kernel_control_grpc.errors import NotAllowedError, NotKnownError
+from kernel_control_grpc.protocol import messages
 
 import kernel
-from kernel.control_plane.client import ControlPlane
-from kernel.control_plane.errors import NotAllowedError, NotKnownError
-from kernel.control_plane.protocol import messages
 from kernel.node.sessions import session_at
 from kernel.system.processes import is_alive
 from kernel.testing.cluster import Cluster

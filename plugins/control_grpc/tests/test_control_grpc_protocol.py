@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
+from kernel_control_grpc.protocol import METHODS, VERSION, in_python, messages
+from kernel_control_grpc.services import SERVICES
 
-from kernel.control_plane.protocol import METHODS, VERSION, in_python, messages
-from kernel.control_plane.services import SERVICES
 from kernel.head import actor_records as actors
 from kernel_spec.observers import ACTOR, STATES
 
 ROOT = Path(__file__).resolve().parents[3]
 PROTO = ROOT / "spec" / "proto"
-COMMITTED = ROOT / "kernel" / "control_plane" / f"kernel_{VERSION}.binpb"
+COMMITTED = ROOT / "plugins" / "control_grpc" / "kernel_control_grpc" / f"kernel_{VERSION}.binpb"
 
 
 @pytest.fixture(scope="module")

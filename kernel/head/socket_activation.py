@@ -1,7 +1,7 @@
-"""Starts the control plane when somebody comes for it: who never does pays neither time nor memory for grpc.
+"""Starts the control plane when the first connection comes: without one it costs neither time nor memory.
 
 Until then the socket is a plain one in the head's loop. The first connection waits in its queue while a thread imports
-grpc and starts the server at another path, which then takes the place of the first.
+the control plane and starts it at another path, which then takes the place of the first.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from kernel.head.control_plane import ControlPlane, find_control_plane
 from kernel.head.head import Head
 from kernel.transport.credentials import TlsFiles
 from kernel.transport.splice import Splice
-
-if TYPE_CHECKING:
-    from kernel.control_plane.server import Server
+from kernel_spec.errors import KernelError
 
 SOCKET = "head.grpc"
 """The name of the control plane's socket in the session's directory of sockets."""
@@ -34,7 +32,7 @@ def socket_path(directory: str) -> str:
     return os.path.join(directory, "sockets", SOCKET)
 
 
-class Doorbell:
+class SocketActivation:
     """Listens for the control plane of `head`, in the session's `directory`. `tls`: what comes in is in TLS."""
 
     def __init__(self, head: Head, directory: str, token: bytes, tls: TlsFiles | None) -> None:
@@ -42,7 +40,7 @@ class Doorbell:
         self._token = token
         self._tls = tls
         self._path = socket_path(directory)
-        self._server: Server | None = None
+        self._server: ControlPlane | None = None
         self._starting: threading.Thread | None = None
         self._splices: set[Splice] = set()
         self._closed = False
@@ -80,12 +78,11 @@ class Doorbell:
 
     def _start(self) -> None:
         try:
-            from kernel.control_plane.server import Server
-
-            self._server = Server(self._head, self._path + _NEW, self._token, self._tls, self._started)
+            open_it = find_control_plane()
+            self._server = open_it(self._head, self._path + _NEW, self._token, self._tls, self._started)
             return
-        except ImportError as error:
-            problem = f"gRPC needs grpcio and protobuf ({error}); run: pip install grpcio protobuf"
+        except KernelError as error:
+            problem = str(error)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         self._head.reactor.call_later(0.0, lambda: self._started(problem))

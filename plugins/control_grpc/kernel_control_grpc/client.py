@@ -18,18 +18,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-try:
-    import grpc
+import grpc
 
-    from kernel.control_plane.protocol import ERROR_KEY, METHODS, Method, in_python, messages
-except ImportError as error:
-    from kernel_spec.errors import UsageError
-
-    raise UsageError(f"gRPC needs grpcio and protobuf ({error}); run: pip install grpcio protobuf") from error
-
-from kernel.control_plane.errors import error_named
 from kernel.transport.certificates import NODE_NAME
 from kernel.transport.credentials import TlsFiles
+from kernel_control_grpc.errors import error_named
+from kernel_control_grpc.protocol import ERROR_KEY, METHODS, Method, in_python, messages
 from kernel_spec.errors import FaultError, GetTimeoutError, KernelError, OptionError, SessionEndedError
 
 CALL_SECONDS = 10.0

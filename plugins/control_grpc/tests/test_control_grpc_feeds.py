@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kernel_control_grpc.feeds import EventFeed, Topics
+from kernel_control_grpc.mailbox import BATCH_BYTES, BATCH_ITEMS, Mailbox
 
-from kernel.control_plane.feeds import EventFeed, Topics
-from kernel.control_plane.mailbox import BATCH_BYTES, BATCH_ITEMS, Mailbox
 from kernel.head.observation import Observation
 from kernel.local.observer import RecordingObserver
 from kernel_spec import observers

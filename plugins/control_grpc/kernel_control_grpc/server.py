@@ -19,15 +19,15 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from kernel.control_plane.errors import NotAllowedError, NotServedError, bases_of, code_of
-from kernel.control_plane.feeds import Close
-from kernel.control_plane.head_line import HeadLine
-from kernel.control_plane.mailbox import Mailbox
-from kernel.control_plane.protocol import ERROR_KEY, METHODS, Method, messages
-from kernel.control_plane.services import SERVICES
 from kernel.head.head import Head
 from kernel.transport.credentials import TlsFiles
 from kernel.transport.refusals import Refusals
+from kernel_control_grpc.errors import NotAllowedError, NotServedError, bases_of, code_of
+from kernel_control_grpc.feeds import Close
+from kernel_control_grpc.head_line import HeadLine
+from kernel_control_grpc.mailbox import Mailbox
+from kernel_control_grpc.protocol import ERROR_KEY, METHODS, Method, messages
+from kernel_control_grpc.services import SERVICES
 from kernel_spec.errors import GetTimeoutError, InternalError, KernelError, ProtocolError, SessionEndedError
 
 CALL_SECONDS = 60.0

@@ -1,0 +1,28 @@
+"""What this distribution offers to the kernel. The command is imported when a command line asks for it.
+
+The control plane itself is found by an entry point of its own, when the first program asks the head for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kernel_spec.hooks import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+
+@hookimpl
+def kernel_contracts() -> Mapping[str, int]:
+    """Say which contract this was written for."""
+    return {"cli_command": 1}
+
+
+@hookimpl
+def kernel_cli_commands() -> Sequence[click.Command]:
+    """Offer `kernel events`."""
+    from kernel_control_grpc.events_command import events
+
+    return [events]
