@@ -28,8 +28,9 @@ from kernel.node.sessions import (
     session_of_cluster,
     sessions_elsewhere,
 )
-from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.head_messages import JoinRefused
+from kernel.protocol.named_messages import number_of, unpacked
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.addresses import HEAD, is_place
 from kernel.transport.connecting import connect
@@ -254,8 +255,8 @@ class SessionClient:
         for message in messages:
             if message[0] in (op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED):
                 self._answers[message[1]] = message
-            elif message[0] == head_messages.REFUSED:
-                self._refusal = message[1]
+            elif message[0] == number_of(JoinRefused):
+                self._refusal = unpacked(JoinRefused, message).reason
 
     def _on_close(self, connection: Connection, reason: str) -> None:
         self._lost = self._refusal or reason.removeprefix(f"no connection to tcp://{self.session.name}/{HEAD}: ")

@@ -13,6 +13,7 @@ from kernel.head.lease_requests import read_strategy
 from kernel.head.nodes import Caller
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.protocol.pickled import Pickled
 from kernel.transport.connection import Message
 from kernel_spec import observers
@@ -163,7 +164,11 @@ class ActorService:
             elif isinstance(step, control.Construct):
                 self._construct(self.table.actors[step.actor])
             elif isinstance(step, control.EndWorker):
-                message = (head_messages.END_WORKER, step.worker, step.reason, step.drain, step.kindly)
+                message = packed(
+                    head_messages.StopWorker(
+                        worker=step.worker, reason=step.reason, drain=step.drain, kindly=step.kindly
+                    )
+                )
                 self._tell_node_of(step.worker, message)
             else:
                 self._publish(self.table.actors[step.actor])
@@ -211,7 +216,14 @@ class ActorService:
         held = allocation.amounts, allocation.devices, record.description["group"]
         message = (op.BECOME_ACTOR, record.id, record.creation, held, record.attempt)
         class_name, restarts = record.description["class_name"], record.restarts_left
-        self._tell_node_of(record.worker, (head_messages.CONSTRUCT, record.worker, class_name, restarts, message))
+        self._tell_node_of(
+            record.worker,
+            packed(
+                head_messages.ConstructActor(
+                    worker=record.worker, class_name=class_name, restarts=restarts, message=message
+                )
+            ),
+        )
 
     def _tell_node_of(self, worker: ProcessId, message: Message) -> None:
         caller = self._head.callers.get(worker)

@@ -11,6 +11,7 @@ from kernel.head.deferred import Deferred
 from kernel.head.nodes import Caller
 from kernel.protocol import head_messages
 from kernel.protocol.debug_conversation import ATTACH, ATTACHED, DETACH, OVER, WAITING, Reply
+from kernel.protocol.named_messages import packed
 from kernel.protocol.pickled import Pickled
 from kernel.protocol.process_messages import NOTICE_STREAM
 from kernel_spec.errors import OptionError
@@ -71,7 +72,11 @@ class BreakpointTable:
     def _announce(self, caller: Caller, row: dict[str, Any]) -> None:
         what = f"failed with {row['error']} and" if row["error"] else "is at a breakpoint and"
         text = f"{row['name']} {what} waits for a debugger at {_place(row)}; attach with: kernel debug {row['id']}"
-        message = (head_messages.SHOW_LINES, caller.job, caller.pid, row["name"], NOTICE_STREAM, [text])
+        message = packed(
+            head_messages.ShowLines(
+                job=caller.job, pid=caller.pid, name=row["name"], stream=NOTICE_STREAM, lines=[text]
+            )
+        )
         for node in self._head.nodes_of_drivers(caller.job):
             node.send(message)
 

@@ -8,6 +8,7 @@ from kernel.head.drains import AskBack, Copy, DrainTable, Instruction, LookAtSto
 from kernel.head.nodes import Caller, Node
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import LeaseId, NodeId, ObjectId
 from kernel_spec.scheduling import NodeDraining
@@ -28,7 +29,7 @@ class DrainService:
         self._rows: dict[ObjectId, tuple[Any, ...]] = {}
         """What is to be copied now: size, owner, and the owner's address."""
         head.methods["drain_node"] = self._drain
-        head.words[head_messages.DRAINING] = self.begin
+        head.on(head_messages.StillDraining, lambda node, said: self.begin(node, said.seconds))
 
     def _drain(self, caller: Caller, node_id: str, seconds: float | None) -> None:
         """Have a node leave; raise OptionError for one that is not there, or can't leave."""
@@ -46,7 +47,7 @@ class DrainService:
         """Let a node go, in `seconds` at the latest."""
         now = self._head.reactor.clock()
         self.table.begin(node.id, None if seconds is None else now + seconds, now)
-        node.send((head_messages.DRAIN, seconds))
+        node.send(packed(head_messages.DrainNode(seconds=seconds)))
         if not node.draining:
             node.draining = True
             self._head.lease_manager.handle(NodeDraining(node.id))
@@ -88,7 +89,7 @@ class DrainService:
             else:
                 node = self._head.nodes[step.node]
                 node.drained = True
-                node.send((head_messages.END, step.reason))
+                node.send(packed(head_messages.EndNode(reason=step.reason)))
 
     def _look_at_store(self, node: Node) -> None:
         busy = self._is_busy(node.id)  # asked before, so that what ends meanwhile has its results counted

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.head.job_table import DETACHED
 from kernel.head.nodes import Caller
 from kernel.protocol import head_messages
+from kernel.protocol.named_messages import packed
 from kernel.protocol.pickled import Pickled
 from kernel.protocol.process_messages import FAILURE_STREAM
 from kernel_spec.observers import FAILED, TASK, LifecycleEvent
@@ -52,7 +53,9 @@ class FailureTable:
     def _pass_on(self, caller: Caller, name: str, text: str) -> None:
         """Have the drivers concerned show what a worker tells; a driver has shown its own."""
         if caller.role != "driver":
-            message = (head_messages.SHOW_LINES, caller.job, caller.pid, name, FAILURE_STREAM, [text])
+            message = packed(
+                head_messages.ShowLines(job=caller.job, pid=caller.pid, name=name, stream=FAILURE_STREAM, lines=[text])
+            )
             for node in self._head.nodes_of_drivers(caller.job):
                 node.send(message)
 

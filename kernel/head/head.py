@@ -38,6 +38,7 @@ from kernel.plugin_faults import told
 from kernel.plugins import PluginManager
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import Kind, number_of, packed
 from kernel.protocol.pending_requests import PendingRequests
 from kernel.transport.background import Background
 from kernel.transport.connection import Message
@@ -97,15 +98,14 @@ class Head:
             self.metadata.claim(me.encode())
         self.journal = Journal(self.metadata)
         self.environments.on_new = self.journal.environment
-        self.words: dict[int, Callable[..., None]] = {
-            head_messages.ANSWER: lambda node, number, value: self._pending.answered(number, value),
-            head_messages.EVENTS: self._events,
-            head_messages.CALLS: lambda node, worker, calls: self.observation.note_calls(worker, calls),
-            head_messages.LINES: self._lines,
-            head_messages.WANT_PACKAGE: self._want_package,
-            head_messages.PLUGIN_FAULT: lambda node, text: self.plugin_fault(text),
-            head_messages.END_SESSION: lambda node, reason: self.end(reason),
-        }
+        self.words: dict[int, Callable[..., None]] = {}
+        self.on(head_messages.AskAnswered, lambda node, said: self._pending.answered(said.number, said.value))
+        self.on(head_messages.LifeCycleEvents, self._events)
+        self.on(head_messages.WorkerCalls, lambda node, said: self.observation.note_calls(said.worker, said.calls))
+        self.on(head_messages.LinesWritten, self._lines)
+        self.on(head_messages.WantPackage, self._want_package)
+        self.on(head_messages.PluginFault, lambda node, said: self.plugin_fault(said.text))
+        self.on(head_messages.EndSession, lambda node, said: self.end(said.reason))
         self.processes = ProcessService(self)
         self.leases = LeaseService(self)
         self.lease_manager = self.leases.lease_manager
@@ -133,7 +133,7 @@ class Head:
         if self.ending is None:
             self.ending = reason
             for node in self.living_nodes():
-                node.send((head_messages.END, reason))
+                node.send(packed(head_messages.EndNode(reason=reason)))
             self._on_end(reason)
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class Head:
         """A node joined."""
         self.nodes[node.id] = node
         self.remote_drivers.node_added(node)
-        node.send((head_messages.OBSERVE, self.observation.active))
+        node.send(packed(head_messages.Observe(wanted=self.observation.active)))
         if not node.client:
             self.journal.node(node.id)
             self.journal.address(node.id, node.address)
@@ -213,13 +213,17 @@ class Head:
         self.groups.node_lost(node, cause)
         workers = set(lost).union([] if node.client else self.lease_manager.remove_node(node.id))
         for other in self.living_nodes():
-            other.send((head_messages.PROCESSES_GONE, lost, node.address))
+            other.send(packed(head_messages.ProcessesGone(processes=lost, place=node.address)))
         for id in lost:
             self.processes.forget(id)
         for id in workers:
             self.lease_manager.worker_died(id, cause, op.LOST)
             self.actors.worker_died(id, cause)
         self.requests.refuse_the_hopeless()
+
+    def on(self, kind: type[Kind], handler: Callable[[Node, Kind], None]) -> None:
+        """Have `handler(node, message)` called for each message of this kind that a node's agent sends."""
+        self.words[number_of(kind)] = lambda node, *fields: handler(node, kind(*fields))
 
     def handle(self, node: Node, message: Message) -> None:
         """Take one message from a node's agent."""
@@ -231,11 +235,15 @@ class Head:
     def ask(self, caller: Caller, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
         """Ask a process something; `then(answer)` is called from the loop, with None when it can't answer."""
         number = self._pending.begin(caller.node.id, then)
-        caller.node.send((head_messages.ASK_PROCESS, number, caller.id, method, arguments))
+        caller.node.send(
+            packed(head_messages.AskProcess(number=number, process=caller.id, method=method, arguments=arguments))
+        )
 
     def ask_node(self, node: Node, method: str, then: Callable[[Any], None], *arguments: Any) -> None:
         """Ask an agent something; `then(answer)` is called from the loop, with None when it can't answer."""
-        node.send((head_messages.ASK_NODE, self._pending.begin(node.id, then), method, arguments))
+        node.send(
+            packed(head_messages.AskNode(number=self._pending.begin(node.id, then), method=method, arguments=arguments))
+        )
 
     # -- what is shown ---------------------------------------------------------------------------------------------
 
@@ -246,7 +254,7 @@ class Head:
     def _observe_nodes(self, wanted: bool) -> None:
         """Have the nodes begin, or stop, to tell what happens on them."""
         for node in self.living_nodes():
-            node.send((head_messages.OBSERVE, wanted))
+            node.send(packed(head_messages.Observe(wanted=wanted)))
 
     def plugin_fault(self, text: str) -> None:
         """Tell every program, also those that join later, and the log, what a plugin did wrong."""
@@ -262,17 +270,24 @@ class Head:
 
     @staticmethod
     def _show(node: Node, job: JobId, text: str) -> None:
-        node.send((head_messages.SHOW_LINES, job, os.getpid(), "kernel", "stderr", text.splitlines()))
+        node.send(
+            packed(
+                head_messages.ShowLines(
+                    job=job, pid=os.getpid(), name="kernel", stream="stderr", lines=text.splitlines()
+                )
+            )
+        )
 
-    def _events(self, node: Node, events: list[tuple[str, str, bytes, float, dict[str, Any]]]) -> None:
-        for event in events:
+    def _events(self, node: Node, said: head_messages.LifeCycleEvents) -> None:
+        for event in said.events:
             self.observation.note(*event)
 
-    def _lines(self, node: Node, job: JobId, pid: int, name: str, stream: str, lines: list[str]) -> None:
+    def _lines(self, node: Node, said: head_messages.LinesWritten) -> None:
         """Pass output on to the nodes of the drivers that it concerns: every one, that of detached actors."""
-        for other in self.nodes_of_drivers(job):
+        shown = packed(head_messages.ShowLines(*said))
+        for other in self.nodes_of_drivers(said.job):
             if other is not node:
-                other.send((head_messages.SHOW_LINES, job, pid, name, stream, lines))
+                other.send(shown)
 
     def nodes_of_drivers(self, job: JobId) -> list[Node]:
         """Return the nodes of the drivers that `job` concerns: all drivers, if it is one of detached actors."""
@@ -280,9 +295,9 @@ class Head:
         drivers = [one for one in self.callers.values() if one.role == "driver" and (detached or one.job == job)]
         return list({id(driver.node): driver.node for driver in drivers}.values())
 
-    def _want_package(self, node: Node, digest: str, offset: int) -> None:
+    def _want_package(self, node: Node, said: head_messages.WantPackage) -> None:
         def read(found: tuple[int, bytes] | Exception) -> None:
             total, piece = (0, b"") if isinstance(found, Exception) else found
-            node.send((head_messages.PACKAGE, digest, offset, total, piece))
+            node.send(packed(head_messages.PackagePiece(said.digest, said.offset, total=total, piece=piece)))
 
-        self.background.do(lambda: self.archives.piece(digest, offset), read)
+        self.background.do(lambda: self.archives.piece(said.digest, said.offset), read)

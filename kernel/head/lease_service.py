@@ -10,6 +10,7 @@ from kernel.head.nodes import Caller, Node
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.memory_faults import FAULTS
+from kernel.protocol.named_messages import packed
 from kernel.transport.connection import Message
 from kernel_spec import observers
 from kernel_spec.ids import LeaseId, ProcessId
@@ -43,18 +44,18 @@ class LeaseService:
         head.methods["kill_worker"] = lambda caller, worker, reason: self.kill_worker(worker, reason)
         head.words |= {
             head_messages.WORKER_FOUND: self._worker_found,
-            head_messages.LEASE_UNSERVED: self._unserved,
             head_messages.LEASE_BLOCKED: lambda node, lease, blocked, asks=False: self.lease_manager.block(
                 lease, blocked, asks
             ),
-            head_messages.WORKER_DIED: self._worker_died,
         }
+        head.on(head_messages.LeaseUnserved, self._unserved)
+        head.on(head_messages.WorkerDied, self._worker_died)
 
     def kill_worker(self, worker: ProcessId, reason: str) -> None:
         """End a worker at once."""
         found = self._head.callers.get(worker)
         if found is not None:
-            found.node.send((head_messages.KILL_WORKER, worker, reason))
+            found.node.send(packed(head_messages.KillWorker(worker=worker, reason=reason)))
 
     # -- what it decides ------------------------------------------------------------------------------------------
 
@@ -69,11 +70,12 @@ class LeaseService:
         node = head.nodes[record.grant.node]
         if request.job not in node.known:
             node.known.add(request.job)
-            node.send((head_messages.JOB, request.job, pickle.dumps(head.jobs.get(request.job).surroundings())))
+            surroundings = pickle.dumps(head.jobs.get(request.job).surroundings())
+            node.send(packed(head_messages.DescribeJob(job=request.job, surroundings=surroundings)))
         if request.environment and request.environment not in node.known:
             node.known.add(request.environment)
             description = pickle.dumps(head.environments.description(request.environment))
-            node.send((head_messages.ENVIRONMENT, request.environment, description))
+            node.send(packed(head_messages.DescribeEnvironment(key=request.environment, description=description)))
         held = pickle.dumps((request, record.grant, record.grants)) if head.journal.durable else b""
         reserved = (int(from_units(request.wanted.get(name, 0))) for name in (MEMORY, OBJECT_STORE_MEMORY))
         devices = describe_devices(record.grant.allocation)
@@ -113,16 +115,16 @@ class LeaseService:
             caller = self._head.callers.get(record.worker)
             record.holder.send(grant_message(lease, record, caller.address if caller is not None else ""))
 
-    def _unserved(self, node: Node, lease: LeaseId, grant: int, error: bytes) -> None:
-        record = self.lease_manager.granted(lease, grant)
+    def _unserved(self, node: Node, said: head_messages.LeaseUnserved) -> None:
+        record = self.lease_manager.granted(said.lease, said.grant)
         if record is not None:
-            self._head.requests.refuse(record.request, record.holder, pickle.loads(error))
+            self._head.requests.refuse(record.request, record.holder, pickle.loads(said.error))
 
-    def _worker_died(self, node: Node, worker: ProcessId, pid: int, cause: str, fault: int) -> None:
-        detail = {"pid": pid, "cause": cause, "fault": FAULTS.get(fault, "")}
-        self._head.observe(observers.WORKER, observers.DEAD, worker, detail)
-        self.lease_manager.worker_died(worker, cause, fault)
-        self._head.actors.worker_died(worker, cause, fault)
+    def _worker_died(self, node: Node, said: head_messages.WorkerDied) -> None:
+        detail = {"pid": said.pid, "cause": said.cause, "fault": FAULTS.get(said.fault, "")}
+        self._head.observe(observers.WORKER, observers.DEAD, said.worker, detail)
+        self.lease_manager.worker_died(said.worker, said.cause, said.fault)
+        self._head.actors.worker_died(said.worker, said.cause, said.fault)
 
 
 def describe_devices(allocation: Allocation) -> str:

@@ -13,6 +13,7 @@ from kernel.head.nodes import Node
 from kernel.head.tool_clients import ToolClient, tool_client_of
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.addresses import VIA
 from kernel.transport.connection import Connection, Message, may_be_handled
@@ -31,7 +32,9 @@ CLIENT_PATIENCE = 3
 """A remote driver may be silent for so many times as long: its network is not the cluster's, and nothing runs there."""
 ENDED_SECONDS = 0.25
 """How long the link of an agent that has closed its socket is waited for: it dials at once again if it lives."""
-_INTRODUCTIONS = (head_messages.JOIN, op.HELLO)
+_JOIN, _PULSE = number_of(head_messages.JoinCluster), number_of(head_messages.Pulse)
+_DESCRIBE, _LEAVE = number_of(head_messages.DescribeNode), number_of(head_messages.LeaveCluster)
+_INTRODUCTIONS = (_JOIN, op.HELLO)
 
 
 def patience(death_seconds: float, is_client: bool) -> float:
@@ -86,14 +89,14 @@ class NodeMembership:
             if isinstance(link, ToolClient):
                 link.on_message(message)
                 continue
-            if message[0] == head_messages.PULSE:
+            if message[0] == _PULSE:
                 self._note_pulse(link)
                 continue
             link.done += 1
-            if message[0] == head_messages.NODE:
-                self._describe(link, pickle.loads(message[1]))
-            elif message[0] == head_messages.LEAVE:
-                self._lose(link, message[1])
+            if message[0] == _DESCRIBE:
+                self._describe(link, unpacked(head_messages.DescribeNode, message))
+            elif message[0] == _LEAVE:
+                self._lose(link, unpacked(head_messages.LeaveCluster, message).reason)
             elif link.node is not None:
                 self._head.handle(link.node, message)
 
@@ -126,8 +129,8 @@ class NodeMembership:
     def _introduce(self, connection: Connection, message: Message) -> None:
         if not may_be_handled(message, _INTRODUCTIONS):
             connection.close("the peer did not introduce itself as a node")
-        elif message[0] == head_messages.JOIN:
-            self._join(connection, message)
+        elif message[0] == _JOIN:
+            self._join(connection, unpacked(head_messages.JoinCluster, message))
         elif isinstance(tool := tool_client_of(self._head, connection, message), ToolClient):
             connection.info = tool
             self._tools.add(connection)
@@ -135,41 +138,40 @@ class NodeMembership:
             self._refuse(connection, tool)
 
     def _refuse(self, connection: Connection, reason: str) -> None:
-        connection.send((head_messages.REFUSED, reason))
+        connection.send(packed(head_messages.JoinRefused(reason=reason)))
         connection.write_out(1.0)
         connection.close(reason)
 
-    def _join(self, connection: Connection, message: Message) -> None:
-        _, id, python, version, host = message
-        refusal = self._why_not(NodeId(id), python, version, host)
+    def _join(self, connection: Connection, said: head_messages.JoinCluster) -> None:
+        refusal = self._why_not(said)
         if refusal:
-            self._head.log.warning("a node was refused", node=id.hex(), host=host, reason=refusal)
+            self._head.log.warning("a node was refused", node=said.node.hex(), host=said.host, reason=refusal)
             self._refuse(connection, refusal)
             return
         if isinstance(connection, TcpConnection):
             connection.ended_seconds = ENDED_SECONDS
-        connection.info = link = AgentLink(NodeId(id), connection, self._head.reactor.clock())
+        connection.info = link = AgentLink(said.node, connection, self._head.reactor.clock())
         self._links.add(link)
         shared = {**self._shared, "tell_all": self._head.recovery.active, "death_seconds": self._death_seconds}
-        connection.send((head_messages.WELCOME, pickle.dumps(shared)))
+        connection.send(packed(head_messages.Welcome(settings=pickle.dumps(shared))))
         connection.flush()
 
-    def _why_not(self, id: NodeId, python: str, version: str, host: str) -> str:
-        known = self._head.nodes.get(id)
-        if python != PYTHON:
-            return f"{host} runs Python {python}, the head {PYTHON}: they must be the same"
-        if version != __version__:
-            return f"{host} has kernel {version}, the head {__version__}: install the same on both"
-        if cause := self._head.why_fallen(id):
+    def _why_not(self, said: head_messages.JoinCluster) -> str:
+        if said.python != PYTHON:
+            return f"{said.host} runs Python {said.python}, the head {PYTHON}: they must be the same"
+        if said.version != __version__:
+            return f"{said.host} has kernel {said.version}, the head {__version__}: install the same on both"
+        if cause := self._head.why_fallen(said.node):
             return f"this node was declared dead: {cause}"
-        if known is not None:
+        if said.node in self._head.nodes:
             return "a node of this id is here already"
         if self._head.ending is not None:
             return f"the session is ending: {self._head.ending}"
         return ""
 
-    def _describe(self, link: AgentLink, said: Mapping[str, Any]) -> None:
-        link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **said)
+    def _describe(self, link: AgentLink, said: head_messages.DescribeNode) -> None:
+        parts = pickle.loads(said.description)
+        link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **parts)
         if isinstance(link.connection, TcpConnection):
             if link.is_client:
                 link.connection.wait_alike(self._patience(link))
@@ -206,7 +208,7 @@ class NodeMembership:
         if now - self._pulsed_at >= self._pulse_seconds - LOOK_SECONDS / 2:
             self._pulsed_at = now
             for link in self._links:
-                link.connection.send((head_messages.PULSE, link.done))
+                link.connection.send(packed(head_messages.Pulse(done=link.done)))
             self.flush()
 
     def _patience(self, link: AgentLink) -> float:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernel.head.deferred import Deferred
 from kernel.head.nodes import Caller, Node
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.protocol.replies import outcome_of, reply
 from kernel.transport.connection import Message
 from kernel_spec import observers
 from kernel_spec.errors import ProtocolError
-from kernel_spec.ids import JobId, ProcessId
+from kernel_spec.ids import ProcessId
 
 if TYPE_CHECKING:
     from kernel.head.head import Head
@@ -29,40 +29,28 @@ class ProcessService:
     def __init__(self, head: Head) -> None:
         self._head = head
         head.handlers[op.CALL] = self._on_call
-        head.words |= {
-            head_messages.PROCESS_JOINED: self._joined,
-            head_messages.PROCESS_LEFT: self._left,
-            head_messages.FROM_PROCESS: self._said,
-        }
+        head.on(head_messages.ProcessJoined, self._joined)
+        head.on(head_messages.ProcessLeft, lambda node, said: self._left(node, said.process))
+        head.words[head_messages.FROM_PROCESS] = self._said
 
     # -- joining and leaving ---------------------------------------------------------------------------------------
 
-    def _joined(
-        self,
-        node: Node,
-        id: ProcessId,
-        role: str,
-        pid: int,
-        address: str,
-        job: JobId,
-        environment: str,
-        details: Mapping[str, Any],
-    ) -> None:
+    def _joined(self, node: Node, said: head_messages.ProcessJoined) -> None:
         head = self._head
-        if id in head.callers:
+        if said.process in head.callers:
             return  # told once more, after the death of a head
-        caller = head.callers[id] = Caller(id, role, pid, address, job, environment, details, node)
-        if role == "driver" and job not in head.jobs.jobs:
+        caller = head.callers[said.process] = Caller(*said, node)
+        if caller.role == "driver" and caller.job not in head.jobs.jobs:
             head.journal.job(head.jobs.add(caller, time.time()))
-        if role == "driver":
+        if caller.role == "driver":
             head.tell_faults(caller)
-        elif role == "worker":
-            head.observe(observers.WORKER, observers.ALIVE, id, {"pid": pid})
+        elif caller.role == "worker":
+            head.observe(observers.WORKER, observers.ALIVE, caller.id, {"pid": caller.pid})
 
     def _left(self, node: Node, id: ProcessId) -> None:
         for other in self._head.living_nodes():
             if other is not node:
-                other.send((head_messages.PROCESSES_GONE, [id], ""))
+                other.send(packed(head_messages.ProcessesGone(processes=[id], place="")))
         self.forget(id)
 
     def forget(self, id: ProcessId) -> None:
@@ -88,7 +76,7 @@ class ProcessService:
         if job is None:
             return
         for node in head.living_nodes():
-            node.send((head_messages.JOB_ENDED, job.id))
+            node.send(packed(head_messages.JobEnded(job=job.id)))
         head.groups.job_ended(job.id)
         working = {caller.job for caller in head.callers.values() if caller.role == "worker"}
         head.journal.job(job)

@@ -13,6 +13,7 @@ from kernel.head.nodes import Caller
 from kernel.head.value_limit import check_size
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.protocol.pickled import Pickled
 from kernel.protocol.replies import outcome_of
 from kernel.protocol.task_rows import NO_PROCESS
@@ -80,7 +81,7 @@ class Answers:
             node.total[name] = quantity
         else:
             node.total.pop(name, None)
-        node.send((head_messages.RESOURCE, name, quantity))
+        node.send(packed(head_messages.SetResource(name=name, quantity=quantity)))
         self._head.lease_manager.handle(ResourceChanged(node.id, name, quantity))
 
     def status(self, caller: Caller) -> Deferred:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.head.nodes import Node
 from kernel.protocol import head_messages
+from kernel.protocol.named_messages import packed
 from kernel.transport.connection import Message
 from kernel_spec.ids import LeaseId, NodeId, ProcessId
 
@@ -30,7 +31,8 @@ class Recovery:
         self._missing: set[NodeId] = set()
         self._postponed: list[tuple[Node, ProcessId, Message]] = []
         self.active = False
-        head.words |= {head_messages.LEASE_HELD: self._lease_held, head_messages.ALL_TOLD: self._all_told}
+        head.on(head_messages.GrantedBefore, self._lease_held)
+        head.on(head_messages.AllTold, lambda node, said: self._all_told(node))
 
     def begin(self, seconds: float = RESTORE_SECONDS) -> None:
         """Wait for the nodes there were, `seconds` at most, then go on without the rest."""
@@ -54,9 +56,9 @@ class Recovery:
         """Keep what a process says of leases until all that there are are known."""
         self._postponed.append((node, process, message))
 
-    def _lease_held(self, node: Node, held: bytes, worker: ProcessId, blocked: bool) -> None:
-        request, grant, grants = pickle.loads(held)
-        self._head.lease_manager.held(grant, request, grants, worker, blocked)
+    def _lease_held(self, node: Node, said: head_messages.GrantedBefore) -> None:
+        request, grant, grants = pickle.loads(said.held)
+        self._head.lease_manager.held(grant, request, grants, said.worker, said.blocked)
 
     def _all_told(self, node: Node) -> None:
         self._missing.discard(node.id)
@@ -93,7 +95,7 @@ class Recovery:
         living = {node.address for node in self._head.living_nodes()}
         for address in self._head.journal.addresses_of(self._head.fallen) - living:
             for node in self._head.living_nodes():
-                node.send((head_messages.PROCESSES_GONE, [], address))
+                node.send(packed(head_messages.ProcessesGone(processes=[], place=address)))
 
     def _drop_leases_nobody_has(self) -> None:
         """Release what was given back to, or never heard of from, an earlier head."""
@@ -108,4 +110,4 @@ class Recovery:
         """Have a node free what is owned by processes that were lost while there was no head."""
         gone = {row[1] for row in report["stored"]} - self._head.callers.keys() if report is not None else ()
         if gone:
-            node.send((head_messages.PROCESSES_GONE, list(gone), ""))
+            node.send(packed(head_messages.ProcessesGone(processes=list(gone), place="")))

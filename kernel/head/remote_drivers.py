@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernel.head.nodes import Node
 from kernel.protocol import head_messages
+from kernel.protocol.named_messages import packed
 from kernel_spec.ids import NodeId
 
 if TYPE_CHECKING:
@@ -64,4 +65,4 @@ class RemoteDrivers:
     def _tell(self, node: Node, there: bool) -> None:
         beside = self._head.nodes.get(NodeId(self._head.config.node))
         if beside is not None and beside.alive and node.address:
-            beside.send((head_messages.MEMBER, node.address, there))
+            beside.send(packed(head_messages.NodeReachable(place=node.address, there=there)))

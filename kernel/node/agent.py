@@ -37,6 +37,7 @@ from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.agent_config import AgentConfig
 from kernel.protocol.identity import Peer
+from kernel.protocol.named_messages import packed
 from kernel.system.shrinking import give_memory_back
 from kernel.transport.addresses import format_host_and_port, is_tcp, parse_host_and_port, place_of
 from kernel.transport.background import Background
@@ -172,7 +173,7 @@ class Agent:
     def _plugin_fault(self, text: str) -> None:
         """Tell every program of the session, also those that join later, what a plugin did wrong here."""
         if self._early_faults is None:
-            self.tell_head((head_messages.PLUGIN_FAULT, text))
+            self.tell_head(packed(head_messages.PluginFault(text=text)))
         else:
             self._early_faults.append(text)
 
@@ -336,7 +337,7 @@ class Agent:
     def _left(self, connection: Connection) -> None:
         peer: Peer = connection.info
         self.account.requests.forget(peer.id)
-        self.head_link.send((head_messages.PROCESS_LEFT, peer.id))
+        self.head_link.send(packed(head_messages.ProcessLeft(process=peer.id)))
         if peer.role == "worker":
             self.workers.left(peer)
         else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.node.node_report import node_report
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import Kind, number_of, packed
 from kernel.transport.connection import Message
 from kernel_spec.ids import JobId, ProcessId
 
@@ -24,25 +25,30 @@ class HeadCommands:
         jobs, packages, workers = agent.jobs, agent.packages, agent.workers
         self._words: dict[int, Callable[..., object]] = {
             head_messages.TO_PROCESS: self._to_process,
-            head_messages.JOB: lambda job, said: jobs.__setitem__(job, pickle.loads(said)),
-            head_messages.ENVIRONMENT: lambda key, said: packages.learn(key, pickle.loads(said)),
-            head_messages.PACKAGE: agent.package_fetcher.on_piece,
             head_messages.FIND_WORKER: workers.find,
             head_messages.DROP_WORKER: workers.drop,
-            head_messages.CONSTRUCT: workers.construct,
-            head_messages.END_WORKER: workers.end,
-            head_messages.KILL_WORKER: workers.kill,
-            head_messages.JOB_ENDED: self._job_ended,
-            head_messages.PROCESSES_GONE: self._processes_gone,
-            head_messages.ASK_PROCESS: self._ask_process,
-            head_messages.ASK_NODE: self._ask_node,
-            head_messages.SHOW_LINES: agent.output.show,
-            head_messages.OBSERVE: agent.events.want,
-            head_messages.END: agent.stop,
-            head_messages.DRAIN: agent.account.drain,
-            head_messages.RESOURCE: agent.account.set_resource,
-            head_messages.MEMBER: self._member,
         }
+        self._on(head_messages.DescribeJob, lambda said: jobs.__setitem__(said.job, pickle.loads(said.surroundings)))
+        self._on(
+            head_messages.DescribeEnvironment, lambda said: packages.learn(said.key, pickle.loads(said.description))
+        )
+        self._on(head_messages.PackagePiece, lambda said: agent.package_fetcher.on_piece(*said))
+        self._on(head_messages.ConstructActor, lambda said: workers.construct(*said))
+        self._on(head_messages.StopWorker, lambda said: workers.end(*said))
+        self._on(head_messages.KillWorker, lambda said: workers.kill(*said))
+        self._on(head_messages.JobEnded, lambda said: self._job_ended(said.job))
+        self._on(head_messages.ProcessesGone, self._processes_gone)
+        self._on(head_messages.AskProcess, self._ask_process)
+        self._on(head_messages.AskNode, self._ask_node)
+        self._on(head_messages.ShowLines, lambda said: agent.output.show(*said))
+        self._on(head_messages.Observe, lambda said: agent.events.want(said.wanted))
+        self._on(head_messages.EndNode, lambda said: agent.stop(said.reason))
+        self._on(head_messages.DrainNode, lambda said: agent.account.drain(said.seconds))
+        self._on(head_messages.SetResource, lambda said: agent.account.set_resource(*said))
+        self._on(head_messages.NodeReachable, self._node_reachable)
+
+    def _on(self, kind: type[Kind], handler: Callable[[Kind], object]) -> None:
+        self._words[number_of(kind)] = lambda *fields: handler(kind(*fields))
 
     def handle(self, message: Message) -> None:
         """Do what the head says."""
@@ -61,35 +67,35 @@ class HeadCommands:
         for worker in [worker for worker in workers.pool.workers.values() if worker.key[0] == job]:
             workers.end(worker.id, "its program ended", drain=False)
 
-    def _member(self, place: str, there: bool) -> None:
+    def _node_reachable(self, said: head_messages.NodeReachable) -> None:
         if self._agent.relay is not None:
-            self._agent.relay.member(place, there)
+            self._agent.relay.member(said.place, said.there)
 
-    def _processes_gone(self, processes: list[ProcessId], place: str) -> None:
+    def _processes_gone(self, said: head_messages.ProcessesGone) -> None:
         agent = self._agent
-        for process in processes:
+        for process in said.processes:
             agent.forget(process)
-        if place and agent.exchange is not None:
-            agent.exchange.neighbours.forget(place)
-            agent.processes.broadcast((op.PEERS_GONE, processes, place))
+        if said.place and agent.exchange is not None:
+            agent.exchange.neighbours.forget(said.place)
+            agent.processes.broadcast((op.PEERS_GONE, said.processes, said.place))
 
-    def _ask_process(self, number: int, process: ProcessId, method: str, arguments: tuple[Any, ...]) -> None:
+    def _ask_process(self, said: head_messages.AskProcess) -> None:
         processes = self._agent.processes
-        connection = processes.connections.get(process)
+        connection = processes.connections.get(said.process)
         if connection is None:
-            self._answer(number, None)
+            self._answer(said.number, None)
         else:
-            processes.ask(connection, method, lambda value: self._answer(number, value), *arguments)
+            processes.ask(connection, said.method, lambda value: self._answer(said.number, value), *said.arguments)
 
-    def _ask_node(self, number: int, method: str, arguments: tuple[Any, ...]) -> None:
+    def _ask_node(self, said: head_messages.AskNode) -> None:
         agent = self._agent
-        if method == "copy" and agent.exchange is not None:
-            agent.exchange.copy(*arguments, lambda copied: self._answer(number, copied))
-        elif method == "drain_output":
+        if said.method == "copy" and agent.exchange is not None:
+            agent.exchange.copy(*said.arguments, lambda copied: self._answer(said.number, copied))
+        elif said.method == "drain_output":
             agent.logs.drain()
-            self._answer(number, True)
+            self._answer(said.number, True)
         else:
-            self._answer(number, node_report(agent, *arguments))
+            self._answer(said.number, node_report(agent, *said.arguments))
 
     def _answer(self, number: int, value: Any) -> None:
-        self._agent.head_link.send((head_messages.ANSWER, number, value))
+        self._agent.head_link.send(packed(head_messages.AskAnswered(number=number, value=value)))

@@ -16,6 +16,7 @@ from kernel.node.head_link import HeadLink, LocalHeadLink, RemoteHeadLink
 from kernel.plugins import PluginManager
 from kernel.protocol import head_messages
 from kernel.protocol.agent_config import AgentConfig
+from kernel.protocol.named_messages import packed
 from kernel.transport.addresses import HEAD
 from kernel.transport.connection import Message
 from kernel.transport.reactor import Reactor
@@ -188,7 +189,7 @@ class HeadElsewhere:
         if self._child is None:
             self._stop(reason)
             return
-        self.head_link.send((head_messages.END_SESSION, reason))
+        self.head_link.send(packed(head_messages.EndSession(reason=reason)))
         self._reactor.call_later(END_SECONDS, lambda: self._stop(reason))
 
     def stop_services(self, turn: Turn) -> None:

@@ -12,6 +12,7 @@ from kernel.head.membership import DEATH_SECONDS, PULSE_SECONDS, patience
 from kernel.node.advice import advice_on
 from kernel.node.detection import host_name
 from kernel.protocol import head_messages
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.addresses import is_tcp, place_of
 from kernel.transport.connecting import connect
@@ -32,6 +33,9 @@ DOUBT_SHARE = 0.3
 """After how much of the time that makes a silent node a dead one the head is dialled again."""
 REDIAL_SECONDS = (0.05, 1.0)
 """How soon the link is tried again at first, and at most; each time takes half as long again."""
+
+_PULSE, _WELCOME = number_of(head_messages.Pulse), number_of(head_messages.Welcome)
+_REFUSED = number_of(head_messages.JoinRefused)
 
 
 class HeadLink(Protocol):
@@ -175,7 +179,7 @@ class RemoteHeadLink:
         self._on_lost = lambda reason: None
         self._leaving = True
         if not self._connection.closed:
-            self._connection.send((head_messages.LEAVE, reason))
+            self._connection.send(packed(head_messages.LeaveCluster(reason=reason)))
             self._connection.write_out(LEAVE_SECONDS)
             self._connection.close(reason)
 
@@ -185,7 +189,9 @@ class RemoteHeadLink:
         connection = connect(
             self._address, self._token, self._reactor, self._on_messages, self._on_close, self._credentials
         )
-        connection.send((head_messages.JOIN, self._node, PYTHON, __version__, host_name()))
+        connection.send(
+            packed(head_messages.JoinCluster(node=self._node, python=PYTHON, version=__version__, host=host_name()))
+        )
         connection.flush()
         return connection
 
@@ -200,11 +206,11 @@ class RemoteHeadLink:
             wait = self._connection.wait_alike if is_client else self._connection.wait_at_least
             wait(patience(death, is_client))  # as patient as the head is
         unheard, self._log = self._log, deque()
-        self.send((head_messages.NODE, pickle.dumps(dict(self._description))))
+        self.send(packed(head_messages.DescribeNode(description=pickle.dumps(dict(self._description)))))
         if self.settings["tell_all"]:
             for message in self._snapshot(tuple(unheard)):
                 self.send(message)
-            self.send((head_messages.ALL_TOLD,))
+            self.send(packed(head_messages.AllTold()))
         else:
             for message in unheard:
                 self.send(message)
@@ -228,19 +234,19 @@ class RemoteHeadLink:
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:
-            if message[0] == head_messages.PULSE:
+            if message[0] == _PULSE:
                 self._heard = self._reactor.clock()
-                self._forget_done(message[1])
-                connection.send((head_messages.PULSE,))
+                self._forget_done(unpacked(head_messages.Pulse, message).done)
+                connection.send(packed(head_messages.Pulse()))
                 connection.flush()
-            elif message[0] == head_messages.WELCOME:
-                self.settings = pickle.loads(message[1])
+            elif message[0] == _WELCOME:
+                self.settings = pickle.loads(unpacked(head_messages.Welcome, message).settings)
                 if self._description:
                     self._lost = ""
                     self._introduce()
-            elif message[0] == head_messages.REFUSED:
-                self._refusal = message[1]
-                connection.close(message[1])
+            elif message[0] == _REFUSED:
+                self._refusal = unpacked(head_messages.JoinRefused, message).reason
+                connection.close(self._refusal)
             else:
                 self._to_node(message)
 

@@ -14,7 +14,9 @@ from kernel.node.worker_service import WorkerService
 from kernel.protocol import head_messages
 from kernel.protocol.agent_config import AgentConfig
 from kernel.protocol.identity import Peer
+from kernel.protocol.named_messages import packed
 from kernel.transport.connection import Message
+from kernel_spec.ids import ProcessId
 from kernel_spec.labels import labels_of_node
 from kernel_spec.version import __version__
 
@@ -79,30 +81,31 @@ class NodeAccount:
         """Return what tells a head of a process."""
         worker = self._workers.pool.workers.get(peer.id)
         job, environment = worker.key if worker is not None else (peer.details.get("job", b""), "")
-        return (
-            head_messages.PROCESS_JOINED,
-            peer.id,
-            peer.role,
-            peer.pid,
-            peer.address,
-            job,
-            environment,
-            peer.details,
+        return packed(
+            head_messages.ProcessJoined(
+                process=peer.id,
+                role=peer.role,
+                pid=peer.pid,
+                address=peer.address,
+                job=job,
+                environment=environment,
+                details=peer.details,
+            )
         )
 
     def snapshot(self, unheard: Sequence[Message]) -> Iterator[Message]:
         """Yield all that a head must know of this node when it takes the place of one that has died."""
         if self._leaves_at is not None:
             left = self._leaves_at - self._clock()
-            yield (head_messages.DRAINING, None if math.isinf(left) else max(0.0, left))
+            yield packed(head_messages.StillDraining(seconds=None if math.isinf(left) else max(0.0, left)))
         for connection in self._processes.connections.values():
             yield self.introduction(connection.info)
         for lease, held in self._workers.held.items():
             worker = self._workers.pool.of_lease(lease)
             if worker is not None:
-                yield (head_messages.LEASE_HELD, held, worker.id, worker.blocked)
+                yield packed(head_messages.GrantedBefore(held=held, worker=worker.id, blocked=worker.blocked))
                 if worker.asks:
                     yield (head_messages.LEASE_BLOCKED, lease, False, True)
             else:
-                yield (head_messages.LEASE_HELD, held, b"", False)
+                yield packed(head_messages.GrantedBefore(held=held, worker=ProcessId(b""), blocked=False))
         yield from self.requests.to_tell(unheard)

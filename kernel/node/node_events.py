@@ -10,6 +10,7 @@ from typing import Any
 from kernel.node.process_table import ProcessTable
 from kernel.node.worker_pool import WorkerPool
 from kernel.protocol import head_messages
+from kernel.protocol.named_messages import packed
 from kernel.transport.connection import Message
 from kernel_spec.ids import ProcessId
 
@@ -40,7 +41,7 @@ class NodeEvents:
     def note(self, kind: str, state: str, id: bytes, detail: dict[str, Any]) -> None:
         """Tell of a life cycle event."""
         if self.wanted:
-            self._send((head_messages.EVENTS, [(kind, state, id, time.time(), detail)]))
+            self._send(packed(head_messages.LifeCycleEvents(events=[(kind, state, id, time.time(), detail)])))
 
     def collect(self) -> None:
         """Ask the workers for their calls, if it is time."""
@@ -54,4 +55,8 @@ class NodeEvents:
 
     def _on_calls(self, worker: ProcessId, calls: Any) -> None:
         if calls:
-            self._send((head_messages.CALLS, worker, [call for call in calls if call[3] >= self._since]))
+            self._send(
+                packed(
+                    head_messages.WorkerCalls(worker=worker, calls=[call for call in calls if call[3] >= self._since])
+                )
+            )

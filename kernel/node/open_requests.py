@@ -7,14 +7,17 @@ from typing import Any
 
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of
 from kernel.transport.connection import Message
 from kernel_spec.ids import ProcessId
 
 _NAMED = "create_named_actor"
 _OUTDATED = (
-    head_messages.NODE, head_messages.DRAINING, head_messages.LEASE_HELD, head_messages.WORKER_FOUND,
-    head_messages.LEASE_BLOCKED, head_messages.ANSWER, head_messages.ALL_TOLD,
-)  # fmt: skip
+    *map(number_of, (head_messages.DescribeNode, head_messages.StillDraining, head_messages.GrantedBefore)),
+    *map(number_of, (head_messages.AskAnswered, head_messages.AllTold)),
+    head_messages.WORKER_FOUND,
+    head_messages.LEASE_BLOCKED,
+)
 """What a head was told of the node's state, or had asked: the next one is told how it is now, and asks anew."""
 
 

@@ -10,9 +10,10 @@ from kernel.node.log_feed import LogFeed
 from kernel.node.process_table import ProcessTable
 from kernel.node.worker_pool import WorkerPool
 from kernel.protocol import head_messages
+from kernel.protocol.named_messages import packed
 from kernel.protocol.process_messages import FAILURE_STREAM, NOTICE_STREAM
 from kernel.transport.connection import Connection, Message
-from kernel_spec.ids import ProcessId
+from kernel_spec.ids import JobId, ProcessId
 
 _WISHES = {FAILURE_STREAM: "wants_failures", NOTICE_STREAM: ""}
 """What a driver says of itself that wants no such lines; of others but workers' output."""
@@ -37,11 +38,13 @@ class OutputRouting:
         record = self._pool.workers.get(ProcessId(worker))
         if record is None:
             return
-        job = record.key[0]
+        job = JobId(record.key[0])
         if self.show(job, record.pid, name, stream, lines) == 0 or job.startswith(DETACHED):
-            self._send((head_messages.LINES, job, record.pid, name, stream, lines))
+            self._send(
+                packed(head_messages.LinesWritten(job=job, pid=record.pid, name=name, stream=stream, lines=lines))
+            )
 
-    def show(self, job: bytes, pid: int, name: str, stream: str, lines: list[str]) -> int:
+    def show(self, job: JobId, pid: int, name: str, stream: str, lines: list[str]) -> int:
         """Show output to the drivers of this node that it concerns, and return how many there are."""
         everybody = job.startswith(DETACHED)
         drivers = [
@@ -56,9 +59,9 @@ class OutputRouting:
 
     def announce(self, text: str) -> None:
         """Show a line about this node to every driver of the session."""
-        line = (DETACHED, os.getpid(), "kernel", "stderr", [text])
+        line = (JobId(DETACHED), os.getpid(), "kernel", "stderr", [text])
         self.show(*line)
-        self._send((head_messages.LINES, *line))
+        self._send(packed(head_messages.LinesWritten(*line)))
 
     def forget(self, driver: Connection) -> None:
         """A driver left."""

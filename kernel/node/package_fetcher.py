@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kernel.node.packages import Packages
 from kernel.protocol import head_messages
+from kernel.protocol.named_messages import packed
 from kernel.transport.background import Background
 from kernel.transport.connection import Message
 from kernel.transport.reactor import Reactor
@@ -91,7 +92,7 @@ class PackageFetcher:
 
     def _ask(self, digest: str, offset: int) -> None:
         self._asked[digest] = offset
-        self._send((head_messages.WANT_PACKAGE, digest, offset))
+        self._send(packed(head_messages.WantPackage(digest=digest, offset=offset)))
         self._reactor.call_later(PATIENCE_SECONDS, lambda: self._ask_again(digest, offset))
 
     def _ask_again(self, digest: str, offset: int) -> None:

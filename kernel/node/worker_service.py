@@ -26,6 +26,7 @@ from kernel.node.worker_pool import (
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.identity import Peer
+from kernel.protocol.named_messages import packed
 from kernel.system.descriptor_limit import check_room, describe_shortage
 from kernel.system.processes import describe_code, describe_status, end_orphans, is_alive, kill, reap_adopted
 from kernel.transport import inlet
@@ -114,7 +115,9 @@ class WorkerService:
         for lease in leases:
             work = self._works.pop(lease, NO_WORK)
             self.held.pop(lease, None)
-            self._agent.head_link.send((head_messages.LEASE_UNSERVED, lease, work.grant, pickle.dumps(error)))
+            self._agent.head_link.send(
+                packed(head_messages.LeaseUnserved(lease=lease, grant=work.grant, error=pickle.dumps(error)))
+            )
 
     def _assign(self, step: Assign) -> None:
         worker = self.pool.workers[step.worker]
@@ -313,7 +316,9 @@ class WorkerService:
             end_orphans({worker.pid}, {w.pid for w in self.pool.workers.values()})
         if worker.lease is not None:
             self.held.pop(worker.lease, None)
-        self._agent.head_link.send((head_messages.WORKER_DIED, id, worker.pid, cause, worker.fault))
+        self._agent.head_link.send(
+            packed(head_messages.WorkerDied(worker=id, pid=worker.pid, cause=cause, fault=worker.fault))
+        )
         socket = os.path.join(self._agent.config.directory, "sockets", id.hex())
         self._agent.tidying.do(lambda: _remove_files(socket, socket + inlet.SUFFIX))
         self.carry_out(instructions)

@@ -1,100 +1,352 @@
-"""The messages between the head and the agents of its nodes: number first, plain values after, in order on each link.
+"""The messages between the head and the agents of its nodes, in order on each link.
 
 What a process says to the head travels through its agent, packed into `FROM_PROCESS`, and the answer back in
-`TO_PROCESS`: those inner messages are the ones of `kernel.protocol.process_messages`.
+`TO_PROCESS`: those inner messages are the ones of `kernel.protocol.process_messages`. What is sent for every lease is a
+plain tuple, described beside its number; all else is a class (see `kernel.protocol.named_messages`).
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kernel.protocol.named_messages import numbered
+from kernel.transport.connection import Message
+from kernel_spec.ids import JobId, LeaseId, NodeId, ProcessId
+
+TO_HEAD = "agent -> head"
+TO_AGENT = "head -> agent"
+
+# -- for every lease -----------------------------------------------------------------------------------------------
+
+FROM_PROCESS = 103
+"""agent -> head: process id, message. A process says this to the head."""
+WORKER_FOUND = 104
+"""agent -> head: lease id, which grant of it, worker id. This worker serves the lease."""
+LEASE_BLOCKED = 107
+"""agent -> head: lease id, whether its worker waits inside get, whether that asks first for its CPU. One that waits
+gives up its CPU; one that asks for it goes on after GO_ON."""
+TO_PROCESS = 121
+"""head -> agent: process id, message. The head says this to a process."""
+FIND_WORKER = 124
+"""head -> agent: lease id, job id, environment, work (the fields of `worker_pool.Work`), what `GrantedBefore` tells the
+next head. Give the lease a worker."""
+DROP_WORKER = 125
+"""head -> agent: lease id, broken, whether its holder lives. Use its worker again, or (broken) end it."""
 
 # -- agent to head -------------------------------------------------------------------------------------------------
 
-PROCESS_JOINED = 101
-"""process id, role, pid, address, job id, key of its environment, details: it may be heard of from now on."""
-PROCESS_LEFT = 102
-"""process id: its connection closed."""
-FROM_PROCESS = 103
-"""process id, the message."""
-WORKER_FOUND = 104
-"""lease id, which grant of it, worker id: this worker serves it."""
-LEASE_UNSERVED = 105
-"""lease id, which grant of it, pickled error: there will be no worker for it."""
-WORKER_DIED = 106
-"""worker id, pid, how it died, fault (see `process_messages`)."""
-LEASE_BLOCKED = 107
-"""lease id, whether its worker waits inside get (else it runs on), whether that asks first for its CPU (GO_ON)."""
-ANSWER = 108
-"""number of an ASK, the answer or None."""
-EVENTS = 109
-"""list of life cycle events: kind, state, id, seconds since the epoch, detail."""
-CALLS = 110
-"""worker id, what `Trace.new_calls` of it said."""
-END_SESSION = 113
-"""reason: end the whole session, everywhere."""
-LEASE_HELD = 112
-"""pickled request, grant and count of grants; worker or nothing; whether that is blocked: an earlier head granted it.
-"""
-LINES = 111
-"""job id, pid, name, stream, lines of a worker whose listeners may be elsewhere."""
-PLUGIN_FAULT = 115
-"""text: what a plugin did on that node, for every program of the session."""
-WANT_PACKAGE = 114
-"""digest, offset: what of that package's archive begins there?"""
+
+@numbered(101, TO_HEAD)
+class ProcessJoined(NamedTuple):
+    """A process may be heard of from now on. `environment` is the key of the one that it runs in."""
+
+    process: ProcessId
+    role: str
+    pid: int
+    address: str
+    job: JobId
+    environment: str
+    details: Mapping[str, Any]
+
+
+@numbered(102, TO_HEAD)
+class ProcessLeft(NamedTuple):
+    """The connection of a process is closed."""
+
+    process: ProcessId
+
+
+@numbered(105, TO_HEAD)
+class LeaseUnserved(NamedTuple):
+    """There will be no worker for this `grant` of a lease. `error` is a pickled KernelError."""
+
+    lease: LeaseId
+    grant: int
+    error: bytes
+
+
+@numbered(106, TO_HEAD)
+class WorkerDied(NamedTuple):
+    """A worker has died, as `cause` tells people. `fault` says what that means (see `process_messages`)."""
+
+    worker: ProcessId
+    pid: int
+    cause: str
+    fault: int
+
+
+@numbered(108, TO_HEAD)
+class AskAnswered(NamedTuple):
+    """The answer to `AskProcess` or `AskNode`; `value` is None if there is none."""
+
+    number: int
+    value: Any
+
+
+@numbered(109, TO_HEAD)
+class LifeCycleEvents(NamedTuple):
+    """Life cycle events: kind, state, id, seconds since the epoch, and detail of each."""
+
+    events: list[tuple[str, str, bytes, float, dict[str, Any]]]
+
+
+@numbered(110, TO_HEAD)
+class WorkerCalls(NamedTuple):
+    """The worker has run these calls, as its `Trace.new_calls` tells them."""
+
+    worker: ProcessId
+    calls: list[Any]
+
+
+@numbered(111, TO_HEAD)
+class LinesWritten(NamedTuple):
+    """A worker has written lines, and its drivers may be on other nodes."""
+
+    job: JobId
+    pid: int
+    name: str
+    stream: str
+    lines: list[str]
+
+
+@numbered(112, TO_HEAD)
+class GrantedBefore(NamedTuple):
+    """A head before this one granted a lease. `held` is its pickled request, grant and count of grants.
+
+    `worker` is empty if it has none yet, `blocked` says whether it waits inside get.
+    """
+
+    held: bytes
+    worker: ProcessId
+    blocked: bool
+
+
+@numbered(113, TO_HEAD)
+class EndSession(NamedTuple):
+    """End the whole session, everywhere."""
+
+    reason: str
+
+
+@numbered(114, TO_HEAD)
+class WantPackage(NamedTuple):
+    """Send what of this package's archive begins at `offset` bytes."""
+
+    digest: str
+    offset: int
+
+
+@numbered(115, TO_HEAD)
+class PluginFault(NamedTuple):
+    """Tell every program of the session what a plugin did on that node."""
+
+    text: str
+
 
 # -- head to agent -------------------------------------------------------------------------------------------------
 
-TO_PROCESS = 121
-"""process id, the message."""
-JOB = 122
-"""job id, pickled surroundings of its workers. Before the first lease of the job there."""
-ENVIRONMENT = 123
-"""key, description. Before the first lease of the environment there."""
-FIND_WORKER = 124
-"""lease id, job id, environment, work (the fields of `worker_pool.Work`), what `LEASE_HELD` is to tell the next head:
-give the lease a worker."""
-PACKAGE = 138
-"""digest, offset, length of the whole archive (0: the head does not have it), the piece that begins at the offset."""
-DROP_WORKER = 125
-"""lease id, broken, whether its holder lives: use its worker again, or (broken) end it."""
-CONSTRUCT = 126
-"""worker id, class of the actor, how often it may be restarted, the message that makes the worker one."""
-END_WORKER = 127
-"""worker id, reason, whether it may finish its calls, whether it runs exit handlers."""
-KILL_WORKER = 128
-"""worker id, reason."""
-JOB_ENDED = 129
-"""job id: end its workers."""
-PROCESSES_GONE = 130
-"""ids of processes of another node, its gateway if it is gone itself: nothing of them is needed any more."""
-ASK_PROCESS = 131
-"""number, process id, method, arguments."""
-ASK_NODE = 132
-"""number, method, arguments."""
-SHOW_LINES = 133
-"""job id, pid, name, stream, lines: show them to the drivers here that listen."""
-OBSERVE = 137
-"""whether to tell what happens on the node: somebody has begun to listen, or nobody does any more."""
-END = 134
-"""reason: the session is over, or the node has to leave it."""
-DRAIN = 135
-"""seconds left or None: let idle workers go, and tell the next head. The node is to leave."""
-RESOURCE = 136
-"""name, quantity: the node has so much of a custom resource from now on."""
-MEMBER = 139
-"""to the node beside the head: place of a node's gateway, whether that is there. Remote drivers are relayed to it."""
+
+@numbered(122, TO_AGENT)
+class DescribeJob(NamedTuple):
+    """The pickled surroundings of a job's workers. Sent before the first lease of the job there."""
+
+    job: JobId
+    surroundings: bytes
+
+
+@numbered(123, TO_AGENT)
+class DescribeEnvironment(NamedTuple):
+    """The pickled description of an environment. Sent before the first lease of the environment there."""
+
+    key: str
+    description: bytes
+
+
+@numbered(126, TO_AGENT)
+class ConstructActor(NamedTuple):
+    """Give a worker the message that makes it an actor of a class, which may be restarted `restarts` times."""
+
+    worker: ProcessId
+    class_name: str
+    restarts: int
+    message: Message
+
+
+@numbered(127, TO_AGENT)
+class StopWorker(NamedTuple):
+    """End a worker. `drain` says whether it may finish its calls, `kindly` whether it runs exit handlers."""
+
+    worker: ProcessId
+    reason: str
+    drain: bool
+    kindly: bool
+
+
+@numbered(128, TO_AGENT)
+class KillWorker(NamedTuple):
+    """End a worker at once."""
+
+    worker: ProcessId
+    reason: str
+
+
+@numbered(129, TO_AGENT)
+class JobEnded(NamedTuple):
+    """The job is over: end its workers."""
+
+    job: JobId
+
+
+@numbered(130, TO_AGENT)
+class ProcessesGone(NamedTuple):
+    """Processes of another node are gone: nothing of them is needed any more.
+
+    `place` is that node's gateway if the whole node is gone, else empty.
+    """
+
+    processes: list[ProcessId]
+    place: str
+
+
+@numbered(131, TO_AGENT)
+class AskProcess(NamedTuple):
+    """Call a method of a process, and send what it returns as the `AskAnswered` of this number."""
+
+    number: int
+    process: ProcessId
+    method: str
+    arguments: tuple[Any, ...]
+
+
+@numbered(132, TO_AGENT)
+class AskNode(NamedTuple):
+    """Call a method of the agent, and send what it returns as the `AskAnswered` of this number."""
+
+    number: int
+    method: str
+    arguments: tuple[Any, ...]
+
+
+@numbered(133, TO_AGENT)
+class ShowLines(NamedTuple):
+    """Show lines to the drivers of that node that listen."""
+
+    job: JobId
+    pid: int
+    name: str
+    stream: str
+    lines: list[str]
+
+
+@numbered(134, TO_AGENT)
+class EndNode(NamedTuple):
+    """End: the session is over, or the node has to leave it."""
+
+    reason: str
+
+
+@numbered(135, TO_AGENT)
+class DrainNode(NamedTuple):
+    """The node is to leave within `seconds`, or once it is idle: let idle workers go, and tell the next head."""
+
+    seconds: float | None
+
+
+@numbered(136, TO_AGENT)
+class SetResource(NamedTuple):
+    """The node has this `quantity` of a custom resource from now on."""
+
+    name: str
+    quantity: float
+
+
+@numbered(137, TO_AGENT)
+class Observe(NamedTuple):
+    """Begin (`wanted`), or stop, to tell what happens on the node."""
+
+    wanted: bool
+
+
+@numbered(138, TO_AGENT)
+class PackagePiece(NamedTuple):
+    """The piece of a package's archive that begins at `offset` bytes, of `total`; 0 if the head does not have it."""
+
+    digest: str
+    offset: int
+    total: int
+    piece: bytes
+
+
+@numbered(139, TO_AGENT)
+class NodeReachable(NamedTuple):
+    """Whether a node is there that remote drivers may be relayed to. Sent to the node beside the head alone.
+
+    `place` is the node's gateway.
+    """
+
+    place: str
+    there: bool
+
 
 # -- joining, on links between processes ---------------------------------------------------------------------------
 
-JOIN = 140
-"""agent -> head, first: node id, Python version, version of the kernel, host name."""
-WELCOME = 141
-"""head -> agent: pickled settings that all nodes share."""
-REFUSED = 142
-"""head -> agent: why it can't join. The connection ends."""
-NODE = 143
-"""agent -> head, once its parts are made: pickled description of the node."""
-PULSE = 144
-"""head -> agent, now and then: how many messages it did; and back, at once. Whoever is silent for too long is gone."""
-DRAINING = 147
-"""agent -> head that was started again: seconds left or None. The node was about to leave."""
-ALL_TOLD = 146
-"""agent -> head that was started again: this was all that the node has."""
-LEAVE = 145
-"""agent -> head: reason. The node ends by itself."""
+
+@numbered(140, TO_HEAD)
+class JoinCluster(NamedTuple):
+    """Let a node in. The first message; `python` and `version` (of the kernel) must be those of the head."""
+
+    node: NodeId
+    python: str
+    version: str
+    host: str
+
+
+@numbered(141, TO_AGENT)
+class Welcome(NamedTuple):
+    """The node is let in. `settings` are the pickled ones that all nodes share."""
+
+    settings: bytes
+
+
+@numbered(142, TO_AGENT)
+class JoinRefused(NamedTuple):
+    """The node, or the tool, is not let in. The connection ends."""
+
+    reason: str
+
+
+@numbered(143, TO_HEAD)
+class DescribeNode(NamedTuple):
+    """The pickled description of a node, sent once its parts are made."""
+
+    description: bytes
+
+
+@numbered(144, "head <-> agent")
+class Pulse(NamedTuple):
+    """Sent by the head now and then, and back at once: one that is silent for too long is gone.
+
+    `done` is how many of the agent's messages the head has handled; the agent sends 0.
+    """
+
+    done: int = 0
+
+
+@numbered(145, TO_HEAD)
+class LeaveCluster(NamedTuple):
+    """The node ends by itself."""
+
+    reason: str
+
+
+@numbered(146, TO_HEAD)
+class AllTold(NamedTuple):
+    """Sent to a head that was started again: it has been told all that the node has."""
+
+
+@numbered(147, TO_HEAD)
+class StillDraining(NamedTuple):
+    """Sent to a head that was started again: the node was about to leave, in `seconds` or once it is idle."""
+
+    seconds: float | None

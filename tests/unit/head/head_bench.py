@@ -13,6 +13,7 @@ from kernel.head.nodes import Node
 from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.observers import LifecycleEvent
 from kernel_spec.resources import Allocation, amounts
@@ -125,7 +126,7 @@ class Bench:
         self.process(OTHER, "worker")
 
     def process(self, id: ProcessId, role: str, node: int = 0) -> None:
-        self.tell(node, head_messages.PROCESS_JOINED, id, role, 1, f"/{id!r}", JOB, "", {"namespace": "space"})
+        self.tell(node, *packed(head_messages.ProcessJoined(id, role, 1, f"/{id!r}", JOB, "", {"namespace": "space"})))
 
     def tell(self, node: int, *message: Any) -> None:
         self.head.handle(self.nodes[node], message)

@@ -14,6 +14,7 @@ from kernel.head.job_table import DETACHED
 from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed
 from kernel_spec.errors import KernelError, NameTakenError
 from kernel_spec.ids import ActorId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, amounts
@@ -137,7 +138,9 @@ def test_from_its_lease_to_its_life(stage: Stage) -> None:
     stage.said_to.clear()
     stage.serve(MINE)
     become = (op.BECOME_ACTOR, ACTOR, b"creation", (WANTED, DEVICES, "a group"), 0)
-    assert stage.take(SECOND) == [(head_messages.CONSTRUCT, MINE, "Counter", 4, become)]
+    assert stage.take(SECOND) == [
+        packed(head_messages.ConstructActor(worker=MINE, class_name="Counter", restarts=4, message=become))
+    ]
     assert stage.states() == [] and stage.take(FIRST) == []
     stage.tell(1, head_messages.FROM_PROCESS, MINE, (op.ACTOR_READY, ACTOR, None))
     assert stage.states() == [(ALIVE, MINE, f"/{MINE!r}", 0, "", None, False)]
@@ -153,7 +156,9 @@ def test_a_constructor_that_raises_is_the_end(stage: Stage) -> None:
     stage.said_to.clear()
     stage.tell(1, head_messages.FROM_PROCESS, MINE, (op.ACTOR_READY, ACTOR, (1, b"error")))
     assert stage.states() == [(DEAD, b"", "", 0, "its constructor raised", (1, b"error"), False)]
-    assert stage.take(SECOND) == [(head_messages.END_WORKER, MINE, "its constructor raised", False, True)]
+    assert stage.take(SECOND) == [
+        packed(head_messages.StopWorker(worker=MINE, reason="its constructor raised", drain=False, kindly=True))
+    ]
     assert stage.logged == []
 
 
@@ -174,16 +179,20 @@ def test_who_tells_of_it_once_more_hears_of_it_from_then_on(stage: Stage) -> Non
     stage.live()
     stage.say(op.CREATE_ACTOR, ACTOR, stage.described(), by=DRIVER)
     stage.say(op.FORGET_ACTOR, ACTOR)
-    stage.tell(1, head_messages.WORKER_DIED, MINE, 1, "ended", op.DIED)
+    stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "ended", op.DIED)))
     assert [state[0] for state in stage.states(DRIVER)] == [DEAD]
 
 
 def test_when_all_handles_are_gone_it_ends_after_its_calls(stage: Stage) -> None:
     stage.live()
     stage.say(op.FORGET_ACTOR, ACTOR)
-    assert stage.take(SECOND) == [(head_messages.END_WORKER, MINE, "all handles to it went out of scope", True, True)]
+    assert stage.take(SECOND) == [
+        packed(
+            head_messages.StopWorker(worker=MINE, reason="all handles to it went out of scope", drain=True, kindly=True)
+        )
+    ]
     lease = stage.head.actors.table.actors[ACTOR].lease
-    stage.tell(1, head_messages.WORKER_DIED, MINE, 1, "it ended", op.DIED)
+    stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "it ended", op.DIED)))
     assert stage.states() == [(DEAD, b"", "", 0, "all handles to it went out of scope", None, False)]
     assert LeaseReleased(lease) in stage.scheduler.heard  # type: ignore[arg-type]
     assert (head_messages.DROP_WORKER, lease, True, False) in stage.take(SECOND)
@@ -195,7 +204,9 @@ def test_one_that_is_killed_ends_at_once(stage: Stage) -> None:
     assert stage.take(SECOND) == []
     stage.say(op.CALL, 8, "kill_actor", (ACTOR, True))
     cause = "it was killed by kernel.kill(actor)"
-    assert stage.take(SECOND) == [(head_messages.END_WORKER, MINE, cause, False, False)]
+    assert stage.take(SECOND) == [
+        packed(head_messages.StopWorker(worker=MINE, reason=cause, drain=False, kindly=False))
+    ]
     assert stage.states() == [(DEAD, b"", "", 0, cause, None, False)]
 
 
@@ -204,25 +215,25 @@ def test_one_that_is_killed_to_be_restarted_is(stage: Stage) -> None:
     first = stage.lease()
     stage.say(op.CALL, 8, "kill_actor", (ACTOR, False))
     assert [state[0] for state in stage.states()] == [RESTARTING] and stage.lease() == first
-    stage.tell(1, head_messages.WORKER_DIED, MINE, 1, "killed", op.DIED)
+    stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "killed", op.DIED)))
     assert stage.lease() != first
 
 
 def test_one_whose_process_died_is_restarted_with_another_lease(stage: Stage) -> None:
     stage.live(max_restarts=1)
     first = stage.lease()
-    stage.tell(1, head_messages.WORKER_DIED, MINE, 1, "signal 9", op.DIED)
+    stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "signal 9", op.DIED)))
     assert stage.states() == [(RESTARTING, b"", "", 1, "signal 9", None, True)]
     assert stage.lease() != first
     stage.said_to.clear()
     stage.serve(NEXT)
     ((_, worker, name, restarts, message),) = [
-        each for each in stage.take(SECOND) if each[0] == head_messages.CONSTRUCT
+        each for each in stage.take(SECOND) if each[0] == number_of(head_messages.ConstructActor)
     ]
     assert (worker, name, restarts, message[4]) == (NEXT, "Counter", 0, 1)
     stage.tell(1, head_messages.FROM_PROCESS, NEXT, (op.ACTOR_READY, ACTOR, None))
     assert [state[:4] for state in stage.states()] == [(ALIVE, NEXT, f"/{NEXT!r}", 1)]
-    stage.tell(1, head_messages.WORKER_DIED, NEXT, 1, "signal 11", op.DIED)
+    stage.tell(1, *packed(head_messages.WorkerDied(NEXT, 1, "signal 11", op.DIED)))
     assert stage.states() == [(DEAD, b"", "", 1, "signal 11", None, True)]
     assert stage.row()["workers"] == [MINE.hex(), NEXT.hex()]
 
@@ -230,7 +241,7 @@ def test_one_whose_process_died_is_restarted_with_another_lease(stage: Stage) ->
 def test_one_that_was_ended_for_memory_rests_before_it_asks_again(stage: Stage) -> None:
     stage.live(max_restarts=1)
     first, timers = stage.lease(), len(stage.timers)
-    stage.tell(1, head_messages.WORKER_DIED, MINE, 1, "memory ran out", op.OUT_OF_MEMORY)
+    stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "memory ran out", op.OUT_OF_MEMORY)))
     assert stage.lease() == first
     assert stage.head.actors.explain(ACTOR) == "actor Counter rests before it is restarted: memory ran out"
     ((seconds, ask),) = stage.timers[timers:]
@@ -242,7 +253,7 @@ def test_one_that_was_ended_for_memory_rests_before_it_asks_again(stage: Stage) 
 def test_one_that_ends_while_it_rests_asks_for_nothing(stage: Stage) -> None:
     stage.live(max_restarts=1)
     first = stage.lease()
-    stage.tell(1, head_messages.WORKER_DIED, MINE, 1, "memory ran out", op.CROWDED_OUT)
+    stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "memory ran out", op.CROWDED_OUT)))
     stage.ask("kill_actor", ACTOR, True)
     _, ask = stage.timers[-1]
     ask()
@@ -254,7 +265,7 @@ def test_one_that_ends_while_it_rests_asks_for_nothing(stage: Stage) -> None:
 def test_one_that_leaves_by_itself_is_not_restarted(stage: Stage) -> None:
     stage.live(max_restarts=3)
     stage.tell(1, head_messages.FROM_PROCESS, MINE, (op.CALL, 1, "actor_leaves", ("exit_actor() was called",)))
-    stage.tell(1, head_messages.WORKER_DIED, MINE, 1, "it ended", op.DIED)
+    stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "it ended", op.DIED)))
     assert stage.states() == [(DEAD, b"", "", 0, "exit_actor() was called", None, False)]
 
 
@@ -263,7 +274,7 @@ def test_an_actor_goes_with_its_owner_and_a_detached_one_stays(stage: Stage) -> 
     stage.live(other := ActorId(OWNER + b"another!"), OTHER, name="stays", detached=True)
     stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
     stage.states(DRIVER)
-    stage.tell(0, head_messages.PROCESS_LEFT, OWNER)
+    stage.tell(0, *packed(head_messages.ProcessLeft(OWNER)))
     assert [state[:1] + state[4:5] for state in stage.states(DRIVER)] == [(DEAD, ENDED)]
     assert [(row["actor_id"], row["state"]) for row in stage.head.actors.list()] == [
         (ACTOR.hex(), DEAD),
@@ -330,20 +341,20 @@ def test_one_in_its_constructor_is_not_there_yet(stage: Stage) -> None:
 
 def test_a_handle_may_be_faster_than_the_news_of_its_actor(stage: Stage) -> None:
     stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
-    ((number, process, method, arguments),) = stage.told(head_messages.ASK_PROCESS)
+    ((number, process, method, arguments),) = stage.told(number_of(head_messages.AskProcess))
     assert (process, method, arguments) == (OWNER, "ping", ()) and stage.states(DRIVER) == []
     stage.create()
-    stage.tell(0, head_messages.ANSWER, number, None)
+    stage.tell(0, *packed(head_messages.AskAnswered(number, None)))
     assert stage.states(DRIVER) == [(PENDING, b"", "", 0, "", None, False)]
     stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=WORKER)
-    assert len(stage.told(head_messages.ASK_PROCESS)) == 1, "it is known now"
+    assert len(stage.told(number_of(head_messages.AskProcess))) == 1, "it is known now"
 
 
 def test_who_is_gone_when_its_answer_comes_is_told_nothing(stage: Stage) -> None:
     stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
     stage.create()
-    stage.tell(0, head_messages.PROCESS_LEFT, DRIVER)
-    stage.tell(0, head_messages.ANSWER, stage.told(head_messages.ASK_PROCESS)[0][0], None)
+    stage.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
+    stage.tell(0, *packed(head_messages.AskAnswered(stage.told(number_of(head_messages.AskProcess))[0][0], None)))
     assert stage.states(DRIVER) == []
     stage.ask("kill_actor", ACTOR, True)
     assert stage.states(DRIVER) == []
@@ -353,7 +364,7 @@ def test_of_an_actor_whose_owner_is_gone_it_is_said_that_it_ended(stage: Stage) 
     unknown = ActorId(b"somebody" + bytes(8))
     stage.say(op.SUBSCRIBE_ACTOR, unknown, by=DRIVER)
     assert stage.heard_by(DRIVER) == [(op.ACTOR_STATE, unknown, DEAD, b"", "", 0, "it ended long ago", None, False)]
-    assert stage.told(head_messages.ASK_PROCESS) == []
+    assert stage.told(number_of(head_messages.AskProcess)) == []
 
 
 # -- another head ----------------------------------------------------------------------------------------------------
@@ -388,9 +399,9 @@ def test_who_asks_a_head_that_does_not_know_all_yet_is_answered_when_it_does(pla
     after.say(op.SUBSCRIBE_ACTOR, asked, by=DRIVER)
     assert after.states(DRIVER) == []
     after.process(MINE, "worker", node=1)
-    after.tell(1, head_messages.LEASE_HELD, stage.told(head_messages.FIND_WORKER)[0][-1], MINE, False)
+    after.tell(1, *packed(head_messages.GrantedBefore(stage.told(head_messages.FIND_WORKER)[0][-1], MINE, False)))
     for number in range(2):
-        after.tell(number, head_messages.ALL_TOLD)
+        after.tell(number, *packed(head_messages.AllTold()))
     assert [state[0] for state in after.states(DRIVER)] == [ALIVE if place == "worker" else DEAD]
     after.head.actors.resume()
     assert after.states(DRIVER) == [], "it was answered"
@@ -419,11 +430,11 @@ def test_an_actor_whose_worker_was_found_while_there_was_no_head_is_constructed(
     for node in after.nodes:
         after.head.add_node(node)
     after.process(MINE, "worker", node=1)
-    after.tell(1, head_messages.LEASE_HELD, stage.told(head_messages.FIND_WORKER)[0][-1], MINE, False)
-    assert after.told(head_messages.CONSTRUCT) == []
+    after.tell(1, *packed(head_messages.GrantedBefore(stage.told(head_messages.FIND_WORKER)[0][-1], MINE, False)))
+    assert after.told(number_of(head_messages.ConstructActor)) == []
     for number in range(2):
-        after.tell(number, head_messages.ALL_TOLD)
-    assert [each[:2] for each in after.told(head_messages.CONSTRUCT)] == [(MINE, "Counter")]
+        after.tell(number, *packed(head_messages.AllTold()))
+    assert [each[:2] for each in after.told(number_of(head_messages.ConstructActor))] == [(MINE, "Counter")]
 
 
 # -- questions -------------------------------------------------------------------------------------------------------
@@ -443,9 +454,9 @@ def test_what_an_actor_waits_for_is_explained(stage: Stage) -> None:
     assert explain() == f"actor Counter 'counter' is in its constructor on worker {MINE.hex()[:8]}"
     stage.tell(1, head_messages.FROM_PROCESS, MINE, (op.ACTOR_READY, ACTOR, None))
     assert explain() == "actor Counter 'counter' is alive, pid 1"
-    stage.tell(1, head_messages.PROCESS_LEFT, MINE)
+    stage.tell(1, *packed(head_messages.ProcessLeft(MINE)))
     assert explain() == "actor Counter 'counter' is alive, pid 0", "that its process is gone is not known yet"
-    stage.tell(1, head_messages.WORKER_DIED, MINE, 1, "signal 9", op.DIED)
+    stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "signal 9", op.DIED)))
     assert explain() == "actor Counter 'counter' is RESTARTING: there is no room"
     stage.ask("kill_actor", ACTOR, True)
     assert explain() == "actor Counter 'counter' is dead: it was killed by kernel.kill(actor)"
@@ -472,7 +483,7 @@ def test_an_actor_for_which_there_will_be_no_worker_is_dead(stage: Stage) -> Non
     stage.create()
     stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
     error = KernelError("no such module")
-    stage.tell(1, head_messages.LEASE_UNSERVED, stage.lease(), 1, pickle.dumps(error))
+    stage.tell(1, *packed(head_messages.LeaseUnserved(stage.lease(), 1, pickle.dumps(error))))
     ((state, _, _, _, cause, failure, crashed),) = stage.states()
     assert (state, cause, failure[0], crashed) == (DEAD, "no such module", op.SYSTEM_ERROR, False)
     assert str(pickle.loads(failure[1])) == "no such module"
@@ -480,7 +491,7 @@ def test_an_actor_for_which_there_will_be_no_worker_is_dead(stage: Stage) -> Non
 
 def test_an_actor_whose_owner_is_gone_comes_from_nowhere(stage: Stage) -> None:
     stage.live(detached=True, max_restarts=1)
-    stage.tell(0, head_messages.PROCESS_LEFT, OWNER)
-    stage.tell(1, head_messages.WORKER_DIED, MINE, 1, "signal 9", op.DIED)
+    stage.tell(0, *packed(head_messages.ProcessLeft(OWNER)))
+    stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "signal 9", op.DIED)))
     event = [event for event in stage.scheduler.heard if isinstance(event, LeaseRequested)][-1]
     assert event.request.origin == NOWHERE != NodeId(FIRST)

@@ -11,6 +11,7 @@ import pytest
 from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed
 from kernel_spec.errors import KernelError, NameTakenError, PlacementGroupRemovedError
 from kernel_spec.ids import GroupId, LeaseId, NodeId
 from kernel_spec.resources import Allocation, amounts
@@ -142,9 +143,9 @@ def test_removal_ends_what_is_inside_before_the_scheduler_hears_of_it(bench: Ben
     assert {type(error) for error in failed.values()} == {PlacementGroupRemovedError}
     reason = "placement group 'gang' is gone: it was removed by kernel.remove_placement_group()"
     assert str(failed[b"waiting-"]) == f"f() can't run: {reason}"
-    assert bench.told(head_messages.KILL_WORKER) == [(WORKER, reason)]
+    assert bench.told(number_of(head_messages.KillWorker)) == [(WORKER, reason)]
     assert sorted(bench.scheduler.kinds()) == ["LeaseCancelled", "LeaseReleased"]
-    bench.tell(0, head_messages.WORKER_DIED, WORKER, 1, reason, op.DIED)
+    bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, reason, op.DIED)))
     assert (op.PROCESS_DIED, WORKER, reason, op.TAKEN) in bench.heard_by(DRIVER)
     assert bench.scheduler.heard[-2:] == [LeaseReleased(LeaseId(b"running-")), GroupRemoved(GROUP)]
     bench.lease(b"too-late", granted=False)
@@ -156,8 +157,8 @@ def test_a_preempted_worker_ends_at_once_and_its_holder_may_try_again(bench: Ben
     bench.lease(b"lease-1-", served=WORKER, group=False)
     bench.scheduler.answers[LeaseRequested] = [Preempt(LeaseId(b"lease-1-"), "a job of higher rank needs its place")]
     bench.lease(b"lease-2-", granted=False, group=False)
-    assert bench.told(head_messages.KILL_WORKER) == [(WORKER, "a job of higher rank needs its place")]
-    bench.tell(0, head_messages.WORKER_DIED, WORKER, 1, "a job of higher rank needs its place", op.DIED)
+    assert bench.told(number_of(head_messages.KillWorker)) == [(WORKER, "a job of higher rank needs its place")]
+    bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, "a job of higher rank needs its place", op.DIED)))
     died = [message for message in bench.heard_by(DRIVER) if message[0] == op.PROCESS_DIED]
     assert died == [(op.PROCESS_DIED, WORKER, "a job of higher rank needs its place", op.TAKEN)]
     assert bench.scheduler.heard[-1] == LeaseReleased(LeaseId(b"lease-1-"))
@@ -169,7 +170,7 @@ def test_preempted_before_it_was_served_it_waits_again(bench: Bench) -> None:
     bench.scheduler.answers[LeaseRequested] = [Preempt(LeaseId(b"lease-1-"), "rank")]
     bench.lease(b"lease-2-", granted=False, group=False)
     assert bench.scheduler.heard[-2:] == [LeaseReleased(request.id), LeaseRequested(request)]
-    assert bench.told(head_messages.KILL_WORKER) == [] and bench.told(head_messages.DROP_WORKER) == [
+    assert bench.told(number_of(head_messages.KillWorker)) == [] and bench.told(head_messages.DROP_WORKER) == [
         (b"lease-1-", False, True)
     ]
     assert bench.head.lease_manager.leases[request.id].grant is None
@@ -199,7 +200,7 @@ def test_a_node_may_be_replaced_before_its_loss_is_told_to_the_end(bench: Bench)
 def test_groups_end_with_their_program_and_detached_ones_do_not(bench: Bench) -> None:
     bench.create(name="gang")
     bench.create(GroupId(b"group-02"), name="stays", detached=True)
-    bench.tell(0, head_messages.PROCESS_LEFT, DRIVER)
+    bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
     states = {one["name"]: (one["state"], one["cause"]) for one in bench.head.groups.list()}
     assert states == {"gang": ("REMOVED", "the program that created it ended"), "stays": ("CREATED", "")}
 
@@ -225,7 +226,7 @@ def test_what_a_node_says_of_a_grant_that_was_taken_away_is_not_about_the_next(
     bench.scheduler.answers[LeaseRequested] = [Grant(LeaseId(b"lease-1-"), node, Allocation(CPU), 0)]
     bench.head.lease_manager.take(LeaseId(b"lease-1-"), "somebody else needs it more")
     bench.tell(0, head_messages.WORKER_FOUND, b"lease-1-", 1, WORKER)
-    bench.tell(0, head_messages.LEASE_UNSERVED, b"lease-1-", 1, pickle.dumps(KernelError("no worker")))
+    bench.tell(0, *packed(head_messages.LeaseUnserved(b"lease-1-", 1, pickle.dumps(KernelError("no worker")))))
     assert bench.heard_by(DRIVER) == []
     bench.tell(number, head_messages.WORKER_FOUND, b"lease-1-", 2, OTHER)
     assert [(message[0], message[2]) for message in bench.heard_by(DRIVER)] == [(op.LEASE_GRANTED, OTHER)]
@@ -257,12 +258,12 @@ def test_another_head_tells_the_scheduler_of_groups_before_what_is_in_them() -> 
     after.head.add_node(after.nodes[0])
     after.process(DRIVER, "driver")
     after.process(WORKER, "worker")
-    after.tell(0, head_messages.LEASE_HELD, held, WORKER, False)
+    after.tell(0, *packed(head_messages.GrantedBefore(held, WORKER, False)))
     after.tell(0, head_messages.LEASE_BLOCKED, b"running-", True)
-    after.tell(0, head_messages.ALL_TOLD)
+    after.tell(0, *packed(head_messages.AllTold()))
     assert after.scheduler.kinds() == ["NodeAdded"]
     after.head.add_node(after.nodes[1])
-    after.tell(1, head_messages.ALL_TOLD)
+    after.tell(1, *packed(head_messages.AllTold()))
     assert after.scheduler.kinds() == ["NodeAdded", "NodeAdded", "GroupHeld", "LeaseHeld", "GroupRequested"]
     told = next(event for event in after.scheduler.heard if isinstance(event, GroupHeld))
     assert (told.request.id, [bundle.node for bundle in told.bundles]) == (GROUP, [FIRST, SECOND])
@@ -284,10 +285,10 @@ def test_a_lost_program_takes_its_groups_along_also_while_there_was_no_head() ->
     for node in after.nodes:
         after.head.add_node(node)
     after.process(WORKER, "worker")
-    after.tell(0, head_messages.LEASE_HELD, held, WORKER, False)
+    after.tell(0, *packed(head_messages.GrantedBefore(held, WORKER, False)))
     for number in range(2):
-        after.tell(number, head_messages.ALL_TOLD)
+        after.tell(number, *packed(head_messages.AllTold()))
     (row,) = after.head.groups.list()
     assert (row["state"], row["cause"]) == ("REMOVED", "the program that created it ended")
-    after.tell(0, head_messages.WORKER_DIED, WORKER, 1, "ended", op.DIED)
+    after.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, "ended", op.DIED)))
     assert after.scheduler.heard[-1] == GroupRemoved(GROUP)

@@ -16,6 +16,7 @@ from kernel.head.nodes import Caller, Node
 from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed
 from kernel_spec.errors import MetadataError, OptionError
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, amounts
@@ -90,7 +91,7 @@ def test_a_node_that_joins_is_known_to_all_parts() -> None:
     bench.head.add_node(node)
     assert bench.head.nodes == {FIRST: node}
     assert bench.scheduler.heard == [NodeAdded(FIRST, {"CPU": 4.0, "GPU": 4.0}, {"zone": "a"}, ("GPU",))]
-    assert bench.take(FIRST) == [(head_messages.OBSERVE, True)]
+    assert bench.take(FIRST) == [packed(head_messages.Observe(wanted=True))]
     assert bench.happened("node") == [("ALIVE", FIRST, {"resources": {"CPU": 4.0, "GPU": 4.0}})]
     assert bench.head.journal.nodes() == {FIRST: ""}
     assert bench.head.journal.addresses_of({FIRST}) == {"first:1"}
@@ -103,7 +104,7 @@ def test_the_agent_of_a_remote_driver_is_no_node_to_run_anything_on() -> None:
     bench.head.add_node(node)
     assert bench.scheduler.heard == [] and CLIENT not in bench.head.journal.nodes()
     assert bench.head.living_nodes() == [*bench.nodes, node] and bench.head.working_nodes() == bench.nodes
-    assert bench.take(CLIENT) == [(head_messages.OBSERVE, True)]
+    assert bench.take(CLIENT) == [packed(head_messages.Observe(wanted=True))]
     assert (("ALIVE", CLIENT)) not in states(bench)
     bench.head.remove_node(node, "its program ended")
     assert bench.scheduler.heard == [] and bench.head.journal.nodes() == {FIRST: "", SECOND: ""}
@@ -129,7 +130,10 @@ def test_of_a_node_that_is_gone_everybody_hears_once(bench: Bench) -> None:
     bench.said_to.clear()
     bench.head.remove_node(node, "no power")
     assert (node.alive, node.cause, node.state) == (False, "no power", "DEAD")
-    assert bench.take(FIRST) == [(head_messages.PROCESSES_GONE, [far], "second:1")] and bench.take(SECOND) == []
+    assert (
+        bench.take(FIRST) == [packed(head_messages.ProcessesGone(processes=[far], place="second:1"))]
+        and bench.take(SECOND) == []
+    )
     assert bench.scheduler.heard == [NodeRemoved(SECOND)] and far not in bench.head.callers
     assert states(bench)[-1] == ("DEAD", SECOND)
     assert bench.happened("node")[-1][2] == {"cause": "no power"}
@@ -155,7 +159,7 @@ def test_with_a_node_its_workers_are_lost_for_those_elsewhere_who_hold_them(benc
     bench.scheduler.answers[LeaseRequested] = [Grant(LEASE, SECOND, Allocation(CPU))]
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, LEASE, shape, "f", None))
     bench.tell(1, head_messages.WORKER_FOUND, LEASE, 1, far)
-    bench.tell(1, head_messages.PROCESS_LEFT, far)  # it died, and its node before it could say so
+    bench.tell(1, *packed(head_messages.ProcessLeft(far)))  # it died, and its node before it could say so
     bench.heard_by(DRIVER)
     bench.head.remove_node(bench.nodes[1], "no power")
     assert bench.heard_by(DRIVER) == [(op.PROCESS_DIED, far, "no power", op.LOST)]
@@ -176,14 +180,14 @@ def test_what_was_asked_of_a_node_that_is_gone_is_answered_with_nothing(bench: B
     bench.head.ask(bench.head.callers[far], "ping", lambda answer: answers.append(("far", answer)), 1, 2)
     bench.head.ask(bench.head.callers[WORKER], "ping", lambda answer: answers.append(("near", answer)))
     bench.head.ask_node(bench.nodes[1], "report", lambda answer: answers.append(("node", answer)), True)
-    (number, *asked), (near, *_) = bench.told(head_messages.ASK_PROCESS)
+    (number, *asked), (near, *_) = bench.told(number_of(head_messages.AskProcess))
     assert asked == [far, "ping", (1, 2)]
-    ((_, method, arguments),) = bench.told(head_messages.ASK_NODE)
+    ((_, method, arguments),) = bench.told(number_of(head_messages.AskNode))
     assert (method, arguments) == ("report", (True,))
     bench.head.remove_node(bench.nodes[1], "no power")
     assert answers == [("far", None), ("node", None)]
-    bench.tell(0, head_messages.ANSWER, number, "too late")
-    bench.tell(0, head_messages.ANSWER, near, "here")
+    bench.tell(0, *packed(head_messages.AskAnswered(number, "too late")))
+    bench.tell(0, *packed(head_messages.AskAnswered(near, "here")))
     assert answers[2:] == [("near", "here")]
 
 
@@ -226,11 +230,12 @@ def test_what_is_sent_to_a_process_goes_by_its_node(bench: Bench) -> None:
 def test_the_end_is_told_once_to_every_node_that_is_there(bench: Bench, client: Node) -> None:
     bench.head.remove_node(bench.nodes[1], "no power")
     bench.said_to.clear()
-    bench.tell(0, head_messages.END_SESSION, "it was asked to stop")
+    bench.tell(0, *packed(head_messages.EndSession("it was asked to stop")))
     bench.head.end("once more")
     assert bench.ended == ["it was asked to stop"] == [bench.head.ending]
     assert (
-        bench.take(FIRST) == bench.take(CLIENT) == [(head_messages.END, "it was asked to stop")] and not bench.said_to
+        bench.take(FIRST) == bench.take(CLIENT) == [packed(head_messages.EndNode(reason="it was asked to stop"))]
+        and not bench.said_to
     )
     logged = len(bench.logged)
     bench.head.remove_node(bench.nodes[0], "it has left")
@@ -306,35 +311,37 @@ def test_what_could_not_be_written_down_is_when_time_passes() -> None:
 def test_lines_are_shown_on_the_nodes_of_the_drivers_that_they_concern(bench: Bench) -> None:
     other_job = JobId(b"job-5678")
     for id, job, node, role in ((b"d2", other_job, 1, "driver"), (b"d3", JOB, 1, "driver"), (b"d4", JOB, 1, "driver")):
-        bench.tell(node, head_messages.PROCESS_JOINED, ProcessId(id), role, 1, "", job, "", {})
+        bench.tell(node, *packed(head_messages.ProcessJoined(ProcessId(id), role, 1, "", job, "", {})))
     bench.said_to.clear()
 
     def show(node: int, job: bytes) -> tuple[list[Any], list[Any]]:
-        bench.tell(node, head_messages.LINES, JobId(job), 7, "f", "stdout", ["hello"])
+        bench.tell(node, *packed(head_messages.LinesWritten(JobId(job), 7, "f", "stdout", ["hello"])))
         return bench.take(FIRST), bench.take(SECOND)
 
-    line = lambda job: [(head_messages.SHOW_LINES, job, 7, "f", "stdout", ["hello"])]
+    line = lambda job: [packed(head_messages.ShowLines(job=job, pid=7, name="f", stream="stdout", lines=["hello"]))]
     assert show(0, JOB) == ([], line(JOB))
     assert show(1, JOB) == (line(JOB), [])
     assert show(0, other_job) == ([], line(other_job))
     assert show(1, other_job) == ([], []), "its own node shows them itself"
     assert show(1, DETACHED + b"job") == (line(DETACHED + b"job"), [])
-    bench.tell(0, head_messages.PROCESS_LEFT, DRIVER)
+    bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
     bench.said_to.clear()
     assert show(1, JOB) == ([], [])
     assert bench.logged == []
 
 
 def test_what_happens_on_nodes_is_observed_while_anybody_listens(bench: Bench, client: Node) -> None:
-    bench.tell(1, head_messages.EVENTS, [("object", "STORED", b"object", 5.0, {"size": 3})])
-    bench.tell(1, head_messages.CALLS, WORKER, [("00ff", "f", 1.0, 3.0, False)])
+    bench.tell(1, *packed(head_messages.LifeCycleEvents([("object", "STORED", b"object", 5.0, {"size": 3})])))
+    bench.tell(1, *packed(head_messages.WorkerCalls(WORKER, [("00ff", "f", 1.0, 3.0, False)])))
     assert bench.happened("object") == [("STORED", b"object", {"size": 3})]
     detail = {"name": "f", "seconds": 2.0, "worker": WORKER.hex()}
     assert bench.happened("task") == [("FINISHED", b"\x00\xff", detail)]
     bench.head.remove_node(bench.nodes[1], "no power")
     bench.said_to.clear()
     bench.head.observation.on_active(False)
-    assert bench.take(FIRST) == bench.take(CLIENT) == [(head_messages.OBSERVE, False)] and not bench.said_to
+    assert (
+        bench.take(FIRST) == bench.take(CLIENT) == [packed(head_messages.Observe(wanted=False))] and not bench.said_to
+    )
 
 
 def test_pieces_of_archives_are_read_beside_the_loop(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,16 +358,16 @@ def test_pieces_of_archives_are_read_beside_the_loop(bench: Bench, monkeypatch: 
 
     monkeypatch.setattr(bench.head.background, "do", do)
     monkeypatch.setattr(bench.head.archives, "piece", piece)
-    bench.tell(1, head_messages.WANT_PACKAGE, "known", 40)
-    bench.tell(1, head_messages.WANT_PACKAGE, "unknown", 0)
+    bench.tell(1, *packed(head_messages.WantPackage("known", 40)))
+    bench.tell(1, *packed(head_messages.WantPackage("unknown", 0)))
     assert bench.take(SECOND) == [
-        (head_messages.PACKAGE, "known", 40, 100, b"piece at 40"),
-        (head_messages.PACKAGE, "unknown", 0, 0, b""),
+        packed(head_messages.PackagePiece(digest="known", offset=40, total=100, piece=b"piece at 40")),
+        packed(head_messages.PackagePiece(digest="unknown", offset=0, total=0, piece=b"")),
     ]
 
 
 def test_one_message_that_can_t_be_handled_costs_nothing_else(bench: Bench) -> None:
-    bench.tell(0, head_messages.WORKER_DIED, "too", "few")
+    bench.tell(0, number_of(head_messages.WorkerDied), "too", "few")
     bench.tell(0, 99999)
     what = "a message of a node could not be handled"
     assert [(level, text) for level, text, _ in bench.logged] == [("exception", what)] * 2
@@ -416,5 +423,8 @@ def test_with_the_node_of_a_driver_its_job_ends(bench: Bench) -> None:
     bench.said_to.clear()
     bench.head.remove_node(bench.nodes[0], "no power")
     told = bench.take(SECOND)
-    assert told == [(head_messages.PROCESSES_GONE, [DRIVER, WORKER, OTHER], "first:1"), (head_messages.JOB_ENDED, JOB)]
+    assert told == [
+        packed(head_messages.ProcessesGone(processes=[DRIVER, WORKER, OTHER], place="first:1")),
+        packed(head_messages.JobEnded(job=JOB)),
+    ]
     assert bench.head.callers.keys() == {far}

@@ -16,6 +16,7 @@ from kernel.head.nodes import Node
 from kernel.plugins import PluginManager
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed
 from kernel.transport.connection import Message
 from kernel.transport.reactor import Reactor
 from kernel_spec import scheduling as contract
@@ -49,7 +50,20 @@ class Session:
             )
             self.head.add_node(node)
             details = {"namespace": "", "cwd": "", "path": (), "variables": {}, "environment": None, "entrypoint": ""}
-            self.tell(name, (head_messages.PROCESS_JOINED, process, role, 1, f"tcp://{name}:1/x", JOB, "", details))
+            self.tell(
+                name,
+                packed(
+                    head_messages.ProcessJoined(
+                        process=process,
+                        role=role,
+                        pid=1,
+                        address=f"tcp://{name}:1/x",
+                        job=JOB,
+                        environment="",
+                        details=details,
+                    )
+                ),
+            )
 
     def tell(self, node: str, *messages: Message) -> None:
         """Have the head hear from a node."""
@@ -64,7 +78,10 @@ class Session:
         """Have the far node tell that the worker serves the lease."""
         request = contract.LeaseRequest(LEASE, JOB, DRIVER, SHAPE[0], "task", origin=NodeId(b"near"))
         grant = contract.Grant(LEASE, NodeId(b"far"), Allocation(SHAPE[0]))
-        self.tell("far", (head_messages.LEASE_HELD, pickle.dumps((request, grant, 1)), WORKER, False))
+        self.tell(
+            "far",
+            packed(head_messages.GrantedBefore(held=pickle.dumps((request, grant, 1)), worker=WORKER, blocked=False)),
+        )
 
     def to_driver(self, operation: int) -> list[Message]:
         """Return what the driver was told."""
@@ -86,7 +103,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 def all_told(session: Session, *order: str) -> None:
     for name in order:
-        session.tell(name, (head_messages.ALL_TOLD,))
+        session.tell(name, packed(head_messages.AllTold()))
     assert not session.head.recovery.active
 
 
@@ -128,15 +145,17 @@ def test_a_worker_found_meanwhile_keeps_its_lease(session: Session) -> None:
 def test_a_lease_that_its_holder_does_not_have_is_released(session: Session) -> None:
     session.hold()
     all_told(session, "far", "near")
-    ((_, number, process, method, (leases,)),) = [m for m in session.said["near"] if m[0] == head_messages.ASK_PROCESS]
+    ((_, number, process, method, (leases,)),) = [
+        m for m in session.said["near"] if m[0] == number_of(head_messages.AskProcess)
+    ]
     assert (process, method, leases) == (DRIVER, "leases_not_held", [LEASE])
-    session.tell("near", (head_messages.ANSWER, number, [LEASE]))
+    session.tell("near", packed(head_messages.AskAnswered(number=number, value=[LEASE])))
     assert LEASE not in session.head.lease_manager.leases
     assert len(session.far(head_messages.DROP_WORKER)) == 1
 
 
 def test_who_gave_up_a_worker_whose_end_an_earlier_head_was_told_hears_that_it_ended(session: Session) -> None:
-    session.tell("far", (head_messages.WORKER_DIED, WORKER, 1, "signal 9", op.DIED))
+    session.tell("far", packed(head_messages.WorkerDied(worker=WORKER, pid=1, cause="signal 9", fault=op.DIED)))
     session.ask((op.RETURN_LEASE, LEASE, True, WORKER))
     all_told(session, "near", "far")
     ((_, worker, cause, fault),) = session.to_driver(op.PROCESS_DIED)
@@ -145,7 +164,7 @@ def test_who_gave_up_a_worker_whose_end_an_earlier_head_was_told_hears_that_it_e
 
 def test_a_worker_that_dies_before_all_have_told_is_not_held_by_anybody(session: Session) -> None:
     session.hold()
-    session.tell("far", (head_messages.WORKER_DIED, WORKER, 1, "signal 9", op.DIED))
+    session.tell("far", packed(head_messages.WorkerDied(worker=WORKER, pid=1, cause="signal 9", fault=op.DIED)))
     session.ask((op.RETURN_LEASE, LEASE, True, WORKER))
     all_told(session, "near", "far")
     assert LEASE not in session.head.lease_manager.leases
@@ -156,18 +175,18 @@ def test_nodes_that_do_not_come_back_are_mourned_by_those_that_do(session: Sessi
     session.head.journal.node(NodeId(b"third"))
     session.head.journal.address(NodeId(b"third"), "third:1")
     session.head.recovery._missing.add(NodeId(b"third"))
-    session.tell("near", (head_messages.ALL_TOLD,))
-    session.tell("far", (head_messages.ALL_TOLD,))
+    session.tell("near", packed(head_messages.AllTold()))
+    session.tell("far", packed(head_messages.AllTold()))
     assert session.head.recovery.active
     session.head.recovery._finish()
     for name in ("near", "far"):
-        gone = [message for message in session.said[name] if message[0] == head_messages.PROCESSES_GONE]
-        assert gone == [(head_messages.PROCESSES_GONE, [], "third:1")]
+        gone = [message for message in session.said[name] if message[0] == number_of(head_messages.ProcessesGone)]
+        assert gone == [packed(head_messages.ProcessesGone(processes=[], place="third:1"))]
 
 
 def test_an_answer_to_an_earlier_head_is_none_to_this_one(session: Session) -> None:
     answers: list[Any] = []
     session.head.ask_node(session.nodes["near"], "report", answers.append)
     for number in range(10):
-        session.tell("near", (head_messages.ANSWER, number, SimpleNamespace()))
+        session.tell("near", packed(head_messages.AskAnswered(number=number, value=SimpleNamespace())))
     assert answers == []

@@ -12,6 +12,7 @@ from kernel.head.lease_service import GRACE_SECONDS
 from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import LeaseId, ProcessId
 from kernel_spec.resources import Allocation, amounts
@@ -68,19 +69,24 @@ def test_a_node_is_told_what_it_needs_to_find_a_worker(bench: Bench) -> None:
     wanted = WANTED | amounts({"memory": 3000, "object_store_memory": 70})
     ask(bench, wanted=wanted, preemptible=False)
     job, find = bench.take(FIRST)
-    assert job[:2] == (head_messages.JOB, JOB) and pickle.loads(job[2])["namespace"] == "space"
+    assert job[:2] == (number_of(head_messages.DescribeJob), JOB) and pickle.loads(job[2])["namespace"] == "space"
     assert find == (head_messages.FIND_WORKER, LEASE, JOB, "", ("f", DRIVER, 3000, 70, False, 1, "GPU:1"), b"")
     ask(bench, b"lease-2-")
     (find,) = bench.take(FIRST)
     assert find == (head_messages.FIND_WORKER, b"lease-2-", JOB, "", ("f", DRIVER, 0, 0, True, 1, "GPU:1"), b"")
     ask(bench, b"lease-3-", node=SECOND)
-    assert [message[0] for message in bench.take(SECOND)] == [head_messages.JOB, head_messages.FIND_WORKER]
+    assert [message[0] for message in bench.take(SECOND)] == [
+        number_of(head_messages.DescribeJob),
+        head_messages.FIND_WORKER,
+    ]
 
 
 def test_a_node_is_told_once_what_an_environment_is(bench: Bench) -> None:
     ask(bench, environment={"env_vars": {"A": "1"}})
     _, environment, find = bench.take(FIRST)
-    assert environment[0] == head_messages.ENVIRONMENT and pickle.loads(environment[2]) == {"env_vars": {"A": "1"}}
+    assert environment[0] == number_of(head_messages.DescribeEnvironment) and pickle.loads(environment[2]) == {
+        "env_vars": {"A": "1"}
+    }
     assert find[3] == environment[1] != ""
     ask(bench, b"lease-2-", environment={"env_vars": {"A": "1"}})
     assert [message[0] for message in bench.take(FIRST)] == [head_messages.FIND_WORKER]
@@ -160,7 +166,7 @@ def test_who_gives_back_what_is_over_is_told_of_the_workers_end(bench: Bench) ->
 def test_a_node_is_told_that_the_holder_of_what_it_drops_is_gone(bench: Bench) -> None:
     ask(bench)
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
-    bench.tell(0, head_messages.PROCESS_LEFT, DRIVER)
+    bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
     assert bench.told(head_messages.DROP_WORKER) == [(LEASE, True, False)]
 
 
@@ -180,9 +186,9 @@ def test_of_a_request_that_waits_no_node_hears(bench: Bench) -> None:
 def test_without_a_worker_the_holder_is_told_why(bench: Bench) -> None:
     ask(bench)
     error = pickle.dumps(KernelError("no such module"))
-    bench.tell(0, head_messages.LEASE_UNSERVED, LEASE, 7, error)
+    bench.tell(0, *packed(head_messages.LeaseUnserved(LEASE, 7, error)))
     assert bench.heard_by(DRIVER) == [], "that was about another grant"
-    bench.tell(0, head_messages.LEASE_UNSERVED, LEASE, 1, error)
+    bench.tell(0, *packed(head_messages.LeaseUnserved(LEASE, 1, error)))
     ((operation, lease, found),) = bench.heard_by(DRIVER)
     assert (operation, lease, str(pickle.loads(found))) == (op.LEASE_FAILED, LEASE, "no such module")
     assert LEASE not in bench.head.lease_manager.leases and bench.scheduler.heard[-1] == LeaseReleased(LEASE)
@@ -199,8 +205,8 @@ def test_a_process_may_have_a_worker_ended_wherever_it_is(bench: Bench) -> None:
     bench.process(far := ProcessId(b"far away"), "worker", node=1)
     bench.call("kill_worker", far, "it is stuck")
     bench.call("kill_worker", ProcessId(b"unknown"), "it is stuck")
-    assert bench.take(SECOND) == [(head_messages.KILL_WORKER, far, "it is stuck")]
-    assert [message for message in bench.take(FIRST) if message[0] == head_messages.KILL_WORKER] == []
+    assert bench.take(SECOND) == [packed(head_messages.KillWorker(worker=far, reason="it is stuck"))]
+    assert [message for message in bench.take(FIRST) if message[0] == number_of(head_messages.KillWorker)] == []
     assert bench.logged == []
 
 
@@ -209,7 +215,7 @@ def test_of_a_workers_end_its_holder_and_the_observers_hear(bench: Bench, fault:
     ask(bench)
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
     bench.heard_by(DRIVER)
-    bench.tell(0, head_messages.WORKER_DIED, WORKER, 4711, "signal 9", fault)
+    bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 4711, "signal 9", fault)))
     assert bench.heard_by(DRIVER) == [(op.PROCESS_DIED, WORKER, "signal 9", fault)]
     assert ("DEAD", WORKER, {"pid": 4711, "cause": "signal 9", "fault": name}) in bench.happened("worker")
     assert bench.scheduler.heard[-1] == LeaseReleased(LEASE)
@@ -223,7 +229,7 @@ def test_what_is_heard_of_an_actors_worker_is_for_the_actors(bench: Bench, monke
     bench.head.lease_manager.request(LeaseRequest(LEASE, JOB, DRIVER, CPU, "Counter", for_actor=True), None)
     bench.take(FIRST)
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
-    bench.tell(0, head_messages.WORKER_DIED, WORKER, 1, "signal 9", op.OUT_OF_MEMORY)
+    bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, "signal 9", op.OUT_OF_MEMORY)))
     assert heard == [(LEASE, WORKER), (WORKER, "signal 9", op.OUT_OF_MEMORY)]
     assert bench.heard_by(DRIVER) == []
     assert bench.take(FIRST) == [(head_messages.DROP_WORKER, LEASE, True, False)]

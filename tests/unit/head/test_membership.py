@@ -15,6 +15,7 @@ from kernel.head.membership import CLIENT_PATIENCE, ENDED_SECONDS, LOOK_SECONDS,
 from kernel.head.nodes import Node
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.reactor import Reactor as RealReactor
 from kernel.transport.tcp_connection import RESUME_SECONDS, TcpConnection
@@ -61,16 +62,18 @@ class Agent:
         self.reason = ""
         self.on_close: Any = None
         self.pulses = 0
-        membership.on_messages(self, [(head_messages.JOIN, name, PYTHON, __version__, "host")])  # type: ignore[arg-type,list-item]
+        membership.on_messages(
+            self, [packed(head_messages.JoinCluster(node=name, python=PYTHON, version=__version__, host="host"))]
+        )  # type: ignore[arg-type,list-item]
 
     def say(self, *message: Any) -> None:
         self.membership.on_messages(self, [message])  # type: ignore[arg-type,list-item]
 
     def send(self, message: Any) -> None:
-        if message[0] == head_messages.PULSE:
+        if message[0] == number_of(head_messages.Pulse):
             self.pulses += 1
             if self.answers:
-                self.say(head_messages.PULSE)
+                self.say(number_of(head_messages.Pulse))
 
     def flush(self) -> None: ...
 
@@ -129,7 +132,7 @@ def test_who_talks_but_hears_nothing_is_given_up_too(reactor: Reactor, membershi
     for _ in range(60):
         reactor.run(0.1)
         if not agent.closed:
-            agent.say(head_messages.LEAVE + 1000)
+            agent.say(number_of(head_messages.LeaveCluster) + 1000)
     assert agent.closed
 
 
@@ -153,7 +156,7 @@ def test_where_death_comes_soon_neither_a_late_answer_nor_a_short_stand_of_the_h
     reactor.stand_still(0.45)  # the answer to the last pulse waits to be read meanwhile
     reactor.run(0.15)
     assert not agent.closed
-    membership.on_messages(agent, [(head_messages.PULSE,)])  # type: ignore[arg-type]
+    membership.on_messages(agent, [packed(head_messages.Pulse())])  # type: ignore[arg-type]
     reactor.run(0.6)
     assert not agent.closed
     reactor.run(1.0)
@@ -170,9 +173,13 @@ def test_a_cut_link_is_mended_for_as_long_as_the_agent_may_be_silent(client: boo
     )  # fmt: skip
     membership = NodeMembership(head, {}, 20.0)  # type: ignore[arg-type]
     link = TcpConnection(reactor, membership.on_messages, membership.on_close)
-    membership.on_messages(link, [(head_messages.JOIN, b"node-one", PYTHON, __version__, "host")])
+    membership.on_messages(
+        link, [packed(head_messages.JoinCluster(node=b"node-one", python=PYTHON, version=__version__, host="host"))]
+    )
     said = {"total": {}, "labels": {}, "devices": (), "host": "", "address": "", "directory": "", "pid": 1}
-    membership.on_messages(link, [(head_messages.NODE, pickle.dumps({**said, "client": client}))])
+    membership.on_messages(
+        link, [packed(head_messages.DescribeNode(description=pickle.dumps({**said, "client": client})))]
+    )
     assert [node.client for node in nodes] == [client]
     assert link.resume_seconds == seconds
     reactor.close()
@@ -196,7 +203,7 @@ class Peer:
         self.membership.on_messages(self, list(messages))  # type: ignore[arg-type]
 
     def join(self, name: bytes = b"node", python: str = PYTHON, version: str = __version__) -> Peer:
-        self.say((head_messages.JOIN, name, python, version, "far"))
+        self.say(packed(head_messages.JoinCluster(node=name, python=python, version=version, host="far")))
         return self
 
     def describe(self, **more: Any) -> Peer:
@@ -209,7 +216,7 @@ class Peer:
             "directory": "",
             "pid": 9,
         }
-        self.say((head_messages.NODE, pickle.dumps({**said, **more})))
+        self.say(packed(head_messages.DescribeNode(description=pickle.dumps({**said, **more}))))
         return self
 
     def take(self) -> list[Any]:
@@ -269,7 +276,7 @@ def test_a_node_that_may_join_is_told_what_all_nodes_share(tell_all: bool) -> No
     peer = Peer(bench.membership).join()
     ((word, shared),) = peer.take()
     told = {"color": "red", "tell_all": tell_all, "death_seconds": DEATH_SECONDS}
-    assert (word, pickle.loads(shared)) == (head_messages.WELCOME, told)
+    assert (word, pickle.loads(shared)) == (number_of(head_messages.Welcome), told)
     assert peer.steps == ["flush"] and bench.membership.anybody and bench.nodes == {}
     peer.describe(labels={"zone": "a"})
     (node,) = bench.nodes.values()
@@ -294,17 +301,20 @@ def test_who_can_t_join_is_told_why(name: bytes, python: str, version: str, endi
     Peer(bench.membership).join(b"known").describe()
     bench.head.ending = ending
     peer = Peer(bench.membership).join(name, python, version)
-    assert peer.take() == [(head_messages.REFUSED, reason)]
+    assert peer.take() == [packed(head_messages.JoinRefused(reason=reason))]
     assert peer.steps == [("write", 1.0), ("close", reason)] and peer.info is None
     assert bench.logged == [("a node was refused", {"node": name.hex(), "host": "far", "reason": reason})]
     assert bench.nodes.keys() == {b"known"} and bench.gone == []
 
 
-@pytest.mark.parametrize("message", [(head_messages.PULSE,), (head_messages.NODE, b""), "text", (), ("140",), None])
+@pytest.mark.parametrize(
+    "message",
+    [packed(head_messages.Pulse()), packed(head_messages.DescribeNode(description=b"")), "text", (), ("140",), None],
+)
 def test_who_does_not_introduce_itself_is_let_go(message: Any) -> None:
     bench = HeadBehindMembership()
     peer = Peer(bench.membership)
-    peer.say(message, (head_messages.JOIN, b"node", PYTHON, __version__, "far"))
+    peer.say(message, packed(head_messages.JoinCluster(node=b"node", python=PYTHON, version=__version__, host="far")))
     assert peer.steps == [("close", "the peer did not introduce itself as a node")]
     assert peer.heard == [] and not bench.membership.anybody
 
@@ -314,11 +324,11 @@ def test_what_a_node_says_is_handled_once_it_is_described_and_counted() -> None:
     peer = Peer(bench.membership).join()
     peer.say((500, "too early"))
     peer.describe()
-    peer.say((501, "hello"), (head_messages.PULSE,), (502,))
+    peer.say((501, "hello"), packed(head_messages.Pulse()), (502,))
     assert bench.handled == [(b"node", (501, "hello")), (b"node", (502,))]
     peer.take()
     bench.reactor.run(0.6)
-    assert peer.take() == [(head_messages.PULSE, 4)] and peer.outbox == []
+    assert peer.take() == [packed(head_messages.Pulse(done=4))] and peer.outbox == []
 
 
 def test_when_a_node_was_heard_last_is_known_of_it() -> None:
@@ -328,7 +338,7 @@ def test_when_a_node_was_heard_last_is_known_of_it() -> None:
     bench.reactor.run(2.0)
     peer.say((501,))
     assert bench.nodes[b"node"].heard == 100.0, "it may not hear us"
-    peer.say((head_messages.PULSE,))
+    peer.say(packed(head_messages.Pulse()))
     assert bench.nodes[b"node"].heard == 102.0
 
 
@@ -343,7 +353,7 @@ def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool
     if described:
         peer.describe()
     if how == "leave":
-        peer.say((head_messages.LEAVE, "it was stopped"), (501, "not heard"))
+        peer.say(packed(head_messages.LeaveCluster(reason="it was stopped")), (501, "not heard"))
     elif how == "close":
         peer.close("cut")
     else:
@@ -364,7 +374,7 @@ def test_a_tool_may_ask_and_no_more() -> None:
     peer.say(hello)
     other.say(hello)
     assert not bench.membership.anybody, "it is no node"
-    peer.say((op.CALL, 1, "nodes", ()), (head_messages.PULSE,))
+    peer.say((op.CALL, 1, "nodes", ()), packed(head_messages.Pulse()))
     ((caller, message),) = bench.asked
     assert (caller.id, caller.pid, caller.details, message) == (
         b"tool",
@@ -383,7 +393,10 @@ def test_another_process_than_a_tool_has_to_join_a_node() -> None:
     peer = Peer(HeadBehindMembership().membership)
     peer.say((op.HELLO, b"id", "driver", 5, "", PYTHON, {}))
     why = "a process that calls itself a driver came to the head; it has to join a node"
-    assert peer.heard == [(head_messages.REFUSED, why)] and peer.steps == [("write", 1.0), ("close", why)]
+    assert peer.heard == [packed(head_messages.JoinRefused(reason=why))] and peer.steps == [
+        ("write", 1.0),
+        ("close", why),
+    ]
 
 
 def test_what_waits_is_written_where_any_does() -> None:
@@ -409,10 +422,14 @@ def test_at_the_end_what_waits_is_written_and_nobody_is_mourned() -> None:
 def test_a_link_that_has_ended_is_waited_for_by_how_far_away_the_agent_is(client: bool) -> None:
     bench = HeadBehindMembership(reactor=RealReactor())
     link = TcpConnection(bench.head.reactor, bench.membership.on_messages, bench.membership.on_close)
-    bench.membership.on_messages(link, [(head_messages.JOIN, b"node-one", PYTHON, __version__, "host")])
+    bench.membership.on_messages(
+        link, [packed(head_messages.JoinCluster(node=b"node-one", python=PYTHON, version=__version__, host="host"))]
+    )
     assert link.ended_seconds == ENDED_SECONDS
     said = {"total": {}, "labels": {}, "devices": (), "host": "", "address": "", "directory": "", "pid": 1}
-    bench.membership.on_messages(link, [(head_messages.NODE, pickle.dumps({**said, "client": client}))])
+    bench.membership.on_messages(
+        link, [packed(head_messages.DescribeNode(description=pickle.dumps({**said, "client": client})))]
+    )
     assert link.ended_seconds == (CLIENT_PATIENCE * DEATH_SECONDS if client else ENDED_SECONDS)
     assert link.resume_seconds == max(RESUME_SECONDS, link.ended_seconds)
     bench.head.reactor.close()

@@ -14,6 +14,7 @@ from kernel.head.process_service import STARTER_ENDED
 from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel_spec.errors import KernelError, ProtocolError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
 from kernel_spec.scheduling import LeaseCancelled, LeaseRequested
@@ -41,7 +42,8 @@ def bench() -> Bench:
 
 def drive(bench: Bench, id: bytes, job: bytes, node: int = 0, role: str = "driver", **details: Any) -> None:
     bench.tell(
-        node, head_messages.PROCESS_JOINED, ProcessId(id), role, 77, "there", JobId(job), "an environment", details
+        node,
+        *packed(head_messages.ProcessJoined(ProcessId(id), role, 77, "there", JobId(job), "an environment", details)),
     )
 
 
@@ -80,10 +82,12 @@ def test_a_driver_that_an_earlier_head_knew_goes_on_with_its_job() -> None:
 
 def test_all_other_nodes_hear_that_a_process_has_left(bench: Bench) -> None:
     caller = bench.head.callers[WORKER]
-    bench.tell(0, head_messages.PROCESS_LEFT, WORKER)
-    assert bench.take(FIRST) == [] and bench.take(SECOND) == [(head_messages.PROCESSES_GONE, [WORKER], "")]
+    bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
+    assert bench.take(FIRST) == [] and bench.take(SECOND) == [
+        packed(head_messages.ProcessesGone(processes=[WORKER], place=""))
+    ]
     assert caller.closed and WORKER not in bench.head.callers
-    bench.tell(0, head_messages.PROCESS_LEFT, WORKER)
+    bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
     assert bench.logged == []
 
 
@@ -91,7 +95,7 @@ def test_with_a_process_goes_what_it_asked_for(bench: Bench) -> None:
     shape = (CPU, pickle.dumps(("DEFAULT", {})), b"", True)
     bench.tell(0, head_messages.FROM_PROCESS, WORKER, (op.REQUEST_LEASE, b"lease-1-", shape, "f", None))
     assert isinstance(bench.scheduler.heard[-1], LeaseRequested)
-    bench.tell(0, head_messages.PROCESS_LEFT, WORKER)
+    bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
     assert bench.scheduler.heard[-1] == LeaseCancelled(LeaseId(b"lease-1-"))
     assert bench.head.jobs.get(JOB).ended == 0.0, "it was no driver"
 
@@ -100,7 +104,7 @@ def test_with_a_process_go_its_actors_and_its_wait_for_groups(bench: Bench) -> N
     gone: list[Any] = []
     bench.head.actors.owner_died = lambda caller: gone.append(("actors", caller.id))  # type: ignore[method-assign]
     bench.head.groups.process_left = lambda caller: gone.append(("groups", caller.id))  # type: ignore[method-assign]
-    bench.tell(0, head_messages.PROCESS_LEFT, WORKER)
+    bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
     assert sorted(gone) == [("actors", WORKER), ("groups", WORKER)]
 
 
@@ -113,8 +117,8 @@ def test_with_a_driver_its_job_ends_on_every_node_that_is_there() -> None:
     bench.said_to.clear()
     ended: list[JobId] = []
     bench.head.groups.job_ended = ended.append  # type: ignore[method-assign]
-    bench.tell(0, head_messages.PROCESS_LEFT, DRIVER)
-    assert (head_messages.JOB_ENDED, JOB) in bench.take(FIRST) and bench.take(SECOND) == []
+    bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
+    assert packed(head_messages.JobEnded(job=JOB)) in bench.take(FIRST) and bench.take(SECOND) == []
     assert ended == [JOB] and bench.head.jobs.get(JOB).ended > 1e9
     assert [(job.id, job.ended > 0) for job in bench.head.journal.jobs()] == [(JOB, True)]
     bench.head.processes.end_job(DRIVER)
@@ -131,7 +135,7 @@ def test_programs_that_ended_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPa
     bench = join(Bench(LastingStore()))
     for number in range(3):
         drive(bench, b"driver %d" % number, b"job %d" % number)
-        bench.tell(0, head_messages.PROCESS_LEFT, ProcessId(b"driver %d" % number))
+        bench.tell(0, *packed(head_messages.ProcessLeft(ProcessId(b"driver %d" % number))))
     assert bench.head.jobs.jobs.keys() == {JOB, b"job 2"}
     assert {job.id for job in bench.head.journal.jobs()} == {JOB, b"job 2"}
 
@@ -144,7 +148,7 @@ def test_a_job_of_detached_actors_is_kept_while_one_lives_or_a_worker_works_for_
     drive(bench, b"worker-3", works, role="worker")
     drive(bench, b"reads", unused, role="tool")
     monkeypatch.setattr(bench.head.actors.table, "living_jobs", lambda: {lives})
-    bench.tell(0, head_messages.PROCESS_LEFT, DRIVER)
+    bench.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
     assert bench.head.jobs.jobs.keys() == {JOB, works, lives}
 
 
@@ -161,9 +165,9 @@ def test_a_session_of_one_program_ends_with_that(ephemeral: bool, details: dict[
     bench = join(Bench(ephemeral=ephemeral))
     drive(bench, SECOND_DRIVER, SECOND_JOB, **details)
     drive(bench, b"worker-3", SECOND_JOB, role="worker", **details)
-    bench.tell(0, head_messages.PROCESS_LEFT, ProcessId(b"worker-3"))
+    bench.tell(0, *packed(head_messages.ProcessLeft(ProcessId(b"worker-3"))))
     assert bench.ended == []
-    bench.tell(0, head_messages.PROCESS_LEFT, SECOND_DRIVER)
+    bench.tell(0, *packed(head_messages.ProcessLeft(SECOND_DRIVER)))
     assert bench.ended == ends and STARTER_ENDED == "the program that started it ended"
 
 
@@ -243,5 +247,5 @@ def test_an_actor_goes_with_the_process_that_created_it(bench: Bench) -> None:
     }  # fmt: skip
     bench.tell(0, head_messages.FROM_PROCESS, WORKER, (op.CREATE_ACTOR, ActorId(b"actor"), pickle.dumps(said)))
     assert [row["state"] for row in bench.head.actors.list()] == ["PENDING_CREATION"]
-    bench.tell(0, head_messages.PROCESS_LEFT, WORKER)
+    bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
     assert [row["state"] for row in bench.head.actors.list()] == ["DEAD"]

@@ -12,6 +12,7 @@ from kernel.head.nodes import Node
 from kernel.head.remote_drivers import RemoteDrivers
 from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
+from kernel.protocol.named_messages import packed
 from kernel_spec.ids import NodeId
 
 BESIDE, OTHER, CLIENT = NodeId(b"beside.."), NodeId(b"other..."), NodeId(b"client..")
@@ -68,8 +69,15 @@ def test_the_relay_hears_of_every_node_and_of_no_client(store: Durable) -> None:
     other = head.add(OTHER)
     head.lose(head.add(CLIENT, client=True))
     head.lose(other)
-    there, gone = (head_messages.MEMBER, "other...:1", True), (head_messages.MEMBER, "other...:1", False)
-    assert head.told == [(BESIDE, (head_messages.MEMBER, "beside..:1", True)), (BESIDE, there), (BESIDE, gone)]
+    there, gone = (
+        packed(head_messages.NodeReachable(place="other...:1", there=True)),
+        packed(head_messages.NodeReachable(place="other...:1", there=False)),
+    )
+    assert head.told == [
+        (BESIDE, packed(head_messages.NodeReachable(place="beside..:1", there=True))),
+        (BESIDE, there),
+        (BESIDE, gone),
+    ]
 
 
 def test_a_relay_that_comes_after_others_hears_of_them(store: Durable) -> None:

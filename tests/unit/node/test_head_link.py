@@ -11,6 +11,7 @@ import pytest
 from kernel.node import head_link as module
 from kernel.node.head_link import LocalHeadLink, RemoteHeadLink
 from kernel.protocol import head_messages
+from kernel.protocol.named_messages import number_of, packed
 from kernel.testing.faults import wait_until
 from kernel.transport.connection import Connection, Message
 from kernel.transport.listener import Listener
@@ -52,14 +53,14 @@ class ScriptedHead:
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         self.connection = connection
         for message in messages:
-            if message[0] == head_messages.JOIN:
+            if message[0] == number_of(head_messages.JoinCluster):
                 answer = (
-                    (head_messages.REFUSED, self.refusal)
+                    packed(head_messages.JoinRefused(reason=self.refusal))
                     if self.refusal
-                    else (head_messages.WELCOME, pickle.dumps(self.settings))
+                    else packed(head_messages.Welcome(settings=pickle.dumps(self.settings)))
                 )
                 self.say(*answer)
-            elif message[0] != head_messages.PULSE:
+            elif message[0] != number_of(head_messages.Pulse):
                 self.heard.append(message)
 
 
@@ -106,7 +107,10 @@ def test_a_node_that_is_let_in_describes_itself_first(side: Side) -> None:
     side.head_link.send((head_messages.LEASE_BLOCKED, 1, True))
     side.join()
     side.until(side.numbers, "the message")
-    assert [message[0] for message in side.head.heard] == [head_messages.NODE, head_messages.LEASE_BLOCKED]
+    assert [message[0] for message in side.head.heard] == [
+        number_of(head_messages.DescribeNode),
+        head_messages.LEASE_BLOCKED,
+    ]
     assert pickle.loads(side.head.heard[0][1]) == {"host": "here"}
 
 
@@ -121,21 +125,23 @@ def test_what_a_dead_head_may_not_have_done_is_told_to_the_next_after_the_snapsh
     for number in (1, 2, 3):
         side.head_link.send((head_messages.LEASE_BLOCKED, number, True))
     side.until(lambda: len(side.numbers()) == 3, "three messages")
-    side.head.say(head_messages.PULSE, 2)  # the description and the first of them are done
+    side.head.say(number_of(head_messages.Pulse), 2)  # the description and the first of them are done
     side.until(lambda: side.head_link._done == 2, "the news of what is done")
     side.head.heard.clear()
     side.head.settings = {"durable": True, "tell_all": True, "head_away_seconds": 600.0}
-    side.snapshot = [(head_messages.LEASE_HELD, b"held", b"", False)]
+    side.snapshot = [packed(head_messages.GrantedBefore(held=b"held", worker=b"", blocked=False))]
     side.head.die()
     side.head_link.send((head_messages.LEASE_BLOCKED, 4, True))
     side.head.open()
-    side.until(lambda: side.head.heard and side.head.heard[-1][0] == head_messages.ALL_TOLD, "everything told again")
+    side.until(
+        lambda: side.head.heard and side.head.heard[-1][0] == number_of(head_messages.AllTold), "everything told again"
+    )
     kinds = [message[0] for message in side.head.heard]
     assert kinds == [
-        head_messages.NODE,
-        head_messages.LEASE_HELD,
+        number_of(head_messages.DescribeNode),
+        number_of(head_messages.GrantedBefore),
         *[head_messages.LEASE_BLOCKED] * 3,
-        head_messages.ALL_TOLD,
+        number_of(head_messages.AllTold),
     ]
     assert side.numbers() == [2, 3, 4]
     assert side.lost == []

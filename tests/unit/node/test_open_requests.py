@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernel.node.open_requests import OpenRequests
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.transport.connection import Message
 from kernel_spec.ids import ProcessId
 
@@ -99,11 +100,12 @@ def test_what_is_open_is_told_once_and_in_its_place() -> None:
 
 def test_what_an_earlier_head_was_told_of_the_node_is_told_as_it_is_now() -> None:
     outdated = [
-        (head_messages.NODE, b""), (head_messages.DRAINING, None), (head_messages.LEASE_HELD, b"", b"", False),
+        packed(head_messages.DescribeNode(description=b"")), packed(head_messages.StillDraining(seconds=None)),
+        packed(head_messages.GrantedBefore(held=b"", worker=b"", blocked=False)),
         (head_messages.WORKER_FOUND, b"a", 1, b"w"), (head_messages.LEASE_BLOCKED, b"a", True),
-        (head_messages.ANSWER, 1, None), (head_messages.ALL_TOLD,),
+        packed(head_messages.AskAnswered(number=1, value=None)), packed(head_messages.AllTold()),
     ]  # fmt: skip
-    kept = (head_messages.WORKER_DIED, b"w", 1, "killed", op.DIED)
+    kept = packed(head_messages.WorkerDied(worker=b"w", pid=1, cause="killed", fault=op.DIED))
     assert list(watching().to_tell([*outdated, kept])) == [kept]
 
 

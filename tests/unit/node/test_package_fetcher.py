@@ -16,6 +16,7 @@ from kernel.node import package_fetcher
 from kernel.node.package_fetcher import PackageFetcher
 from kernel.node.packages import Packages
 from kernel.protocol import head_messages
+from kernel.protocol.named_messages import number_of
 from kernel.transport.reactor import Reactor
 from tests.unit.transport.test_background import turn_until
 
@@ -44,7 +45,7 @@ class Bench:
         self.fetcher = PackageFetcher(self.packages, self.reactor, self._on_message)
 
     def _on_message(self, message: Any) -> None:
-        assert message[0] == head_messages.WANT_PACKAGE
+        assert message[0] == number_of(head_messages.WantPackage)
         self.asked.append(message[1:])
 
     def environment(self, key: str, *archives: bytes) -> list[str]:

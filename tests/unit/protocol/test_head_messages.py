@@ -10,6 +10,7 @@ import pytest
 from kernel.node import neighbours
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import is_kind, number_of
 
 CODES = {
     "USER_ERROR", "CANCELLED", "SYSTEM_ERROR", "TAKEN", "DIED", "CROWDED_OUT", "OUT_OF_MEMORY", "OVER_QUOTA",
@@ -19,7 +20,9 @@ CODES = {
 
 
 def numbers(module: ModuleType) -> dict[str, int]:
-    return {name: value for name, value in vars(module).items() if name.isupper() and type(value) is int}
+    """Return the number of each message of a module, by the name of its number or class."""
+    tuples = {name: value for name, value in vars(module).items() if name.isupper() and type(value) is int}
+    return tuples | {name: number_of(value) for name, value in vars(module).items() if is_kind(value)}
 
 
 @pytest.mark.parametrize("module", [head_messages, op, neighbours], ids=lambda module: module.__name__)
