@@ -19,7 +19,7 @@ from kernel.api.init_options import REMOTE
 from kernel.cli.display import Waiting
 from kernel.cli.tokens import token_to_join
 from kernel.commands import Failure, Refusal, nearest
-from kernel.node.advice import advice_on
+from kernel.node.connect_hints import connect_hint
 from kernel.node.sessions import (
     Session,
     last_ended,
@@ -238,7 +238,7 @@ class SessionClient:
         while number not in self._answers:
             left = deadline - time.monotonic()
             if self._lost and isinstance(self.session, DistantHead):
-                raise Failure(f"{self._what} can't be asked: {self._lost}{advice_on(self._lost)}")
+                raise Failure(f"{self._what} can't be asked: {self._lost}{connect_hint(self._lost)}")
             if self._lost:
                 raise Failure(f"{self._what} ended the connection ({self._lost})")
             if left <= 0 and isinstance(self.session, DistantHead):

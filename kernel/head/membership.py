@@ -43,7 +43,7 @@ def patience(death_seconds: float, is_client: bool) -> float:
 
 
 @dataclass(slots=True, eq=False)
-class AgentLink:
+class NodeLink:
     """One agent's connection. `node` is set once it has described itself; `heard` is when it last answered a pulse.
 
     That it says something is not enough: it may not hear us. `done` counts its messages that were handled.
@@ -72,7 +72,7 @@ class NodeMembership:
         self._shared = dict(shared)
         self._death_seconds = death_seconds
         self._pulse_seconds = min(PULSE_SECONDS, death_seconds / _LEAST_PULSES)
-        self._links: set[AgentLink] = set()
+        self._links: set[NodeLink] = set()
         self._tools: set[Connection] = set()
         self._looked_at = self._pulsed_at = head.reactor.clock()
         head.reactor.call_later(LOOK_SECONDS, self._look)
@@ -82,7 +82,7 @@ class NodeMembership:
         for message in messages:
             if connection.closed:
                 return
-            link: AgentLink | ToolClient | None = connection.info
+            link: NodeLink | ToolClient | None = connection.info
             if link is None:
                 self._introduce(connection, message)
                 continue
@@ -100,7 +100,7 @@ class NodeMembership:
             elif link.node is not None:
                 self._head.handle(link.node, message)
 
-    def _note_pulse(self, link: AgentLink) -> None:
+    def _note_pulse(self, link: NodeLink) -> None:
         link.heard = self._head.reactor.clock()
         if link.node is not None:
             link.node.heard = link.heard
@@ -150,7 +150,7 @@ class NodeMembership:
             return
         if isinstance(connection, TcpConnection):
             connection.ended_seconds = ENDED_SECONDS
-        connection.info = link = AgentLink(said.node, connection, self._head.reactor.clock())
+        connection.info = link = NodeLink(said.node, connection, self._head.reactor.clock())
         self._links.add(link)
         shared = {**self._shared, "tell_all": self._head.recovery.active, "death_seconds": self._death_seconds}
         connection.send(packed(head_messages.Welcome(settings=pickle.dumps(shared))))
@@ -169,7 +169,7 @@ class NodeMembership:
             return f"the session is ending: {self._head.ending}"
         return ""
 
-    def _describe(self, link: AgentLink, said: head_messages.DescribeNode) -> None:
+    def _describe(self, link: NodeLink, said: head_messages.DescribeNode) -> None:
         parts = pickle.loads(said.description)
         link.node = Node(link.id, link.connection.send, joined=time.time(), heard=link.heard, **parts)
         if isinstance(link.connection, TcpConnection):
@@ -181,7 +181,7 @@ class NodeMembership:
                     LinkProbe(link.connection, link.node.address, self._head.reactor)
         self._head.add_node(link.node)
 
-    def _lose(self, link: AgentLink, cause: str) -> None:
+    def _lose(self, link: NodeLink, cause: str) -> None:
         if link not in self._links:
             return
         self._links.discard(link)
@@ -211,7 +211,7 @@ class NodeMembership:
                 link.connection.send(packed(head_messages.Pulse(done=link.done)))
             self.flush()
 
-    def _patience(self, link: AgentLink) -> float:
+    def _patience(self, link: NodeLink) -> float:
         return patience(self._death_seconds, link.is_client)
 
     def flush(self) -> None:

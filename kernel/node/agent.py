@@ -21,8 +21,8 @@ from kernel.node.head_host import AgentHead, HeadElsewhere, HeadHere
 from kernel.node.head_link import RemoteHeadLink
 from kernel.node.log_service import LogService
 from kernel.node.memory_watch import MemoryWatch
-from kernel.node.node_account import NodeAccount
 from kernel.node.node_events import NodeEvents
+from kernel.node.node_state import NodeState
 from kernel.node.output_routing import OutputRouting
 from kernel.node.package_fetcher import PackageFetcher
 from kernel.node.packages import Packages
@@ -103,17 +103,17 @@ class Agent:
         self.exchange: ObjectExchange | None = None
         self.relay: RelayService | None = None
         if config.listen or config.relay:
-            from kernel.node import outward  # much, that a session of one machine does without
+            from kernel.node import cluster_links  # much, that a session of one machine does without
 
-            self.gateway = outward.open_gateway(self, self._refused)
-        self.account = self._open_account()
+            self.gateway = cluster_links.open_gateway(self, self._refused)
+        self.node_state = self._describe_node()
         self.events = NodeEvents(self.pool, self.processes, self.tell_head, reactor.clock)
         self.store = self._open_store()
         self.memory = MemoryWatch(self)
         if self.gateway is not None:
-            self.exchange = outward.open_exchange(self, self.gateway)
+            self.exchange = cluster_links.open_exchange(self, self.gateway)
             if head_link is None or head_child is not None:
-                self.relay = outward.open_relay(self, self.gateway)
+                self.relay = cluster_links.open_relay(self, self.gateway)
         self.output = OutputRouting(self.pool, self.processes, self.tell_head)
         self.logs = LogService(
             reactor, os.path.join(config.directory, "logs"), self.output.origin, self.output.on_lines
@@ -150,12 +150,12 @@ class Agent:
         host, port = parse_host_and_port(self.config.advertised)
         return format_host_and_port(host, port or self.gateway.port)
 
-    def _open_account(self) -> NodeAccount:
+    def _describe_node(self) -> NodeState:
         config, place, clock = self.config, self.gateway_address, self.reactor.clock
         reached = config.advertised or config.listen
         host = parse_host_and_port(reached)[0] if reached and not config.relay else "127.0.0.1"
         total = {} if config.relay else total_resources(config.resources, self.devices, host, self.store_bytes)
-        return NodeAccount(config, total, self.devices, place, self.processes, self.workers, clock)
+        return NodeState(config, total, self.devices, place, self.processes, self.workers, clock)
 
     def _open_store(self) -> StoreService:
         config, processes = self.config, self.processes
@@ -205,14 +205,14 @@ class Agent:
         if head_link is None:
             head = HeadHere(config, reactor, self.manager, gateway, obey, self.stop)
         else:
-            snapshot, lost = self.account.snapshot, self._head_is_lost
+            snapshot, lost = self.node_state.snapshot, self._head_is_lost
             head = HeadElsewhere(config, reactor, gateway, head_link, child, obey, snapshot, lost, self.stop)
             if child is None:  # who says so here means this node alone
                 self.processes.methods["stop"] = lambda connection: self.end("it was asked to stop")
         self.head_link = head.head_link
         self.events.wanted = head.observed
-        self.account.requests.watch = head.durable
-        head.join(self.account.description())
+        self.node_state.requests.watch = head.durable
+        head.join(self.node_state.description())
         return head
 
     def attach_template(self, template: TemplateLink) -> None:
@@ -259,14 +259,14 @@ class Agent:
     def _at_the_end_of_each_turn(self) -> list[Callable[[], object]]:
         """Return what is done then, in this order: what one leaves behind, the next ones carry away."""
         finishing = [self.store.finish_disk_work, self.head_link.exchange, self.processes.flush, *self.head.finishing]
-        return [*finishing, self.exchange.neighbours.flush] if self.exchange is not None else finishing
+        return [*finishing, self.exchange.agent_links.flush] if self.exchange is not None else finishing
 
     def _tick(self) -> None:
         self.reactor.call_later(TICK_SECONDS, self._tick)
         self.workers.reap()
         self.events.collect()
-        keep = max(1, int(self.account.total.get("CPU", 1)))
-        limits = (0, 0.0) if self.account.leaving else (keep, IDLE_WORKER_SECONDS)
+        keep = max(1, int(self.node_state.total.get("CPU", 1)))
+        limits = (0, 0.0) if self.node_state.leaving else (keep, IDLE_WORKER_SECONDS)
         for worker in self.pool.to_retire(self.reactor.clock(), *limits):
             self.workers.ask_to_retire(worker)
 
@@ -320,7 +320,7 @@ class Agent:
             handlers |= self.exchange.handlers
 
     def _joined(self, peer: Peer) -> None:
-        self.head_link.send(self.account.introduction(peer))
+        self.head_link.send(self.node_state.introduction(peer))
 
     def _register(self, connection: Connection) -> dict[str, Any]:
         peer: Peer = connection.info
@@ -336,7 +336,7 @@ class Agent:
 
     def _left(self, connection: Connection) -> None:
         peer: Peer = connection.info
-        self.account.requests.forget(peer.id)
+        self.node_state.requests.forget(peer.id)
         self.head_link.send(packed(head_messages.ProcessLeft(process=peer.id)))
         if peer.role == "worker":
             self.workers.left(peer)
@@ -352,7 +352,7 @@ class Agent:
         self.store.client_left(process)
 
     def _relay(self, connection: Connection, message: Message) -> None:
-        self.account.requests.asked(connection.info.id, message)
+        self.node_state.requests.asked(connection.info.id, message)
         self.head_link.send((head_messages.FROM_PROCESS, connection.info.id, message))
 
     def _on_attach(self, connection: Connection, message: Message) -> None:

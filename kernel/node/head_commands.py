@@ -43,8 +43,8 @@ class HeadCommands:
         self._on(head_messages.ShowLines, lambda said: agent.output.show(*said))
         self._on(head_messages.Observe, lambda said: agent.events.want(said.wanted))
         self._on(head_messages.EndNode, lambda said: agent.stop(said.reason))
-        self._on(head_messages.DrainNode, lambda said: agent.account.drain(said.seconds))
-        self._on(head_messages.SetResource, lambda said: agent.account.set_resource(*said))
+        self._on(head_messages.DrainNode, lambda said: agent.node_state.drain(said.seconds))
+        self._on(head_messages.SetResource, lambda said: agent.node_state.set_resource(*said))
         self._on(head_messages.NodeReachable, self._node_reachable)
 
     def _on(self, kind: type[Kind], handler: Callable[[Kind], object]) -> None:
@@ -58,7 +58,7 @@ class HeadCommands:
             self._agent.log.exception("a message of the head could not be handled", word=message[0])
 
     def _to_process(self, process: ProcessId, message: Message) -> None:
-        self._agent.account.requests.answered(process, message)
+        self._agent.node_state.requests.answered(process, message)
         self._agent.processes.send(process, message)
 
     def _job_ended(self, job: JobId) -> None:
@@ -76,7 +76,7 @@ class HeadCommands:
         for process in said.processes:
             agent.forget(process)
         if said.place and agent.exchange is not None:
-            agent.exchange.neighbours.forget(said.place)
+            agent.exchange.agent_links.forget(said.place)
             agent.processes.broadcast((op.PEERS_GONE, said.processes, said.place))
 
     def _ask_process(self, said: head_messages.AskProcess) -> None:

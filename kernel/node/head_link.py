@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kernel.head.membership import DEATH_SECONDS, PULSE_SECONDS, patience
-from kernel.node.advice import advice_on
+from kernel.node.connect_hints import connect_hint
 from kernel.node.detection import host_name
 from kernel.protocol import head_messages
 from kernel.protocol.named_messages import number_of, packed, unpacked
@@ -148,7 +148,7 @@ class RemoteHeadLink:
         what = (
             f"no way to the cluster at {self._place}" if program else f"this node can't join the head at {self._place}"
         )
-        raise SessionEndedError(f"{what}: {why}{advice_on(why, program)}")
+        raise SessionEndedError(f"{what}: {why}{connect_hint(why, program)}")
 
     def begin(
         self,

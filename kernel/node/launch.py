@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kernel.node import session_lock
-from kernel.node.last_words import end_of_agent_errors
+from kernel.node.crash_output import agent_crash_output
 from kernel.node.sessions import Session, make_session, remove
 from kernel.protocol.agent_config import AgentConfig
 from kernel.system.children import let_go, open_log, start_child
@@ -93,7 +93,7 @@ def await_agent(process: subprocess.Popen[bytes], directory: str) -> None:
             if not ready:
                 process.kill()
                 raise SessionEndedError(
-                    f"the node agent did not start within {START_SECONDS:.0f} s{end_of_agent_errors(directory)}"
+                    f"the node agent did not start within {START_SECONDS:.0f} s{agent_crash_output(directory)}"
                 )
             chunk = os.read(reader, 1 << 16)
             if not chunk:
@@ -104,7 +104,7 @@ def await_agent(process: subprocess.Popen[bytes], directory: str) -> None:
     if not data:
         code = process.wait()
         raise SessionEndedError(
-            f"the node agent ended with exit code {code} while starting{end_of_agent_errors(directory)}"
+            f"the node agent ended with exit code {code} while starting{agent_crash_output(directory)}"
         )
     error = pickle.loads(data)
     if error is not None:

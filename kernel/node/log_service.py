@@ -38,7 +38,7 @@ class Tail:
 
 
 @dataclass(slots=True)
-class Stream:
+class OutputPipe:
     """One pipe of one worker."""
 
     worker: bytes
@@ -73,7 +73,7 @@ class LogService:
         self._file = LogWriter(file, lambda count: f"{time.time():.3f}\t{NOBODY}\t0\t\terr\t{left_out_note(count)}")
         self._origin = origin
         self._on_lines = on_lines
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, OutputPipe] = {}
         self._tails: dict[bytes, Tail] = {}
 
     def open(self, worker: bytes) -> list[int]:
@@ -89,7 +89,7 @@ class LogService:
         tail = self._tails[worker] = Tail(streams=2)
         for name, (reader, writer) in (("stdout", output), ("stderr", errors)):
             os.set_blocking(reader, False)
-            stream = self._streams[reader] = Stream(worker, name, reader, tail)
+            stream = self._streams[reader] = OutputPipe(worker, name, reader, tail)
             self._reactor.register(reader, lambda events, s=stream: self._read(s))  # type: ignore[misc]
             ends.append(writer)
         return ends
@@ -115,7 +115,7 @@ class LogService:
             self._close(stream)
         self._file.close()
 
-    def _read(self, stream: Stream) -> None:
+    def _read(self, stream: OutputPipe) -> None:
         for _ in range(16):
             try:
                 data = os.read(stream.descriptor, 1 << 16)
@@ -138,12 +138,12 @@ class LogService:
             if lines:
                 self._take(stream, lines)
 
-    def _tell_soon(self, stream: Stream) -> None:
+    def _tell_soon(self, stream: OutputPipe) -> None:
         if not stream.is_told:
             stream.is_told = True
             self._reactor.call_later(_TELL_SECONDS, lambda: self._tell_unfinished(stream))
 
-    def _tell_unfinished(self, stream: Stream) -> None:
+    def _tell_unfinished(self, stream: OutputPipe) -> None:
         """Say what a line looks like now that is written over, such as a progress bar."""
         stream.is_told = False
         if stream.descriptor in self._streams and b"\r" in stream.rest:
@@ -151,7 +151,7 @@ class LogService:
             ((task, texts),) = by_name([stream.rest])
             self._on_lines(stream.worker, task or actor, stream.name + UNFINISHED, texts)
 
-    def _take(self, stream: Stream, lines: list[bytes]) -> None:
+    def _take(self, stream: OutputPipe, lines: list[bytes]) -> None:
         tail = stream.tail
         tail.origin = pid, actor = self._origin(stream.worker) or tail.origin
         for task, texts in by_name(lines):
@@ -162,7 +162,7 @@ class LogService:
             self._file.write("".join(f"{prefix}{text}\n" for text in texts))
             self._on_lines(stream.worker, name, stream.name, texts)
 
-    def _close(self, stream: Stream) -> None:
+    def _close(self, stream: OutputPipe) -> None:
         if self._streams.pop(stream.descriptor, None) is None:
             return
         self._reactor.unregister(stream.descriptor)

@@ -80,7 +80,7 @@ class MemoryReadings:
                 yield int(name)
 
 
-class _Group:
+class _ControlGroup:
     """One control group and what its files are called."""
 
     limit = "/memory.max"
@@ -93,7 +93,7 @@ class _Group:
         self.name = name
 
 
-class _FirstGroup(_Group):
+class _FirstControlGroup(_ControlGroup):
     """One of the first version."""
 
     limit = "/memory.limit_in_bytes"
@@ -102,7 +102,7 @@ class _FirstGroup(_Group):
     cache = ("total_inactive_file", "total_active_file")
 
 
-def _groups_of(proc: str, root: str) -> Iterator[_Group]:
+def _groups_of(proc: str, root: str) -> Iterator[_ControlGroup]:
     """Return the control groups that this process is in, innermost first.
 
     In a container the path may be that on its host, where it can't be seen: then the root is the container's own.
@@ -112,7 +112,7 @@ def _groups_of(proc: str, root: str) -> Iterator[_Group]:
         second = number == "0" and not controllers
         if not second and "memory" not in controllers.split(","):
             continue
-        kind, top = (_Group, root) if second else (_FirstGroup, f"{root}/memory")
+        kind, top = (_ControlGroup, root) if second else (_FirstControlGroup, f"{root}/memory")
         names = [name for name in path.split("/") if name not in ("", ".")]
         for count in range(len(names), -1, -1):
             part = "/".join(names[:count])

@@ -93,13 +93,13 @@ class MemoryWatch:
         workers = [self._use(worker, sizes) for worker in self._workers()]
         for step in self._policy.sample(now, self._limits, workers):
             worker = self._agent.pool.workers[step.worker]
-            if isinstance(step, policy.Retire):
+            if isinstance(step, policy.RetireWorker):
                 worker.retiring = True
                 self._agent.workers.ask_to_retire(worker)
             else:
                 self._end(worker, step)
 
-    def _end(self, worker: WorkerRecord, step: policy.End) -> None:
+    def _end(self, worker: WorkerRecord, step: policy.KillWorker) -> None:
         self._agent.log.warning("a worker is ended for memory", pid=worker.pid, reason=step.cause)
         self._agent.pool.ends(worker.id, step.cause)
         self._remember(worker, step.fault, step.cause)

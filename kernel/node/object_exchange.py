@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kernel.node.neighbours import Neighbours
+from kernel.node.agent_links import AgentLinks
 from kernel.node.store_service import StoreService
 from kernel.node.transfer.service import Ticket, TransferService
 from kernel.node.transfer.store_link import StoreLink
@@ -40,7 +40,7 @@ class ObjectExchange:
         tls: Credentials | None,
         reactor: Reactor,
         store: StoreService,
-        neighbours: Neighbours,
+        agent_links: AgentLinks,
         send: Callable[[ProcessId, Message], None],
         here: Callable[[ProcessId], bool],
         relay: str = "",
@@ -48,7 +48,7 @@ class ObjectExchange:
         self._place = place
         self._store = store
         self._link = StoreLink(store, _LOOKING)
-        self.neighbours = neighbours
+        self.agent_links = agent_links
 
         def dial(address: str) -> socket.socket:
             return open_socket(through(relay, address), token, CONNECT_SECONDS, tls)
@@ -60,14 +60,14 @@ class ObjectExchange:
         """What processes here wait for, by their requests."""
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
             op.STORE_FETCH: self._on_fetch,
-            op.STORE_DELETE_AT: lambda connection, message: neighbours.delete(message[1], message[2]),
+            op.STORE_DELETE_AT: lambda connection, message: agent_links.delete(message[1], message[2]),
             op.STORE_KEEP_AT: lambda connection, message: self._keep(message[1], message[2]),
         }
 
     def close(self) -> None:
         """Break off what is on its way. Comes before the store is closed."""
         self.transfer.close()
-        self.neighbours.close()
+        self.agent_links.close()
 
     def process_left(self, process: ProcessId) -> None:
         """A process, here or elsewhere, has ended: nothing is fetched for it any more, nor of what it owned."""
@@ -153,7 +153,7 @@ class ObjectExchange:
         if place == self._place:
             self._store.keep(object)
         else:
-            self.neighbours.keep(place, object)
+            self.agent_links.keep(place, object)
 
     def _pin(self, client: ProcessId, request: int, object: ObjectId) -> None:
         if self._here(client):
@@ -166,7 +166,7 @@ class ObjectExchange:
         if self._here(owner):
             self._send(owner, message)
         elif is_tcp(address):
-            self.neighbours.forward(place_of(address), owner, message)
+            self.agent_links.forward(place_of(address), owner, message)
 
 
 def sources(places: Sequence[str], own: str) -> list[list[str]]:

@@ -16,11 +16,11 @@ from typing import Any
 from kernel.node.overflow_table import (
     WRITING,
     Asked,
-    Entry,
     FileFailed,
     FileMade,
     MakeFile,
     Out,
+    OverflowEntry,
     OverflowTable,
     RemoveFile,
 )
@@ -215,7 +215,7 @@ class OverflowServer:
         event = request.event
         if isinstance(event, contract.Create):
             self._take(self.store.handle(contract.Delete([event.object])), out)  # what it still has is older
-            entry: Entry | None = self.table.create(event, out)
+            entry: OverflowEntry | None = self.table.create(event, out)
         else:
             entry = self.table.current(event.object) or self._copy(event.object, out)
             if entry is None:
@@ -226,7 +226,7 @@ class OverflowServer:
         if entry.refusal is None:
             entry.refusal, entry.again = failed.error, request.waited and not request.tried
 
-    def _copy(self, object: ObjectId, out: Out) -> Entry | None:
+    def _copy(self, object: ObjectId, out: Out) -> OverflowEntry | None:
         uris = [uri for uri, spilled in self._spilled.items() if spilled == object]
         rows = [row for row in self.store.objects() if row.object == object and row.state == "spilled"]
         return self.table.copy(rows[0], uris[-1], out) if uris and rows else None

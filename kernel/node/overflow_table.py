@@ -56,7 +56,7 @@ Out = list[object]
 """Instructions: those of the contract, `MakeFile` and `RemoveFile`."""
 
 
-class Entry:
+class OverflowEntry:
     """One object. `create` made it; of a copy of what was spilled it is None, and `uri` says where that is.
 
     `refusal` is why it is not in the store, and `again` whether the store is to be asked again if there can be no file.
@@ -109,8 +109,8 @@ class OverflowTable:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        self._entries: dict[ObjectId, list[Entry]] = {}
-        self._making: dict[str, Entry] = {}
+        self._entries: dict[ObjectId, list[OverflowEntry]] = {}
+        self._making: dict[str, OverflowEntry] = {}
         self._numbers = itertools.count()
         self.bytes = 0
         self.objects = 0
@@ -121,40 +121,40 @@ class OverflowTable:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[OverflowEntry]:
         return (entry for several in self._entries.values() for entry in several)
 
-    def current(self, object: ObjectId) -> Entry | None:
+    def current(self, object: ObjectId) -> OverflowEntry | None:
         """Return the object of that id, if it is here."""
         return next((entry for entry in self._entries.get(object, ()) if not entry.deleted), None)
 
-    def making(self, path: str) -> Entry | None:
+    def making(self, path: str) -> OverflowEntry | None:
         """Return whose file that is, if it is still wanted."""
         return self._making.get(path)
 
-    def written_by(self, client: ProcessId, object: ObjectId) -> Entry | None:
+    def written_by(self, client: ProcessId, object: ObjectId) -> OverflowEntry | None:
         """Return the object of that id that `client` makes."""
         return next((entry for entry in self._entries.get(object, ()) if entry.is_written_by(client)), None)
 
-    def restoring(self, object: ObjectId) -> Entry | None:
+    def restoring(self, object: ObjectId) -> OverflowEntry | None:
         """Return the object of that id that is being read back."""
         return next((entry for entry in self._entries.get(object, ()) if entry.state == RESTORING), None)
 
     # -- from nothing to sealed ------------------------------------------------------------------------------------
 
-    def create(self, event: contract.Create, out: Out) -> Entry:
+    def create(self, event: contract.Create, out: Out) -> OverflowEntry:
         """Begin an object that somebody is going to write."""
         entry = self._add(event.object, event.size, event.owner, out)
         entry.create, entry.weak = event, event.weak
         return entry
 
-    def copy(self, row: contract.StoredObject, uri: str, out: Out) -> Entry:
+    def copy(self, row: contract.StoredObject, uri: str, out: Out) -> OverflowEntry:
         """Begin a copy of an object that was spilled to `uri`, for which there is no room to be read back."""
         entry = self._add(row.object, row.size, row.owner, out)
         entry.uri = uri
         return entry
 
-    def made(self, entry: Entry, out: Out) -> None:
+    def made(self, entry: OverflowEntry, out: Out) -> None:
         """There is a file for the object."""
         del self._making[entry.file.path]
         self.bytes += entry.size
@@ -170,7 +170,7 @@ class OverflowTable:
         else:
             self.forget(entry, out)
 
-    def seal(self, entry: Entry, out: Out, pinned_by: ProcessId | None = None) -> None:
+    def seal(self, entry: OverflowEntry, out: Out, pinned_by: ProcessId | None = None) -> None:
         """The object is complete: whoever waits for it pins it."""
         entry.state = SEALED
         if pinned_by is not None:
@@ -180,17 +180,17 @@ class OverflowTable:
             self.pin(entry, reader, out)
         self._settle(entry, out)
 
-    def fail(self, entry: Entry, error: Exception, out: Out) -> None:
+    def fail(self, entry: OverflowEntry, error: Exception, out: Out) -> None:
         """The object never comes to be."""
         self.fail_readers(entry, error, out)
         self.forget(entry, out)
 
-    def fail_readers(self, entry: Entry, error: Exception, out: Out) -> None:
+    def fail_readers(self, entry: OverflowEntry, error: Exception, out: Out) -> None:
         """Who waits for the object does so in vain."""
         out.extend(contract.Failed(reader.client, reader.request, error) for reader in entry.readers)
         entry.readers = []
 
-    def abandon(self, entry: Entry, died: bool, out: Out) -> None:
+    def abandon(self, entry: OverflowEntry, died: bool, out: Out) -> None:
         """Its writer gave the object up, or ended."""
         assert entry.create is not None
         create = entry.create
@@ -203,7 +203,7 @@ class OverflowTable:
 
     # -- readers ---------------------------------------------------------------------------------------------------
 
-    def pin(self, entry: Entry, event: contract.Pin, out: Out) -> None:
+    def pin(self, entry: OverflowEntry, event: contract.Pin, out: Out) -> None:
         """Answer a reader, as soon as the object is sealed."""
         if entry.late is not None:
             out.append(contract.Failed(event.client, event.request, entry.late))
@@ -227,7 +227,7 @@ class OverflowTable:
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
-    def delete(self, entry: Entry, out: Out) -> None:
+    def delete(self, entry: OverflowEntry, out: Out) -> None:
         """The object is not needed: it goes with its last pin, or when it is complete."""
         entry.deleted = True
         self._settle(entry, out)
@@ -250,7 +250,7 @@ class OverflowTable:
             self.forget(entry, out)
         return bool(idle)
 
-    def forget(self, entry: Entry, out: Out) -> None:
+    def forget(self, entry: OverflowEntry, out: Out) -> None:
         """Remove every trace of an object. A file that is being made is removed when it is there."""
         generations = self._entries[entry.object]
         generations.remove(entry)
@@ -293,15 +293,15 @@ class OverflowTable:
                 done = entry.state == SEALED and not entry.pins and (entry.deleted or entry.create is None)
                 assert not done, f"nobody needs {name}, and it is still there"
 
-    def _add(self, object: ObjectId, size: int, owner: ProcessId, out: Out) -> Entry:
+    def _add(self, object: ObjectId, size: int, owner: ProcessId, out: Out) -> OverflowEntry:
         path = os.path.join(self.directory, f"{object.hex()}-{next(self._numbers)}")
-        entry = Entry(object, size, owner, path)
+        entry = OverflowEntry(object, size, owner, path)
         self._entries.setdefault(object, []).append(entry)
         self._making[path] = entry
         out.append(MakeFile(path, size))
         return entry
 
-    def _settle(self, entry: Entry, out: Out) -> None:
+    def _settle(self, entry: OverflowEntry, out: Out) -> None:
         """Forget a sealed object that nobody pins if it was deleted, or is a copy of what was spilled."""
         unwanted = entry.deleted or entry.create is None
         if entry.state == SEALED and not entry.pins and unwanted:

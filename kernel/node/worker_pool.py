@@ -24,7 +24,7 @@ Key = tuple[bytes, str]
 """Job id and environment."""
 
 
-class Work(NamedTuple):
+class LeasedWork(NamedTuple):
     """What a lease is for: the task for which it was asked first or the actor, who asked, what it reserves in bytes.
 
     `repeatable`: what runs on it can be run again. `grant` counts the grants of a lease, which may be taken away and
@@ -40,7 +40,7 @@ class Work(NamedTuple):
     devices: str = ""
 
 
-NO_WORK = Work()
+NO_WORK = LeasedWork()
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class WorkerRecord:
     pid: int = 0
     peer: Any = None
     lease: LeaseId | None = None
-    work: Work = NO_WORK
+    work: LeasedWork = NO_WORK
     leased_at: float = 0.0
     blocked: bool = False
     asks: bool = False
@@ -93,7 +93,7 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUp:
+class RefuseLeases:
     """These leases get no worker: one after another did not come up (`reason`), the last as its record says."""
 
     leases: tuple[LeaseId, ...]
@@ -101,7 +101,7 @@ class GiveUp:
     reason: str
 
 
-Instruction = StartWorker | Assign | GiveUp
+Instruction = StartWorker | Assign | RefuseLeases
 
 
 class WorkerPool:
@@ -192,7 +192,7 @@ class WorkerPool:
             missing = len(self._waiting.get(key, ())) - self._starting.get(key, 0)
             instructions += [self._start(key) for _ in range(missing)]
         elif given_up := self._take_unserved(key):
-            instructions.append(GiveUp(tuple(given_up), worker, str(failed)))
+            instructions.append(RefuseLeases(tuple(given_up), worker, str(failed)))
         self._forget_unused(key)
         return worker, instructions
 

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from kernel.node.crash_output import agent_crash_output, crash_output
 from kernel.node.failed_starts import FAILED_STARTS
-from kernel.node.last_words import end_of_agent_errors, last_words
 from kernel.node.template_link import TemplateLink
 from kernel.node.worker_pool import (
     ENDING,
     NO_WORK,
     Assign,
-    GiveUp,
     Instruction,
+    LeasedWork,
+    RefuseLeases,
     StartWorker,
-    Work,
     WorkerPool,
     WorkerRecord,
 )
@@ -51,7 +51,7 @@ class WorkerService:
         self.pool = WorkerPool(lambda: os.urandom(8))
         self.template: TemplateLink | None = None
         self._exit_statuses: dict[int, int] = {}
-        self._works: dict[LeaseId, Work] = {}
+        self._works: dict[LeaseId, LeasedWork] = {}
         """What leases that have no worker yet are for."""
         self.held: dict[LeaseId, bytes] = {}
         """What a head that comes after this one must know of each lease here."""
@@ -102,7 +102,7 @@ class WorkerService:
         assert self.template is not None
         self.template.fork(worker, descriptors)
 
-    def _give_up(self, step: GiveUp) -> None:
+    def _give_up(self, step: RefuseLeases) -> None:
         if self._agent.ending is not None:  # its directory was removed, say, without which no worker comes up
             self._fail_leases(step.leases, SessionEndedError(f"the session ended: {self._agent.ending}"))
             return
@@ -127,7 +127,7 @@ class WorkerService:
 
     def find(self, lease: LeaseId, job: JobId, environment: str, work: tuple[Any, ...], held: bytes) -> None:
         """A lease was granted here, for `work`: find it a worker."""
-        self._works[lease] = Work(*work)
+        self._works[lease] = LeasedWork(*work)
         if held:
             self.held[lease] = held
         self.carry_out(self.pool.want(lease, (job, environment), self._works[lease].devices))
@@ -250,7 +250,7 @@ class WorkerService:
             for worker in unborn:
                 self._fail_leases(self.pool.could_not_start(worker.id), WorkerDiedError(f"{text}{end}"))
 
-        self._agent.tidying.do(lambda: end_of_agent_errors(directory), give_up)
+        self._agent.tidying.do(lambda: agent_crash_output(directory), give_up)
 
     def _await_start(self, worker: WorkerRecord) -> None:
         """Look after a worker until it has joined: with its template gone, nobody else tells when it dies."""
@@ -294,7 +294,7 @@ class WorkerService:
         if os.waitstatus_to_exitcode(status) == -signal.SIGKILL and (text := self._agent.memory.note_kill(worker)):
             return text
         text = f"{describe_status(status)} (pid {worker.pid}, node {self._agent.node.hex()[:8]})"
-        tail = last_words(self._agent.logs.tail(worker.id))
+        tail = crash_output(self._agent.logs.tail(worker.id))
         if tail and status:
             text += "; the last it wrote to stderr:\n  " + "\n  ".join(tail)
         return text

@@ -62,7 +62,7 @@ Instruction = Here | Connect | CallBack | Join | Refuse
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingCaller:
     """Somebody who waits for a client."""
 
     caller: int
@@ -77,7 +77,7 @@ class RelayTable:
         self.own = own
         self.members: set[str] = set()
         self.clients: set[str] = set()
-        self.waiting: dict[bytes, _Waiting] = {}
+        self.waiting: dict[bytes, _WaitingCaller] = {}
         """By ticket, those that have waited longest first."""
         self._make_ticket = make_ticket
         self._history: deque[str] = deque(maxlen=200)
@@ -132,7 +132,7 @@ class RelayTable:
             oldest = self.waiting.pop(same[0])
             instructions.append(Refuse(oldest.caller, f"too many wait for the remote driver {client}"))
         ticket = self._make_ticket()
-        self.waiting[ticket] = _Waiting(caller, client, now + TICKET_SECONDS)
+        self.waiting[ticket] = _WaitingCaller(caller, client, now + TICKET_SECONDS)
         if client in self.clients:
             instructions.append(CallBack(client, ticket))
         return instructions
@@ -151,5 +151,5 @@ class RelayTable:
             assert count <= MAXIMUM_WAITING, f"{count} wait for {one.client}\n{story}"
 
 
-def _late(one: _Waiting) -> Refuse:
+def _late(one: _WaitingCaller) -> Refuse:
     return Refuse(one.caller, f"the remote driver {one.client} did not dial back within {TICKET_SECONDS:g} s")

@@ -7,7 +7,7 @@ import threading
 import zlib
 
 from kernel.logs import Logger
-from kernel.node.transfer import plan, protocol
+from kernel.node.transfer import protocol, pull_plan
 from kernel.node.transfer.connections import Connections
 from kernel.node.transfer.sockets import crosses_a_network, receive_exactly, receive_some, send_all, shut
 
@@ -38,7 +38,7 @@ class Fetch:
             if self._socket is not None:
                 shut(self._socket)
 
-    def run(self, connections: Connections) -> plan.Answer:
+    def run(self, connections: Connections) -> pull_plan.Answer:
         """Do it, and return what became of it. Never raises."""
         with self._memory:
             try:
@@ -48,7 +48,7 @@ class Fetch:
             except Exception as error:
                 return self._cut(f"failed: {str(error) or type(error).__name__}")
 
-    def _run(self, connections: Connections) -> plan.Answer:
+    def _run(self, connections: Connections) -> pull_plan.Answer:
         kept = connections.take(self.address)
         if kept is not None:
             try:
@@ -60,7 +60,7 @@ class Fetch:
                 # The other side had closed it while it was idle, as a rule: that says nothing about the source.
         return self._exchange(connections.make(self.address), connections)
 
-    def _exchange(self, sock: socket.socket, connections: Connections) -> plan.Answer:
+    def _exchange(self, sock: socket.socket, connections: Connections) -> pull_plan.Answer:
         """Ask, and take the answer in. What is not answered in full closes the connection."""
         whole = False
         try:
@@ -75,7 +75,7 @@ class Fetch:
             request = connections.postponed(self.address) + protocol.encode_request(self._want)
             send_all(sock, memoryview(request))
             answer = self._receive(sock)
-            whole = not isinstance(answer, plan.Cut)
+            whole = not isinstance(answer, pull_plan.Cut)
             return answer
         finally:
             with self._lock:
@@ -86,7 +86,7 @@ class Fetch:
             else:
                 sock.close()
 
-    def _receive(self, sock: socket.socket) -> plan.Answer:
+    def _receive(self, sock: socket.socket) -> pull_plan.Answer:
         stall_seconds = sock.gettimeout() or 0.0
         sock.settimeout(stall_seconds + self._want.wait)
         start = receive_exactly(sock, protocol.ANSWER_BYTES)
@@ -104,22 +104,22 @@ class Fetch:
                 object=self._want.object.hex(), source=self.address, offset=self._want.offset, length=head.length,
             )  # fmt: skip
             return self._cut(f"sent wrong bytes: the checksum of {head.length} from {self._want.offset} on differs")
-        return plan.Arrived(self.number)
+        return pull_plan.Arrived(self.number)
 
-    def _no_bytes(self, kind: int, text: str) -> plan.Answer:
+    def _no_bytes(self, kind: int, text: str) -> pull_plan.Answer:
         if kind == protocol.REDIRECT:
-            return plan.Redirected(self.number, tuple(text.split("\n")) if text else ())
+            return pull_plan.Redirected(self.number, tuple(text.split("\n")) if text else ())
         if kind == protocol.BUSY:
-            return plan.Busy(self.number, text)
-        return plan.Refused(self.number, text, damaged=kind == protocol.DAMAGED)
+            return pull_plan.SourceBusy(self.number, text)
+        return pull_plan.SourceRefused(self.number, text, damaged=kind == protocol.DAMAGED)
 
-    def _cut(self, reason: str) -> plan.Cut:
+    def _cut(self, reason: str) -> pull_plan.Cut:
         """What is there counts, unless its checksum was to be compared, which needs all of it."""
         good = 0 if self._want.checksum else self._received
-        return plan.Cut(self.number, good, reason)
+        return pull_plan.Cut(self.number, good, reason)
 
 
-def say_end(address: str, end: protocol.End, connections: Connections) -> None:
+def say_end(address: str, end: protocol.WantNoMore, connections: Connections) -> None:
     """Tell a source that this node wants no more: at once if a connection is idle, else before the next request."""
     data = protocol.encode_request(end)
     sock = connections.take(address)

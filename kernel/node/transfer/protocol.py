@@ -51,7 +51,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class WantNoMore:
     """`asker` wants no more of it; `complete`: it has all."""
 
     object: ObjectId
@@ -60,7 +60,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class AnswerHeader:
     """How an answer begins. `checksum` 0 means none."""
 
     kind: int
@@ -68,12 +68,12 @@ class Head:
     checksum: int
 
 
-def encode_request(request: Want | End) -> bytes:
+def encode_request(request: Want | WantNoMore) -> bytes:
     """Return the bytes of a request. Raises ProtocolError when the address is too long."""
     address = request.asker.encode()
     if len(address) > 255:
         raise ProtocolError(f"the address {request.asker!r} has more than 255 bytes; this node needs a shorter one")
-    if isinstance(request, End):
+    if isinstance(request, WantNoMore):
         flags = COMPLETE if request.complete else 0
         return _REQUEST.pack(VERSION, END, flags, len(address), request.object, 0, 0, 0, 0) + address
     flags = CHECKSUM if request.checksum else 0
@@ -81,7 +81,7 @@ def encode_request(request: Want | End) -> bytes:
     return _REQUEST.pack(VERSION, WANT, flags, len(address), request.object, *numbers) + address
 
 
-def decode_request(data: bytes | bytearray) -> tuple[Want | End, int] | None:
+def decode_request(data: bytes | bytearray) -> tuple[Want | WantNoMore, int] | None:
     """Return the first request in `data` and how many bytes it has; None when it is not complete.
 
     Raises ProtocolError as soon as the bytes can't be a request: nothing was made of them by then.
@@ -106,7 +106,7 @@ def decode_request(data: bytes | bytearray) -> tuple[Want | End, int] | None:
     except UnicodeDecodeError:
         raise ProtocolError("a peer gave an address that is not UTF-8") from None
     if kind == END:
-        return End(ObjectId(object), asker, bool(flags & COMPLETE)), end
+        return WantNoMore(ObjectId(object), asker, bool(flags & COMPLETE)), end
     return Want(ObjectId(object), size, offset, length, wait / 1000, asker, bool(flags & CHECKSUM)), end
 
 
@@ -124,7 +124,7 @@ def encode_text(kind: int, text: str) -> bytes:
     return _ANSWER.pack(VERSION, kind, len(data), 0) + data
 
 
-def decode_head(data: bytes | bytearray | memoryview, wanted: int) -> Head:
+def decode_head(data: bytes | bytearray | memoryview, wanted: int) -> AnswerHeader:
     """Return how an answer of `ANSWER_BYTES` begins. Raises ProtocolError unless it fits a want of `wanted` bytes."""
     version, kind, length, checksum = _ANSWER.unpack(data)
     if version != VERSION:
@@ -135,4 +135,4 @@ def decode_head(data: bytes | bytearray | memoryview, wanted: int) -> Head:
         raise ProtocolError(f"it answered with {length} bytes where {wanted} were asked for")
     if kind != BYTES and length > MAXIMUM_TEXT:
         raise ProtocolError(f"it answered with a text of {length} bytes; {MAXIMUM_TEXT} are the most")
-    return Head(kind, length, checksum)
+    return AnswerHeader(kind, length, checksum)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kernel.node.transfer import plan, protocol
+from kernel.node.transfer import protocol, pull_plan
 from kernel.node.transfer.connections import Connections
 from kernel.node.transfer.fetching import Fetch, say_end
 from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.store_link import StoreLink
+from kernel.node.transfer.transfer_threads import TransferThreads
 from kernel.node.transfer.uploads import Uploads
-from kernel.node.transfer.work import Threads
 from kernel_spec import store as contract
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import ObjectLostError
@@ -34,7 +34,7 @@ class Means:
     store: StoreLink
     uploads: Uploads
     connections: Connections
-    threads: Threads
+    threads: TransferThreads
 
 
 class Pull:
@@ -59,14 +59,14 @@ class Pull:
         self._ended = ended
         self._error: Exception | None = None
         self._sources: dict[str, None] = {}
-        self._plan: plan.Plan | None = None
+        self._plan: pull_plan.PullPlan | None = None
         self._memory: memoryview | None = None
         self._fetches: dict[int, Fetch] = {}
 
     def add_source(self, address: str) -> None:
         """The object is there, too."""
         self._sources[address] = None
-        self._handle(plan.SourceAdded(address))
+        self._handle(pull_plan.SourceAdded(address))
 
     def begin(self) -> None:
         """Start, unless the object is here already."""
@@ -75,7 +75,7 @@ class Pull:
 
     def tick(self) -> None:
         """Look at the clock."""
-        self._handle(plan.TimePassed())
+        self._handle(pull_plan.PullTick())
 
     def stop(self, error: Exception) -> None:
         """Give up, for the reason `error`; it ends when its threads have. Nothing happens when it is ending already."""
@@ -140,28 +140,28 @@ class Pull:
         means = self._means
         self.state = RECEIVING
         self._memory = means.store.view(location, self.size)
-        self._plan = plan.Plan(self.size, means.address, means.limits, means.clock())
+        self._plan = pull_plan.PullPlan(self.size, means.address, means.limits, means.clock())
         means.uploads.receiving(self.object, self._memory, self._plan.present)
         for address in self._sources:
-            self._handle(plan.SourceAdded(address))
-        self._handle(plan.TimePassed())
+            self._handle(pull_plan.SourceAdded(address))
+        self._handle(pull_plan.PullTick())
 
     # -- bytes -----------------------------------------------------------------------------------------------------
 
-    def _handle(self, event: plan.PlanEvent) -> None:
+    def _handle(self, event: pull_plan.PlanEvent) -> None:
         if self.state != RECEIVING or self._plan is None:
             return
         for step in self._plan.handle(event, self._means.clock()):
-            if isinstance(step, plan.Ask):
+            if isinstance(step, pull_plan.AskSource):
                 self._ask(step)
-            elif isinstance(step, plan.Done):
+            elif isinstance(step, pull_plan.PullDone):
                 self._complete()
             else:
                 text = f"object {self.object.hex()} of {self.size} bytes can't be fetched from another node"
                 advice = "see whether these nodes live and can be reached, or make the object again"
                 self.stop(ObjectLostError(f"{text}: {step.reason}; {advice}"))
 
-    def _ask(self, step: plan.Ask) -> None:
+    def _ask(self, step: pull_plan.AskSource) -> None:
         assert self._memory is not None
         means, limits = self._means, self._means.limits
         place = (self.object, self.size, step.offset, step.length)
@@ -170,7 +170,7 @@ class Pull:
         self._fetches[step.number] = fetch
         means.threads.do(partial(fetch.run, means.connections), self._fetched, self.urgent)
 
-    def _fetched(self, answer: plan.Answer) -> None:
+    def _fetched(self, answer: pull_plan.Answer) -> None:
         del self._fetches[answer.ask]
         self._handle(answer)
         if self.state == RECEIVING:
@@ -201,7 +201,7 @@ class Pull:
         self._memory = None
         means = self._means
         if self._plan is not None and self.size > means.limits.chunk_bytes:
-            end = protocol.End(self.object, means.address, self._error is None)
+            end = protocol.WantNoMore(self.object, means.address, self._error is None)
             for source in self._plan.delivering():
                 means.threads.do(partial(say_end, source, end, means.connections))
         self._ended(self, self._error)

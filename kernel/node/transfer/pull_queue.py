@@ -8,7 +8,7 @@ from kernel_spec.ids import ObjectId
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingPull:
     size: int
     urgent: bool
     since: float
@@ -19,13 +19,13 @@ class PullQueue:
 
     def __init__(self, limits: TransferLimits) -> None:
         self._limits = limits
-        self._waiting: dict[ObjectId, _Waiting] = {}
+        self._waiting: dict[ObjectId, _WaitingPull] = {}
         self.running: dict[ObjectId, int] = {}
         """What was started and not finished, with its bytes."""
 
     def add(self, object: ObjectId, size: int, urgent: bool, now: float) -> None:
         """Put a pull of `size` bytes into the queue. With `urgent` somebody waits for it."""
-        self._waiting[object] = _Waiting(size, urgent, now)
+        self._waiting[object] = _WaitingPull(size, urgent, now)
 
     def hurry(self, object: ObjectId) -> None:
         """Somebody waits for it now, if it is in the queue."""
@@ -67,7 +67,7 @@ class PullQueue:
         total = sum(self.running.values())
         assert total <= self._limits.bytes_in_flight or len(self.running) == 1, f"{total} bytes are in flight"
 
-    def _rank(self, waiting: _Waiting, now: float) -> tuple[bool, bool, float, float]:
+    def _rank(self, waiting: _WaitingPull, now: float) -> tuple[bool, bool, float, float]:
         if now - waiting.since >= self._limits.overtaken_seconds:
             return False, not waiting.urgent, waiting.since, 0.0
         return True, not waiting.urgent, waiting.size, waiting.since

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel.node.transfer.protocol import End, Want
+from kernel.node.transfer.protocol import Want, WantNoMore
 from kernel.node.transfer.ranges import Ranges
 from kernel_spec.dataclass import dataclass
 from kernel_spec.ids import ObjectId
@@ -11,7 +11,7 @@ from kernel_spec.ids import ObjectId
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BytesWanted:
     """A request came over `connection`; `number` names it from now on."""
 
     number: int
@@ -31,7 +31,7 @@ class Sent:
 class Ended:
     """A node said that it wants no more."""
 
-    end: End
+    end: WantNoMore
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ConnectionLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ObjectHeld:
     """A `Hold` succeeded: the object of `size` bytes stays in memory until `Release`."""
 
     object: ObjectId
@@ -50,7 +50,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class NotHeld:
+class ObjectNotHeld:
     """A `Hold` failed; `kind` is what to answer."""
 
     object: ObjectId
@@ -68,7 +68,7 @@ class Receiving:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MoreReceived:
     """More of it is there."""
 
     object: ObjectId
@@ -91,12 +91,22 @@ class NotReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class TimePassed:
+class UploadTick:
     """Look at the clock: it should come several times a second while `busy`."""
 
 
 UploadEvent = (
-    Asked | Sent | Ended | ConnectionLost | Held | NotHeld | Receiving | Progress | Received | NotReceived | TimePassed
+    BytesWanted
+    | Sent
+    | Ended
+    | ConnectionLost
+    | ObjectHeld
+    | ObjectNotHeld
+    | Receiving
+    | MoreReceived
+    | Received
+    | NotReceived
+    | UploadTick
 )
 
 # -- instructions out ----------------------------------------------------------------------------------------------
@@ -104,7 +114,10 @@ UploadEvent = (
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Have the object in memory and keep it there; answered by `Held`, `NotHeld` or, if it arrives, `Receiving`."""
+    """Have the object in memory and keep it there.
+
+    Answered by `ObjectHeld`, by `ObjectNotHeld` or, if the object is arriving, by `Receiving`.
+    """
 
     object: ObjectId
 

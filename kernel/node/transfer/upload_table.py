@@ -4,7 +4,7 @@ A node that asks for a chunk takes one of a few *slots* of the object, and keeps
 more, is silent, or leaves. While all are taken, others are *redirected* to the nodes that have one or had one: those
 send on what they have, also while they are still receiving it.
 
-Every `Asked` is answered by exactly one `Send`, `Redirect` or `Deny`, unless its connection is lost first.
+Every `BytesWanted` is answered by exactly one `Send`, `Redirect` or `Deny`, unless its connection is lost first.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.protocol import ABSENT, BUSY, DAMAGED
 from kernel.node.transfer.ranges import Ranges
 from kernel.node.transfer.upload_events import (
-    Asked,
+    BytesWanted,
     ConnectionLost,
     Deny,
     Ended,
-    Held,
     Hold,
-    NotHeld,
+    MoreReceived,
     NotReceived,
-    Progress,
+    ObjectHeld,
+    ObjectNotHeld,
     Received,
     Receiving,
     Redirect,
     Release,
     Send,
     Sent,
-    TimePassed,
     UploadEvent,
     UploadInstruction,
+    UploadTick,
 )
 from kernel.transport.addresses import is_relayed
 from kernel_spec.ids import ObjectId
@@ -77,11 +77,11 @@ class _Share:
         self.size = 0
         self.slots: dict[str, _Slot] = {}
         self.helpers: dict[str, _Helper] = {}
-        self.waiting: dict[int, tuple[Asked, float]] = {}
-        self.sending: dict[int, Asked] = {}
+        self.waiting: dict[int, tuple[BytesWanted, float]] = {}
+        self.sending: dict[int, BytesWanted] = {}
 
     @property
-    def asks(self) -> list[Asked]:
+    def asks(self) -> list[BytesWanted]:
         return [*(asked for asked, _ in self.waiting.values()), *self.sending.values()]
 
 
@@ -95,22 +95,22 @@ class UploadTable:
         self._limits = limits
         self._sends: dict[int, ObjectId] = {}
         self._handlers: dict[type, Callable[[Any, float, Out], None]] = {
-            Asked: self._asked,
+            BytesWanted: self._asked,
             Sent: self._sent,
             Ended: self._ended,
             ConnectionLost: self._connection_lost,
-            Held: self._held,
-            NotHeld: self._not_held,
+            ObjectHeld: self._held,
+            ObjectNotHeld: self._not_held,
             Receiving: self._receiving,
-            Progress: self._progress,
+            MoreReceived: self._progress,
             Received: self._received,
             NotReceived: self._not_received,
-            TimePassed: self._time_passed,
+            UploadTick: self._time_passed,
         }
 
     def handle(self, event: UploadEvent, now: float) -> Out:
         """Take one event in at `now` (seconds, any origin) and return what to do, in order."""
-        if not isinstance(event, TimePassed | Progress):
+        if not isinstance(event, UploadTick | MoreReceived):
             self.history.append((now, event))
         out: Out = []
         self._handlers[type(event)](event, now, out)
@@ -149,7 +149,7 @@ class UploadTable:
 
     # -- who asks --------------------------------------------------------------------------------------------------
 
-    def _asked(self, event: Asked, now: float, out: Out) -> None:
+    def _asked(self, event: BytesWanted, now: float, out: Out) -> None:
         want = event.want
         share = self.shares.get(want.object)
         if share is None:
@@ -169,7 +169,7 @@ class UploadTable:
                 out.append(Hold(want.object))
         self._tidy(want.object, share, now, out)
 
-    def _admit(self, share: _Share, event: Asked, now: float) -> None:
+    def _admit(self, share: _Share, event: BytesWanted, now: float) -> None:
         asker = event.want.asker
         slot = share.slots.setdefault(asker, _Slot())
         slot.connections.add(event.connection)
@@ -243,7 +243,7 @@ class UploadTable:
 
     # -- what is there ---------------------------------------------------------------------------------------------
 
-    def _held(self, event: Held, now: float, out: Out) -> None:
+    def _held(self, event: ObjectHeld, now: float, out: Out) -> None:
         share = self.shares.get(event.object)
         if share is None or share.state != _ASKED_FOR:
             out.append(Release(event.object))
@@ -253,7 +253,7 @@ class UploadTable:
         self._serve(event.object, share, now, out)
         self._tidy(event.object, share, now, out)
 
-    def _not_held(self, event: NotHeld, now: float, out: Out) -> None:
+    def _not_held(self, event: ObjectNotHeld, now: float, out: Out) -> None:
         share = self.shares.get(event.object)
         if share is not None and share.state == _ASKED_FOR:
             self._deny_all(event.object, share, event.kind, event.reason, now, out)
@@ -266,7 +266,7 @@ class UploadTable:
             self._deny_other_sizes(share, out)
             self._serve(event.object, share, now, out)
 
-    def _progress(self, event: Progress, now: float, out: Out) -> None:
+    def _progress(self, event: MoreReceived, now: float, out: Out) -> None:
         share = self.shares.get(event.object)
         if share is not None and share.waiting:
             self._serve(event.object, share, now, out)
@@ -304,7 +304,7 @@ class UploadTable:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def _time_passed(self, event: TimePassed, now: float, out: Out) -> None:
+    def _time_passed(self, event: UploadTick, now: float, out: Out) -> None:
         for object, share in list(self.shares.items()):
             for number, (asked, deadline) in list(share.waiting.items()):
                 if deadline <= now:

@@ -19,8 +19,8 @@ from kernel.node.transfer.limits import TransferLimits
 from kernel.node.transfer.ranges import Ranges
 from kernel.node.transfer.sockets import prepare, send_all, shut, would_block
 from kernel.node.transfer.store_link import StoreLink
+from kernel.node.transfer.transfer_threads import TransferThreads
 from kernel.node.transfer.upload_table import UploadTable
-from kernel.node.transfer.work import Threads
 from kernel.transport.reactor import Reactor
 from kernel_spec.errors import ObjectLostError, ObjectStoreFullError, ProtocolError
 from kernel_spec.ids import ObjectId
@@ -61,7 +61,7 @@ class Uploads:
         self._limits = limits
         self._is_pulled = is_pulled
         self._after_send = sent
-        self._threads = Threads(reactor, limits.threads, "upload")
+        self._threads = TransferThreads(reactor, limits.threads, "upload")
         self._log = Logger("kernel.node.transfer")
         self._peers: dict[int, _Peer] = {}
         self._numbers = itertools.count(1)
@@ -93,7 +93,7 @@ class Uploads:
 
     def progress(self, object: ObjectId) -> None:
         """More of it is present."""
-        self._handle(events.Progress(object))
+        self._handle(events.MoreReceived(object))
 
     def received(self, object: ObjectId, seal: Callable[[bool], None]) -> None:
         """It is complete. `seal(pin)` is called, with a pin when others are being sent it; that one ends here."""
@@ -158,13 +158,13 @@ class Uploads:
         while peer.number in self._peers and (found := protocol.decode_request(peer.received)) is not None:
             request, length = found
             del peer.received[:length]
-            if isinstance(request, protocol.End):
+            if isinstance(request, protocol.WantNoMore):
                 self._handle(events.Ended(request))
                 continue
             if peer.asking:
                 raise ProtocolError("a peer asked for a chunk before it had the one it had asked for")
             peer.asking = True
-            self._handle(events.Asked(next(self._numbers), peer.number, request))
+            self._handle(events.BytesWanted(next(self._numbers), peer.number, request))
 
     def _drop(self, peer: _Peer) -> None:
         if peer.sending:
@@ -197,7 +197,7 @@ class Uploads:
     def _tick(self) -> None:
         self._ticking = False
         if self.table.busy and not self._closed:
-            self._handle(events.TimePassed())
+            self._handle(events.UploadTick())
 
     def _hold(self, object: ObjectId) -> None:
         self._store.pin(object, partial(self._pinned, object))
@@ -205,7 +205,7 @@ class Uploads:
     def _pinned(self, object: ObjectId, answer: tuple[object, int] | None, error: Exception | None) -> None:
         if answer is not None:
             self._memory[object] = self._store.view(*answer)
-            self._handle(events.Held(object, answer[1]))
+            self._handle(events.ObjectHeld(object, answer[1]))
             return
         if isinstance(error, ObjectStoreFullError):
             kind, reason = protocol.BUSY, f"has no room to read it back from where it was spilled: {error}"
@@ -213,7 +213,7 @@ class Uploads:
             kind, reason = protocol.ABSENT, "has not got it (any more)"
         else:
             kind, reason = protocol.DAMAGED, f"can't read its copy: {error}"
-        self._handle(events.NotHeld(object, kind, reason))
+        self._handle(events.ObjectNotHeld(object, kind, reason))
 
     def _say(self, connection: int, kind: int, text: str) -> None:
         """Give a short answer, for which there is always room: the one before was read before the next was asked."""

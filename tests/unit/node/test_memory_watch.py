@@ -12,7 +12,7 @@ import pytest
 from kernel.node import memory_watch
 from kernel.node.memory_policy import Limit
 from kernel.node.memory_watch import MemoryWatch
-from kernel.node.worker_pool import ACTOR, IDLE, LEASED, STARTING, Work, WorkerPool, WorkerRecord
+from kernel.node.worker_pool import ACTOR, IDLE, LEASED, STARTING, LeasedWork, WorkerPool, WorkerRecord
 from kernel.protocol import process_messages as op
 from kernel.protocol.memory_faults import MOST_SECONDS, rest_seconds
 from kernel.runtime.memory_retries import MemoryRetries
@@ -77,7 +77,7 @@ class Node:
         id = ProcessId(pid.to_bytes(8, "big"))
         worker = WorkerRecord(id, (b"job", ""), state, pid, **details)
         if state in (LEASED, ACTOR):
-            worker.work = Work(f"task{pid}", b"driver", memory, 0, True)
+            worker.work = LeasedWork(f"task{pid}", b"driver", memory, 0, True)
         self.pool.workers[id] = worker
         self.readings.held[pid] = size * MIB
         return worker

@@ -81,9 +81,9 @@ def exchange(monkeypatch):
     store = Store()
     far = []
     note = lambda name: lambda *arguments: far.append((name, *arguments))
-    neighbours = SimpleNamespace(**{name: note(name) for name in ("delete", "keep", "forward", "close")})
+    agent_links = SimpleNamespace(**{name: note(name) for name in ("delete", "keep", "forward", "close")})
     made = ObjectExchange(
-        "10.0.0.1:1", b"", None, None, store, neighbours, lambda p, m: sent.append((p, m)), here.__contains__
+        "10.0.0.1:1", b"", None, None, store, agent_links, lambda p, m: sent.append((p, m)), here.__contains__
     )
     return SimpleNamespace(exchange=made, store=store, transfer=transfer, sent=sent, here=here, far=far)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kernel.node.store_quotas import StoreQuotas
-from kernel.node.worker_pool import Work, WorkerRecord
+from kernel.node.worker_pool import LeasedWork, WorkerRecord
 from kernel_spec.errors import ObjectStoreFullError
 from kernel_spec.ids import ObjectId, ProcessId
 from kernel_spec.store import StoredObject
@@ -133,10 +133,10 @@ def test_an_object_that_is_made_anew_is_charged_once() -> None:
 
 def test_a_worker_may_hold_what_it_was_leased_with() -> None:
     quotas = StoreQuotas()
-    quotas.limit_worker(WorkerRecord(WORKER, (b"job", ""), work=Work("Model", store=MIB)))
+    quotas.limit_worker(WorkerRecord(WORKER, (b"job", ""), work=LeasedWork("Model", store=MIB)))
     with pytest.raises(ObjectStoreFullError, match=r"may hold 1.0 MiB .* \(the object_store_memory of Model\)"):
         quotas.room_for(WORKER, name(1), MIB + 1, list)
-    quotas.limit_worker(WorkerRecord(WORKER, (b"job", ""), work=Work("other")))
+    quotas.limit_worker(WorkerRecord(WORKER, (b"job", ""), work=LeasedWork("other")))
     assert not quotas.is_limited(WORKER)
 
 

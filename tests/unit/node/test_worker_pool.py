@@ -16,7 +16,7 @@ from kernel.node.worker_pool import (
     LEASED,
     STARTING,
     Assign,
-    GiveUp,
+    RefuseLeases,
     StartWorker,
     WorkerPool,
 )
@@ -142,7 +142,7 @@ def test_leases_are_given_up_after_three_workers_that_died_though_others_start_m
         pool.workers[worker].pid = 1
         deaths += 1
         for step in pool.died(worker)[1]:
-            if isinstance(step, GiveUp):
+            if isinstance(step, RefuseLeases):
                 given_up += step.leases
             else:
                 assert isinstance(step, StartWorker)
@@ -166,7 +166,7 @@ def test_a_fork_that_fails_counts_and_one_that_its_template_died_before_does_not
         worker = step.worker
     pool.workers[worker].cause = "no room"
     gone, [step] = pool.died(worker)
-    assert isinstance(step, GiveUp) and step.leases == (b"a",) and gone is step.worker
+    assert isinstance(step, RefuseLeases) and step.leases == (b"a",) and gone is step.worker
     assert isinstance(pool.want(LeaseId(b"b"), KEY)[0], StartWorker)
 
 
@@ -181,7 +181,7 @@ def test_workers_that_are_killed_while_they_start_are_replaced_for_a_minute() ->
         pool.validate()
     pool.workers[worker].pid = 1
     [step] = pool.died(worker, killed_at=100.0 + KILLED_STARTS_SECONDS)[1]
-    assert isinstance(step, GiveUp) and step.leases == (b"a",)
+    assert isinstance(step, RefuseLeases) and step.leases == (b"a",)
     assert step.reason == "every worker of the last 60 s was killed before it was up"
 
 
@@ -208,7 +208,7 @@ def test_a_kill_neither_counts_as_a_broken_start_nor_forgives_one() -> None:
             worker = step.worker
     pool.workers[worker].pid = 1
     [step] = pool.died(worker)[1]
-    assert isinstance(step, GiveUp) and step.reason == "3 workers in a row did not come up"
+    assert isinstance(step, RefuseLeases) and step.reason == "3 workers in a row did not come up"
 
 
 def test_a_key_is_forgotten_with_its_last_worker() -> None:
@@ -278,11 +278,11 @@ class PoolLife(RuleBasedStateMachine):
         self.used: dict[ProcessId, str] = {}
         self.served: dict[LeaseId, ProcessId] = {}
 
-    def carry_out(self, steps: list[StartWorker | Assign | GiveUp]) -> None:
+    def carry_out(self, steps: list[StartWorker | Assign | RefuseLeases]) -> None:
         for step in steps:
             if isinstance(step, StartWorker):
                 self.starting.add(step.worker)
-            elif isinstance(step, GiveUp):
+            elif isinstance(step, RefuseLeases):
                 assert step.leases, "nobody is given up"
                 for lease in step.leases:
                     del self.wanted[lease]

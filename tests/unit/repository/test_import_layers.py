@@ -383,9 +383,11 @@ def test_trespasses_are_seen(tmp_path: Path, text: str, public: bool, tests: boo
 
 
 def test_siblings_of_the_engine_import_what_is_named_of_it(tmp_path: Path) -> None:
-    found = arrows(tree(tmp_path, {"kernel_mine/file.py": "import kernel.node.agent, kernel.nodes, kernel.head.door"}))
+    found = arrows(
+        tree(tmp_path, {"kernel_mine/file.py": "import kernel.node.agent, kernel.nodes, kernel.head.membership"})
+    )
     wrong = trespasses(found, "kernel_mine", public=True, tests=False, inside={"kernel.node"})
-    assert [text.split(": ")[0].split()[-1] for text in wrong] == ["kernel.head.door"]
+    assert [text.split(": ")[0].split()[-1] for text in wrong] == ["kernel.head.membership"]
 
 
 def test_libraries_share_one_floor_and_back_ends_do_not(tmp_path: Path) -> None:

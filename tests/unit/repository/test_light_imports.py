@@ -11,7 +11,12 @@ HEAVY = {
     "asyncio", "click", "cloudpickle", "google.protobuf", "grpc", "importlib.metadata", "numpy", "pyarrow", "stevedore",
     "structlog",
 }  # fmt: skip
-OUTWARD = {"kernel.node.outward", "kernel.node.transfer", "kernel.node.relay.service", "kernel.transport.gateway"}
+CLUSTER_LINKS = {
+    "kernel.node.cluster_links",
+    "kernel.node.transfer",
+    "kernel.node.relay.service",
+    "kernel.transport.gateway",
+}
 PLUGINS = {"kernel.plugins", "pluggy", "pathlib", "urllib.parse"}
 CALLS = {"kernel.runtime.actor_calls", "kernel.runtime.ownership", "kernel.runtime.serialization"}
 CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadata"}
@@ -23,7 +28,7 @@ CONTRACTS = {"kernel_spec.store", "kernel_spec.scheduling", "kernel_spec.metadat
         ("kernel", HEAVY | CONTRACTS | {"pluggy", "kernel.runtime.core"}),
         ("kernel.api.joining", HEAVY | CONTRACTS),
         ("kernel.worker.main", HEAVY | CONTRACTS),
-        ("kernel.node.agent", HEAVY | OUTWARD | CALLS | {"pathlib", "urllib.parse"}),
+        ("kernel.node.agent", HEAVY | CLUSTER_LINKS | CALLS | {"pathlib", "urllib.parse"}),
         ("kernel.node.head_main", HEAVY | CALLS),
         ("kernel.node.template", HEAVY | CONTRACTS | PLUGINS),
         ("kernel.node.main", HEAVY | CONTRACTS | {"kernel.node.agent", "kernel.runtime.core"}),

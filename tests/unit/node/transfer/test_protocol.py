@@ -12,11 +12,11 @@ from kernel_spec.ids import ObjectId
 
 NAME = ObjectId(b"object-of-20-bytes--")
 WANT = protocol.Want(NAME, 1000, 100, 50, 1.5, "tcp://10.0.0.7:6380/transfer", True)
-END = protocol.End(NAME, "tcp://10.0.0.7:6380/transfer", True)
+END = protocol.WantNoMore(NAME, "tcp://10.0.0.7:6380/transfer", True)
 
 
 @pytest.mark.parametrize("request_", [WANT, END], ids=["want", "end"])
-def test_a_request_is_read_when_it_is_complete(request_: protocol.Want | protocol.End) -> None:
+def test_a_request_is_read_when_it_is_complete(request_: protocol.Want | protocol.WantNoMore) -> None:
     data = protocol.encode_request(request_)
     assert all(protocol.decode_request(data[:count]) is None for count in range(len(data)))
     assert protocol.decode_request(data + b"\x01more") == (request_, len(data))
@@ -54,14 +54,14 @@ def test_noise_does_nothing_but_raise() -> None:
 
 def test_an_address_that_is_too_long_is_named() -> None:
     with pytest.raises(ProtocolError, match="more than 255 bytes"):
-        protocol.encode_request(protocol.End(NAME, "x" * 256, False))
+        protocol.encode_request(protocol.WantNoMore(NAME, "x" * 256, False))
 
 
 def test_answers() -> None:
     head = protocol.decode_head(protocol.encode_bytes_head(50, 77), 50)
-    assert head == protocol.Head(protocol.BYTES, 50, 77)
+    assert head == protocol.AnswerHeader(protocol.BYTES, 50, 77)
     data = protocol.encode_text(protocol.ABSENT, "gone")
-    assert protocol.decode_head(data[: protocol.ANSWER_BYTES], 50) == protocol.Head(protocol.ABSENT, 4, 0)
+    assert protocol.decode_head(data[: protocol.ANSWER_BYTES], 50) == protocol.AnswerHeader(protocol.ABSENT, 4, 0)
     assert data[protocol.ANSWER_BYTES :] == b"gone"
 
 

@@ -76,7 +76,7 @@ def test_requests_that_came_in_one_record_are_both_heard(tmp_path: Path) -> None
     with TransferNode(PlasmaStore(), 1 << 24, str(tmp_path), LIMITS, tls.wrap) as a:
         a.put(NAME, bytes(2 * CHUNK))
         wants = [protocol.Want(NAME, 2 * CHUNK, start, CHUNK, 0.1, "me") for start in (0, CHUNK)]
-        ends = [protocol.encode_request(protocol.End(NAME, "nobody", False))] * 10
+        ends = [protocol.encode_request(protocol.WantNoMore(NAME, "nobody", False))] * 10
         with a.connect(a.address) as sock:
             for want in wants:
                 sock.sendall(b"".join([*ends, protocol.encode_request(want)]))

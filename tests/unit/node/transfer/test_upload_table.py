@@ -10,27 +10,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.node.transfer.limits import TransferLimits
-from kernel.node.transfer.protocol import ABSENT, BUSY, DAMAGED, End, Want
+from kernel.node.transfer.protocol import ABSENT, BUSY, DAMAGED, Want, WantNoMore
 from kernel.node.transfer.ranges import Ranges
 from kernel.node.transfer.upload_events import (
-    Asked,
+    BytesWanted,
     ConnectionLost,
     Deny,
     Ended,
-    Held,
     Hold,
-    NotHeld,
+    MoreReceived,
     NotReceived,
-    Progress,
+    ObjectHeld,
+    ObjectNotHeld,
     Received,
     Receiving,
     Redirect,
     Release,
     Send,
     Sent,
-    TimePassed,
     UploadEvent,
     UploadInstruction,
+    UploadTick,
 )
 from kernel.node.transfer.upload_table import UploadTable
 from kernel_spec.ids import ObjectId
@@ -52,13 +52,13 @@ class Source:
         out = self.table.handle(event, self.now)
         if self.held and Hold(NAME) in out:
             out.remove(Hold(NAME))
-            out += self.table.handle(Held(NAME, 100), self.now)
+            out += self.table.handle(ObjectHeld(NAME, 100), self.now)
         self.table.validate()
         return out
 
     def ask(self, peer: str, offset: int = 0, length: int = 10, size: int = 100) -> list[UploadInstruction]:
         self.numbers += 1
-        return self.say(Asked(self.numbers, ord(peer), Want(NAME, size, offset, length, 2.0, peer)))
+        return self.say(BytesWanted(self.numbers, ord(peer), Want(NAME, size, offset, length, 2.0, peer)))
 
     def sent(self, step: UploadInstruction, complete: bool = True) -> list[UploadInstruction]:
         assert isinstance(step, Send)
@@ -66,19 +66,19 @@ class Source:
 
     def later(self, seconds: float) -> list[UploadInstruction]:
         self.now += seconds
-        return self.say(TimePassed())
+        return self.say(UploadTick())
 
 
 def test_the_object_is_held_while_it_is_sent() -> None:
     source = Source(held=False)
     assert source.ask("a") == [Hold(NAME)]
     assert source.ask("b", 10) == []
-    first, second = source.say(Held(NAME, 100))
+    first, second = source.say(ObjectHeld(NAME, 100))
     assert isinstance(first, Send) and (first.connection, first.want.offset) == (ord("a"), 0)
     assert isinstance(second, Send) and (second.connection, second.want.offset) == (ord("b"), 10)
     assert source.sent(first) == source.sent(second) == []
-    assert source.say(Ended(End(NAME, "a", True))) == []
-    assert source.say(Ended(End(NAME, "b", True))) == [Release(NAME)]
+    assert source.say(Ended(WantNoMore(NAME, "a", True))) == []
+    assert source.say(Ended(WantNoMore(NAME, "b", True))) == [Release(NAME)]
     source.later(LIMITS.idle_seconds)
     assert not source.table.busy
 
@@ -86,10 +86,10 @@ def test_the_object_is_held_while_it_is_sent() -> None:
 def test_who_ends_before_the_last_bytes_are_known_to_be_sent_holds_nothing_either() -> None:
     source = Source()
     (last,) = source.ask("a", 90)
-    assert source.say(Ended(End(NAME, "a", True))) == []
+    assert source.say(Ended(WantNoMore(NAME, "a", True))) == []
     assert source.sent(last) == [Release(NAME)]
     (first,) = source.ask("a")
-    assert source.say(Ended(End(NAME, "a", False))) == []
+    assert source.say(Ended(WantNoMore(NAME, "a", False))) == []
     (again,) = source.ask("a", 10)
     assert source.sent(first) == source.sent(again) == [], "it has asked once more"
 
@@ -107,7 +107,7 @@ def test_a_slot_is_free_again_and_who_had_it_still_recommended() -> None:
     source = Source()
     for peer in "ab":
         source.sent(source.ask(peer)[0])
-    source.say(Ended(End(NAME, "a", True)))
+    source.say(Ended(WantNoMore(NAME, "a", True)))
     assert isinstance(source.ask("c")[0], Send)
     (answer,) = source.ask("d")
     assert isinstance(answer, Redirect) and sorted(answer.addresses) == ["a", "b", "c"]
@@ -116,19 +116,19 @@ def test_a_slot_is_free_again_and_who_had_it_still_recommended() -> None:
 def test_nobody_is_sent_to_who_is_reached_by_a_relay_only() -> None:
     source = Source()
     outside = "tcp://10.0.0.1:6380~0123456789abcdef/transfer"
-    (step,) = source.say(Asked(1, 1, Want(NAME, 100, 0, 10, 2.0, outside)))
+    (step,) = source.say(BytesWanted(1, 1, Want(NAME, 100, 0, 10, 2.0, outside)))
     source.numbers = 1
     source.sent(step)
     source.sent(source.ask("a")[0])
     assert source.ask("b") == [Redirect(ord("b"), ("a",))]
-    source.say(Ended(End(NAME, outside, True)))
+    source.say(Ended(WantNoMore(NAME, outside, True)))
     assert isinstance(source.ask("b")[0], Send)
 
 
 def test_who_gave_up_or_died_is_recommended_no_more() -> None:
     source = Source()
     source.sent(source.ask("a")[0])
-    source.say(Ended(End(NAME, "a", False)))
+    source.say(Ended(WantNoMore(NAME, "a", False)))
     step = source.ask("b")[0]
     source.sent(step, complete=False)
     source.say(ConnectionLost(ord("b")))
@@ -159,7 +159,7 @@ def test_what_is_not_there_yet_is_waited_for_so_long_and_no_longer() -> None:
     assert isinstance(source.ask("a", 0)[0], Send)
     assert source.ask("b", 10) == []
     present.add(15, 20)
-    (step,) = source.say(Progress(NAME))
+    (step,) = source.say(MoreReceived(NAME))
     assert isinstance(step, Send) and step.want.offset == 10
     source.sent(step)
     assert source.ask("b", 50) == []
@@ -185,8 +185,8 @@ def test_what_arrives_after_it_was_asked_for_is_sent_on() -> None:
     present = Ranges()
     assert source.say(Receiving(NAME, 100, present)) == []
     present.add(0, 10)
-    assert isinstance(source.say(Progress(NAME))[0], Send)
-    assert source.say(Held(NAME, 100)) == [Release(NAME)]
+    assert isinstance(source.say(MoreReceived(NAME))[0], Send)
+    assert source.say(ObjectHeld(NAME, 100)) == [Release(NAME)]
 
 
 def test_what_will_not_arrive_is_denied_while_what_began_goes_on() -> None:
@@ -206,7 +206,7 @@ def test_what_is_not_here_is_denied_to_all() -> None:
     source = Source(held=False)
     source.ask("a")
     source.ask("b")
-    denied = source.say(NotHeld(NAME, ABSENT, "has not got it"))
+    denied = source.say(ObjectNotHeld(NAME, ABSENT, "has not got it"))
     assert denied == [Deny(ord(peer), ABSENT, "has not got it") for peer in "ab"]
     assert not source.table.busy
 
@@ -225,7 +225,7 @@ def test_a_broken_table_says_what_led_to_it() -> None:
     source.ask("a")
     source.table.shares[NAME].slots.clear()
     source.table.shares[NAME].sending.clear()
-    with pytest.raises(AssertionError, match="(?s)held for nobody.*latest events.*Asked"):
+    with pytest.raises(AssertionError, match="(?s)held for nobody.*latest events.*BytesWanted"):
         source.table.validate()
 
 
@@ -264,7 +264,7 @@ def test_every_ask_is_answered_once_unless_its_connection_is_lost(seed: int) -> 
             offset = chance.randrange(0, 91, 10)
             open_asks[connection] = turn + 1
             want = Want(NAME, 100, offset, chance.choice([10, 100 - offset]), 2.0, f"peer-{connection % 5}")
-            carry_out(source.say(Asked(turn + 1, connection, want)))
+            carry_out(source.say(BytesWanted(turn + 1, connection, want)))
         elif choice < 0.6 and sends:
             step = sends.pop(chance.randrange(len(sends)))
             complete = step.connection not in lost and chance.random() < 0.9
@@ -273,17 +273,17 @@ def test_every_ask_is_answered_once_unless_its_connection_is_lost(seed: int) -> 
         elif choice < 0.65 and holding:
             holding = False
             if receiving or chance.random() < 0.3:
-                carry_out(source.say(NotHeld(NAME, ABSENT, "no")))
+                carry_out(source.say(ObjectNotHeld(NAME, ABSENT, "no")))
             else:
                 pins += 1
-                carry_out(source.say(Held(NAME, 100)))
+                carry_out(source.say(ObjectHeld(NAME, 100)))
         elif choice < 0.7 and not receiving and not pins and not holding:
             receiving, present = True, Ranges()
             carry_out(source.say(Receiving(NAME, 100, present)))
         elif choice < 0.8 and receiving:
             start = chance.randrange(0, 91, 10)
             present.add(start, start + 10)
-            carry_out(source.say(Progress(NAME)))
+            carry_out(source.say(MoreReceived(NAME)))
         elif choice < 0.84 and receiving and not (sends and present.total < 100):
             receiving = False
             if present.total == 100:
@@ -298,14 +298,14 @@ def test_every_ask_is_answered_once_unless_its_connection_is_lost(seed: int) -> 
                 open_asks.pop(connection, None)
                 carry_out(source.say(ConnectionLost(connection)))
         elif choice < 0.95:
-            carry_out(source.say(Ended(End(NAME, f"peer-{chance.randint(0, 4)}", chance.random() < 0.5))))
+            carry_out(source.say(Ended(WantNoMore(NAME, f"peer-{chance.randint(0, 4)}", chance.random() < 0.5))))
         else:
             carry_out(source.later(chance.choice([0.5, 3.0, 10.0])))
     for step in sends:
         open_asks.pop(step.connection)
         carry_out(source.say(Sent(step.number, True)))
     if holding:
-        carry_out(source.say(NotHeld(NAME, ABSENT, "no")))
+        carry_out(source.say(ObjectNotHeld(NAME, ABSENT, "no")))
     for _ in range(4):
         carry_out(source.later(40.0))
     assert not open_asks and not source.table.busy and not pins

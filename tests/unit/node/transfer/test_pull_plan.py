@@ -10,20 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.node.transfer.limits import TransferLimits
-from kernel.node.transfer.plan import (
+from kernel.node.transfer.pull_plan import (
     Arrived,
-    Ask,
-    Busy,
+    AskSource,
     Cut,
-    Done,
-    GiveUp,
-    Plan,
     PlanEvent,
     PlanInstruction,
+    PullDone,
+    PullFailed,
+    PullPlan,
+    PullTick,
     Redirected,
-    Refused,
     SourceAdded,
-    TimePassed,
+    SourceBusy,
+    SourceRefused,
 )
 
 LIMITS = TransferLimits(
@@ -36,15 +36,15 @@ class Pulled:
 
     def __init__(self, size: int = 100, sources: str = "a", limits: TransferLimits = LIMITS) -> None:
         self.now = 0.0
-        self.plan = Plan(size, "me", limits, self.now)
-        self.asks: list[Ask] = []
+        self.plan = PullPlan(size, "me", limits, self.now)
+        self.asks: list[AskSource] = []
         self.end: PlanInstruction | None = None
         for source in sources:
             self.say(SourceAdded(source))
 
     def say(self, event: PlanEvent) -> None:
         for step in self.plan.handle(event, self.now):
-            if isinstance(step, Ask):
+            if isinstance(step, AskSource):
                 self.asks.append(step)
             else:
                 assert self.end is None
@@ -53,9 +53,9 @@ class Pulled:
 
     def later(self, seconds: float) -> None:
         self.now += seconds
-        self.say(TimePassed())
+        self.say(PullTick())
 
-    def take(self) -> Ask:
+    def take(self) -> AskSource:
         return self.asks.pop(0)
 
     def arrive(self, count: int = 1) -> None:
@@ -68,14 +68,14 @@ class Pulled:
 
 def test_one_source_gives_all_in_order() -> None:
     pull = Pulled(95)
-    assert pull.asks == [Ask(1, "a", 0, 10)]
+    assert pull.asks == [AskSource(1, "a", 0, 10)]
     seen = []
     while pull.end is None:
         seen.append(pull.asks[0])
         pull.arrive()
         assert len(pull.asks) <= LIMITS.asks_per_source
     assert [(ask.offset, ask.length) for ask in seen] == [*((start, 10) for start in range(0, 90, 10)), (90, 5)]
-    assert pull.end == Done() and pull.plan.present.cover(0, 95)
+    assert pull.end == PullDone() and pull.plan.present.cover(0, 95)
 
 
 def test_two_sources_are_used_together_a_third_when_one_fails() -> None:
@@ -105,7 +105,7 @@ def test_a_source_that_fails_again_and_again_is_given_up_and_named() -> None:
         assert pull.end is None
         pull.say(Cut(pull.take().number, 0, "refused the connection"))
         pull.later(1.0)
-    assert pull.end == GiveUp("0 of 100 bytes are here; sources: a refused the connection")
+    assert pull.end == PullFailed("0 of 100 bytes are here; sources: a refused the connection")
 
 
 def test_failures_with_chunks_in_between_are_forgiven() -> None:
@@ -120,15 +120,15 @@ def test_failures_with_chunks_in_between_are_forgiven() -> None:
 
 def test_every_source_is_named_with_its_words() -> None:
     pull = Pulled(sources="ab")
-    pull.say(Refused(pull.take().number, "has not got it"))
-    pull.say(Refused(pull.take().number, "can't read its copy: disk"))
-    assert pull.end == GiveUp("0 of 100 bytes are here; sources: a has not got it; b can't read its copy: disk")
+    pull.say(SourceRefused(pull.take().number, "has not got it"))
+    pull.say(SourceRefused(pull.take().number, "can't read its copy: disk"))
+    assert pull.end == PullFailed("0 of 100 bytes are here; sources: a has not got it; b can't read its copy: disk")
 
 
 def test_without_sources_it_says_so() -> None:
     pull = Pulled(sources="")
     pull.later(0.1)
-    assert pull.end == GiveUp("0 of 100 bytes are here; sources: none are known")
+    assert pull.end == PullFailed("0 of 100 bytes are here; sources: none are known")
 
 
 def test_a_recommended_source_is_asked_instead_and_the_first_is_left_in_peace() -> None:
@@ -149,7 +149,7 @@ def test_recommendations_are_followed_down_the_tree() -> None:
     pull.say(Redirected(pull.take().number, ("x", "y")))
     pull.say(Redirected(pull.take().number, ("z",)))
     assert pull.asked() == ["y"]
-    pull.say(Busy(pull.take().number, "waits itself"))
+    pull.say(SourceBusy(pull.take().number, "waits itself"))
     assert pull.asked() == ["z"]
 
 
@@ -159,11 +159,11 @@ def test_who_is_busy_is_asked_again_ever_more_rarely() -> None:
     while pull.end is None:
         if pull.asks:
             times.append(pull.now)
-            pull.say(Busy(pull.take().number, "waits itself"))
+            pull.say(SourceBusy(pull.take().number, "waits itself"))
         pull.later(0.05)
     assert times[1] - times[0] < 0.2
     assert 0.9 < times[-1] - times[-2] < 1.2
-    assert pull.end == GiveUp("nothing came for 30 s; 0 of 100 bytes are here; sources: a waits itself")
+    assert pull.end == PullFailed("nothing came for 30 s; 0 of 100 bytes are here; sources: a waits itself")
 
 
 def test_bytes_that_come_renew_its_patience() -> None:
@@ -179,7 +179,7 @@ def test_bytes_that_come_renew_its_patience() -> None:
 
 def test_a_source_that_is_named_again_is_tried_again() -> None:
     pull = Pulled(sources="ab")
-    pull.say(Refused(pull.take().number, "has not got it"))
+    pull.say(SourceRefused(pull.take().number, "has not got it"))
     pull.say(SourceAdded("a"))
     assert pull.asked() == ["b", "a"]
     pull.say(SourceAdded("me"))
@@ -230,14 +230,14 @@ def test_any_answers_in_any_order_end_well_or_with_every_source_lost(
                     [
                         Cut(ask.number, chance.randint(0, ask.length), "cut"),
                         Redirected(ask.number, tuple(chance.sample("abcdefgh", 2))),
-                        Busy(ask.number, "busy"),
-                        Refused(ask.number, "refused"),
+                        SourceBusy(ask.number, "busy"),
+                        SourceRefused(ask.number, "refused"),
                     ]
                 )
             )
     assert pull.end is not None, f"it never ended: {pull.plan.describe()}"
     assert not pull.plan.asks
-    if isinstance(pull.end, Done):
+    if isinstance(pull.end, PullDone):
         assert pull.plan.present.cover(0, size)
     else:
         nothing_came = "nothing came" in pull.end.reason

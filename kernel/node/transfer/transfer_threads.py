@@ -14,7 +14,7 @@ from kernel.transport.reactor import Reactor
 Outcome = TypeVar("Outcome")
 
 
-class Threads:
+class TransferThreads:
     """Up to `count` threads, started when there is work, that block so that the loop need not."""
 
     def __init__(self, reactor: Reactor, count: int, name: str) -> None:

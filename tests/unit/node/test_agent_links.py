@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kernel.node import neighbours as module
-from kernel.node.neighbours import AGAIN_SECONDS, DELETE, FORWARD, KEEP, PATIENCE_SECONDS, Neighbours
+from kernel.node import agent_links as module
+from kernel.node.agent_links import AGAIN_SECONDS, DELETE, FORWARD, KEEP, PATIENCE_SECONDS, AgentLinks
 from kernel.transport.addresses import AGENT, SCHEME, through
 from kernel.transport.connection import pack_batch
 from kernel.transport.tcp_connection import TcpConnection
@@ -31,10 +31,10 @@ class World:
         monkeypatch.setattr(module, "connect", self._connect)
         self.addresses: list[str] = []
         self.asked: list[Any] = []
-        self.neighbours = self.make()
+        self.agent_links = self.make()
 
-    def make(self, **more: Any) -> Neighbours:
-        return Neighbours(
+    def make(self, **more: Any) -> AgentLinks:
+        return AgentLinks(
             b"token",
             None,
             self.reactor,
@@ -63,9 +63,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_what_did_not_arrive_is_said_again(world: World) -> None:
-    world.neighbours.delete(PLACE, [b"a"])  # type: ignore[list-item]
+    world.agent_links.delete(PLACE, [b"a"])  # type: ignore[list-item]
     world.made[0].close("cut for too long")
-    world.neighbours.delete(PLACE, [b"b"])  # type: ignore[list-item]
+    world.agent_links.delete(PLACE, [b"b"])  # type: ignore[list-item]
     world.pass_time(AGAIN_SECONDS)
     assert len(world.made) == 2
     assert sorted(message[1][0] for message in world.made[1].outbox) == [b"a", b"b"]
@@ -73,7 +73,7 @@ def test_what_did_not_arrive_is_said_again(world: World) -> None:
 
 
 def test_what_was_sent_and_not_acknowledged_is_said_again(world: World) -> None:
-    world.neighbours.delete(PLACE, [b"a"])  # type: ignore[list-item]
+    world.agent_links.delete(PLACE, [b"a"])  # type: ignore[list-item]
     connection = world.made[0]
     connection._log.keep(pack_batch(connection.outbox))
     assert not connection.outbox and [message[1] for message in connection.unheard()] == [[b"a"]]
@@ -84,15 +84,15 @@ def test_what_was_sent_and_not_acknowledged_is_said_again(world: World) -> None:
 
 @pytest.mark.parametrize("how", ["forget", "close"])
 def test_nothing_is_said_to_a_node_that_is_gone_nor_by_one_that_ends(world: World, how: str) -> None:
-    world.neighbours.delete(PLACE, [b"a"])  # type: ignore[list-item]
+    world.agent_links.delete(PLACE, [b"a"])  # type: ignore[list-item]
     world.made[0].close("its machine is off")
-    world.neighbours.forget(PLACE) if how == "forget" else world.neighbours.close()
+    world.agent_links.forget(PLACE) if how == "forget" else world.agent_links.close()
     world.pass_time(AGAIN_SECONDS)
     assert len(world.made) == 1
 
 
 def test_a_place_where_nobody_ever_is_is_given_up(world: World) -> None:
-    world.neighbours.delete(PLACE, [b"a"])  # type: ignore[list-item]
+    world.agent_links.delete(PLACE, [b"a"])  # type: ignore[list-item]
     for _ in range(int(2 * PATIENCE_SECONDS)):
         if not world.made[-1].closed:
             world.made[-1].close("nobody listens there")
@@ -120,32 +120,32 @@ class Peer:
 
 def test_what_another_agent_asks_for_is_done_in_order(world: World) -> None:
     peer: Any = Peer()
-    world.neighbours.on_messages(peer, [(FORWARD, b"p", (1, 2)), (DELETE, [b"a"]), (KEEP, b"b")])
+    world.agent_links.on_messages(peer, [(FORWARD, b"p", (1, 2)), (DELETE, [b"a"]), (KEEP, b"b")])
     assert world.asked == [("forward", b"p", (1, 2)), ("delete", [b"a"]), ("keep", b"b")]
     assert peer.closed == []
 
 
 def test_who_says_what_is_no_message_is_cut_off_and_heard_no_more(world: World) -> None:
     peer: Any = Peer()
-    world.neighbours.on_messages(peer, [(77, b"a"), (KEEP, b"b")])
+    world.agent_links.on_messages(peer, [(77, b"a"), (KEEP, b"b")])
     assert peer.closed == ["the peer sent (77, b'a'), which is no message of an agent"]
     assert world.asked == []
 
 
 def test_all_that_is_said_to_a_place_goes_over_one_connection(world: World) -> None:
-    world.neighbours.forward(PLACE, b"p", (1,))  # type: ignore[arg-type]
-    world.neighbours.delete(PLACE, (b"a", b"b"))  # type: ignore[arg-type]
-    world.neighbours.keep(PLACE, b"c")  # type: ignore[arg-type]
+    world.agent_links.forward(PLACE, b"p", (1,))  # type: ignore[arg-type]
+    world.agent_links.delete(PLACE, (b"a", b"b"))  # type: ignore[arg-type]
+    world.agent_links.keep(PLACE, b"c")  # type: ignore[arg-type]
     assert [list(connection.outbox) for connection in world.made] == [
         [(FORWARD, b"p", (1,)), (DELETE, [b"a", b"b"]), (KEEP, b"c")]
     ]
-    world.neighbours.keep("10.0.0.3:6380", b"c")  # type: ignore[arg-type]
+    world.agent_links.keep("10.0.0.3:6380", b"c")  # type: ignore[arg-type]
     assert len(world.made) == 2
     assert [PLACE in address for address in world.addresses] == [True, False]
 
 
 def test_a_relay_leads_to_all_places(world: World) -> None:
-    world.neighbours.keep(PLACE, b"c")  # type: ignore[arg-type]
+    world.agent_links.keep(PLACE, b"c")  # type: ignore[arg-type]
     world.make(relay="tcp://relay:1").keep(PLACE, b"c")  # type: ignore[arg-type]
     direct, relayed = world.addresses
     assert direct == f"{SCHEME}{PLACE}/{AGENT}"
@@ -160,41 +160,41 @@ def test_what_was_said_since_is_written_once(world: World, monkeypatch: pytest.M
         return peers[-1]
 
     monkeypatch.setattr(module, "connect", make)
-    world.neighbours.keep(PLACE, b"c")  # type: ignore[arg-type]
-    world.neighbours.keep(PLACE, b"d")  # type: ignore[arg-type]
+    world.agent_links.keep(PLACE, b"c")  # type: ignore[arg-type]
+    world.agent_links.keep(PLACE, b"d")  # type: ignore[arg-type]
     for _ in range(2):
-        world.neighbours.flush()
+        world.agent_links.flush()
     assert [peer.flushed for peer in peers] == [1]
-    world.neighbours.keep(PLACE, b"e")  # type: ignore[arg-type]
-    world.neighbours.on_close(peers[0], "cut")  # type: ignore[arg-type]
-    world.neighbours.flush()
+    world.agent_links.keep(PLACE, b"e")  # type: ignore[arg-type]
+    world.agent_links.on_close(peers[0], "cut")  # type: ignore[arg-type]
+    world.agent_links.flush()
     assert peers[0].flushed == 1, "a connection that ended has nothing to write"
-    world.neighbours.keep(PLACE, b"f")  # type: ignore[arg-type]
+    world.agent_links.keep(PLACE, b"f")  # type: ignore[arg-type]
     assert len(peers) == 2
 
 
 @pytest.mark.parametrize("how", ["forget", "close"])
 def test_connections_to_a_node_that_is_gone_are_closed(world: World, how: str) -> None:
-    world.neighbours.keep(PLACE, b"c")  # type: ignore[arg-type]
-    world.neighbours.forget(PLACE) if how == "forget" else world.neighbours.close()
+    world.agent_links.keep(PLACE, b"c")  # type: ignore[arg-type]
+    world.agent_links.forget(PLACE) if how == "forget" else world.agent_links.close()
     assert [connection.closed for connection in world.made] == [True]
-    world.neighbours.forget(PLACE)
+    world.agent_links.forget(PLACE)
 
 
 def test_a_node_that_comes_back_at_a_place_is_tried_as_long_as_any_other(world: World) -> None:
     for _ in range(2):
         before = len(world.made)
-        world.neighbours.delete(PLACE, [b"a"])  # type: ignore[list-item]
+        world.agent_links.delete(PLACE, [b"a"])  # type: ignore[list-item]
         for _ in range(int(PATIENCE_SECONDS / AGAIN_SECONDS) - 5):
             world.made[-1].close("nobody listens there")
             world.pass_time(AGAIN_SECONDS)
         assert len(world.made) - before >= PATIENCE_SECONDS - 5
-        world.neighbours.forget(PLACE)
+        world.agent_links.forget(PLACE)
         world.pass_time(AGAIN_SECONDS)
 
 
 def test_a_connection_that_had_nothing_to_say_is_not_made_again(world: World) -> None:
-    world.neighbours.delete(PLACE, [b"a"])  # type: ignore[list-item]
+    world.agent_links.delete(PLACE, [b"a"])  # type: ignore[list-item]
     world.made[0].outbox.clear()
     world.made[0].close("it was idle")
     assert world.timers == []

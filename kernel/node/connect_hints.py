@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def advice_on(why: str, program: bool = False) -> str:
+def connect_hint(why: str, program: bool = False) -> str:
     """Return what to do about the reason `why`, where that reason does not say it itself.
 
     It names options of commands, or (for a `program`) arguments of `kernel.init`.

@@ -21,7 +21,7 @@ from kernel_spec.labels import labels_of_node
 from kernel_spec.version import __version__
 
 
-class NodeAccount:
+class NodeState:
     """Of one node, reached at `place`, with the resources `total` (plain quantities).
 
     `requests` are what its processes still wait for. `clock` is the reactor's.

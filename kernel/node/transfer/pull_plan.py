@@ -56,7 +56,7 @@ class Redirected:
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
+class SourceBusy:
     """The source has not got these bytes yet, or no room to get them; it may have later."""
 
     ask: int
@@ -64,7 +64,7 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class SourceRefused:
     """The source has not got the object, or `damaged`: it had, and can't read it."""
 
     ask: int
@@ -73,18 +73,18 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class TimePassed:
+class PullTick:
     """Look at the clock: it should come several times a second."""
 
 
-PlanEvent = SourceAdded | Arrived | Cut | Redirected | Busy | Refused | TimePassed
-Answer = Arrived | Cut | Redirected | Busy | Refused
+PlanEvent = SourceAdded | Arrived | Cut | Redirected | SourceBusy | SourceRefused | PullTick
+Answer = Arrived | Cut | Redirected | SourceBusy | SourceRefused
 
 # -- instructions out ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskSource:
     """Ask `source` for `length` bytes from `offset` on."""
 
     number: int
@@ -94,18 +94,18 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class PullDone:
     """All bytes are there."""
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUp:
+class PullFailed:
     """They can't be had: `reason` names the sources and what each said last. Nothing is being asked any more."""
 
     reason: str
 
 
-PlanInstruction = Ask | Done | GiveUp
+PlanInstruction = AskSource | PullDone | PullFailed
 Out = list[PlanInstruction]
 
 
@@ -127,7 +127,7 @@ class _Source:
         self.said = "was not asked yet"
 
 
-class Plan:
+class PullPlan:
     """The machine for one object of `size` bytes. `own_address` is never asked."""
 
     def __init__(self, size: int, own_address: str, limits: TransferLimits, now: float) -> None:
@@ -137,7 +137,7 @@ class Plan:
         self.missing = Ranges()
         """What is neither there nor asked for."""
         self.missing.add(0, size)
-        self.asks: dict[int, Ask] = {}
+        self.asks: dict[int, AskSource] = {}
         self.sources: dict[str, _Source] = {}
         self.ended = False
         self.damaged = False
@@ -152,16 +152,16 @@ class Plan:
             Arrived: self._arrived,
             Cut: self._cut,
             Redirected: self._redirected,
-            Busy: self._busy,
-            Refused: self._refused,
-            TimePassed: lambda event, now: None,
+            SourceBusy: self._busy,
+            SourceRefused: self._refused,
+            PullTick: lambda event, now: None,
         }
 
     def handle(self, event: PlanEvent, now: float) -> Out:
         """Take one event in at `now` (seconds, any origin) and return what to do, in order."""
-        if self.ended or (not isinstance(event, SourceAdded | TimePassed) and event.ask not in self.asks):
+        if self.ended or (not isinstance(event, SourceAdded | PullTick) and event.ask not in self.asks):
             return []
-        if not isinstance(event, TimePassed):
+        if not isinstance(event, PullTick):
             self.history.append((now, event))
         self._handlers[type(event)](event, now)
         return self._advance(now)
@@ -221,20 +221,20 @@ class Plan:
         source.recommended = True  # it wants to be left in peace, as long as others deliver
         self._rest(source, source.denials, now, f"recommends {', '.join(event.sources) or 'nobody'}")
 
-    def _busy(self, event: Busy, now: float) -> None:
+    def _busy(self, event: SourceBusy, now: float) -> None:
         ask, source = self._answered(event.ask)
         self.missing.add(ask.offset, ask.offset + ask.length)
         source.denials += 1
         self._rest(source, source.denials, now, event.reason)
 
-    def _refused(self, event: Refused, now: float) -> None:
+    def _refused(self, event: SourceRefused, now: float) -> None:
         ask, source = self._answered(event.ask)
         self.missing.add(ask.offset, ask.offset + ask.length)
         source.lost = True
         source.delivers, source.said = False, event.reason
         self.damaged = self.damaged or event.damaged
 
-    def _answered(self, number: int) -> tuple[Ask, _Source]:
+    def _answered(self, number: int) -> tuple[AskSource, _Source]:
         ask = self.asks.pop(number)
         source = self.sources[ask.source]
         source.asks -= 1
@@ -251,7 +251,7 @@ class Plan:
         out: Out = []
         if not self.missing and not self.asks:
             self.ended = True
-            return [Done()]
+            return [PullDone()]
         patient = now - self._moved_at < self._limits.patience_seconds
         while patient and self.missing and len(self.asks) < self._limits.asks_per_pull:
             address = self._choose(now)
@@ -261,7 +261,7 @@ class Plan:
         hopeless = not patient or all(source.lost for source in self.sources.values())
         if hopeless and not self.asks:
             self.ended = True
-            out.append(GiveUp(self._why(patient)))
+            out.append(PullFailed(self._why(patient)))
         return out
 
     def _choose(self, now: float) -> str | None:
@@ -280,10 +280,10 @@ class Plan:
         idle = ((s.denials + s.failures, index, a) for index, (a, s) in enumerate(free))
         return min(idle, default=(0, 0, None))[2]
 
-    def _ask(self, address: str) -> Ask:
+    def _ask(self, address: str) -> AskSource:
         start, end = self.missing.remove_first(self._limits.chunk_bytes)
         self._numbers += 1
-        ask = self.asks[self._numbers] = Ask(self._numbers, address, start, end - start)
+        ask = self.asks[self._numbers] = AskSource(self._numbers, address, start, end - start)
         self.sources[address].asks += 1
         return ask
 

@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 60.0
 """How long a place that can't be reached is tried; before that, the head will have said if its node is gone."""
 
 
-class Neighbours:
+class AgentLinks:
     """Connections to other agents, made when they are first needed.
 
     When one ends, what may not have arrived is said again, until the node is known to be gone: it does no harm twice.

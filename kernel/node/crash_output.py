@@ -13,7 +13,7 @@ _FATAL = "Fatal Python error"
 _INSIDE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
-def last_words(lines: Sequence[str]) -> list[str]:
+def crash_output(lines: Sequence[str]) -> list[str]:
     """Return the lines to show of the end of a standard error.
 
     Usually the last ones. Where the interpreter reported a fatal error with the stack, innermost call first, the
@@ -28,7 +28,7 @@ def last_words(lines: Sequence[str]) -> list[str]:
     return written[max(0, fatal - LINES) : fatal] + stack[:ours]
 
 
-def end_of_agent_errors(directory: str) -> str:
+def agent_crash_output(directory: str) -> str:
     """Return, indented below a colon, the last lines that a session's agent and templates wrote to stderr."""
     try:
         with open(os.path.join(directory, "logs", "agent.err"), "rb") as file:

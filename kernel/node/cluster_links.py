@@ -9,7 +9,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from kernel.node.neighbours import Neighbours
+from kernel.node.agent_links import AgentLinks
 from kernel.node.object_exchange import ObjectExchange
 from kernel.node.relay.service import RelayService
 from kernel.transport.addresses import AGENT, TRANSFER, parse_host_and_port
@@ -46,9 +46,9 @@ def open_exchange(agent: Agent, gateway: Gateway) -> ObjectExchange:
     """Begin to give objects to other nodes, and to get theirs."""
     token, tls, reactor, store, relay = agent.config.token, agent.tls, agent.reactor, agent.store, agent.config.relay
     place, send, here = agent.gateway_address, agent.processes.send, agent.processes.connections.__contains__
-    neighbours = Neighbours(token, tls, reactor, send, store.delete, store.keep, relay)
-    gateway.serve_connections(AGENT, neighbours.on_messages, neighbours.on_close)
-    exchange = ObjectExchange(place, token, tls, reactor, store, neighbours, send, here, relay)
+    agent_links = AgentLinks(token, tls, reactor, send, store.delete, store.keep, relay)
+    gateway.serve_connections(AGENT, agent_links.on_messages, agent_links.on_close)
+    exchange = ObjectExchange(place, token, tls, reactor, store, agent_links, send, here, relay)
     gateway.serve_sockets(TRANSFER, exchange.transfer.serve)
     return exchange
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 
 import kernel
-from kernel.node.last_words import LINES, last_words
+from kernel.node.crash_output import LINES, crash_output
 
 INSIDE = os.path.join(os.path.dirname(kernel.__file__), "runtime", "executor.py")
 
 
 def test_usually_the_last_lines():
-    assert last_words([f"line {i}" for i in range(30)]) == [f"line {i}" for i in range(30 - LINES, 30)]
+    assert crash_output([f"line {i}" for i in range(30)]) == [f"line {i}" for i in range(30 - LINES, 30)]
 
 
 def test_empty_lines_are_left_out():
-    assert last_words(["a", "", "  ", "b", ""]) == ["a", "b"]
-    assert last_words([]) == []
+    assert crash_output(["a", "", "  ", "b", ""]) == ["a", "b"]
+    assert crash_output([]) == []
 
 
 def test_of_a_fatal_error_the_users_part_of_the_stack():
@@ -28,10 +28,10 @@ def test_of_a_fatal_error_the_users_part_of_the_stack():
         '  File "/srv/jobs/program.py", line 3 in work',
     ]
     rest = [f'  File "{INSIDE}", line 200 in _run_call', "", "Extension modules: numpy (total: 1)"]
-    assert last_words(["", *shown, *rest]) == shown
+    assert crash_output(["", *shown, *rest]) == shown
 
 
 def test_of_a_fatal_error_without_a_stack_no_lists_of_modules():
-    assert last_words(["Fatal Python error: Aborted", "Extension modules: numpy (total: 1)"]) == [
+    assert crash_output(["Fatal Python error: Aborted", "Extension modules: numpy (total: 1)"]) == [
         "Fatal Python error: Aborted"
     ]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kernel.node.transfer.connections import Connections
-from kernel.node.transfer.work import Threads
+from kernel.node.transfer.transfer_threads import TransferThreads
 from kernel.transport.reactor import Reactor
 
 SECONDS = 120.0
@@ -32,7 +32,7 @@ def poll_until(reactor: Reactor, done: list[object], count: int) -> None:
 
 
 def test_what_is_urgent_is_done_first_and_outcomes_come_to_the_loop(reactor: Reactor) -> None:
-    threads = Threads(reactor, 1, "test")
+    threads = TransferThreads(reactor, 1, "test")
     go, done = threading.Event(), []
     here = threading.current_thread()
 
@@ -51,7 +51,7 @@ def test_what_is_urgent_is_done_first_and_outcomes_come_to_the_loop(reactor: Rea
 
 
 def test_threads_are_few_and_started_when_needed(reactor: Reactor) -> None:
-    threads = Threads(reactor, 3, "few")
+    threads = TransferThreads(reactor, 3, "few")
     done: list[object] = []
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("few")]
     barrier = threading.Barrier(3)
@@ -64,7 +64,7 @@ def test_threads_are_few_and_started_when_needed(reactor: Reactor) -> None:
 
 
 def test_nothing_comes_back_after_the_end(reactor: Reactor) -> None:
-    threads = Threads(reactor, 1, "test")
+    threads = TransferThreads(reactor, 1, "test")
     begun, go, done = threading.Event(), threading.Event(), []
     threads.do(lambda: (begun.set(), go.wait(SECONDS)), done.append)
     threads.do(lambda: done.append("never"))
