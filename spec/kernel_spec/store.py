@@ -314,7 +314,11 @@ class StoreServer(Protocol):
 
 @runtime_checkable
 class StoreClient(Protocol):
-    """The half in every other process. Any thread may call it."""
+    """The half in every other process.
+
+    Any thread may call it, and so may a destructor that Python runs amid a call of the same thread: its locks must be
+    reentrant.
+    """
 
     def writable(self, location: Location, size: int) -> memoryview:
         """Return the memory of an object being created."""
