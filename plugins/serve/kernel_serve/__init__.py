@@ -6,8 +6,8 @@ Each name is in a file of its own, and is loaded when it is first used.
 from typing import Any
 
 _MODULES: dict[str, tuple[str, ...]] = {
-    "api.deploying": ("get_deployment", "list_deployments"),
-    "api.deployment": ("Application", "Deployment", "deployment"),
+    "api.declared": ("Application",),
+    "api.deployment": ("Deployment", "deployment", "get_deployment", "list_deployments"),
     "api.handle": ("DeploymentHandle",),
     "api.ingress": ("ingress",),
     "api.endpoint_handle": ("EndpointHandle",),

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
 from kernel_serve import spellings
-from kernel_serve.api.deployment import with_options
+from kernel_serve.api.declared import with_options
 from kernel_serve.api.facts import Facts, facts_of
 from kernel_serve.config.normal import unlike_default
 from kernel_serve.config.reading import APPLICATION, DEPLOYMENT, TOP, read_values

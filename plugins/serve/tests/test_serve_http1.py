@@ -76,7 +76,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def http1(server: HTTPServer) -> list[HTTP1Connection]:
     """Return the server's connections that speak HTTP/1."""
-    return [each for each in server.connections if isinstance(each, HTTP1Connection)]
+    return [each for each in server.state.connections if isinstance(each, HTTP1Connection)]
 
 
 def serving(work: Callable[[HTTPServer, Callable[[], Coroutine[Any, Any, Client]]], Any], **options: Any) -> None:
@@ -96,7 +96,7 @@ def serving(work: Callable[[HTTPServer, Callable[[], Coroutine[Any, Any, Client]
         try:
             await work(server, connect)
         finally:
-            server.now = time.monotonic
+            server.state.now = time.monotonic
             for each in made:
                 each.writer.close()
             await server.drain(2)
@@ -112,7 +112,9 @@ def test_headers_must_come_in_time() -> None:
         slow.writer.write(b"GET / HTTP/1.1\r\nHo")
         fine.writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await fine.answer() == (200, b"0")
-        await until(lambda: len(server.connections) == 4 and any(each._reader.head_bytes for each in http1(server)))
+        await until(
+            lambda: len(server.state.connections) == 4 and any(each._reader.head_bytes for each in http1(server))
+        )
         clock.pass_by(1.1)
         assert (await slow.rest()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
         assert await silent.rest() == await undecided.rest() == b""
@@ -148,8 +150,8 @@ def test_a_client_that_takes_nothing_is_cut_off() -> None:
         client = await connect()
         client.reader._transport.pause_reading()
         client.writer.write(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
-        await until(lambda: bool(server.connections))
-        await until(lambda: not server.connections)
+        await until(lambda: bool(server.state.connections))
+        await until(lambda: not server.state.connections)
 
     serving(work, stall_timeout_s=0.3)
 
@@ -194,7 +196,7 @@ def test_thousands_of_pipelined_requests_wait_for_a_reader() -> None:
         deadline = time.monotonic() + 1.0
         while time.monotonic() < deadline:
             await asyncio.sleep(0.01)
-            for connection in [each for each in server.connections if isinstance(each, HTTP1Connection)]:
+            for connection in [each for each in server.state.connections if isinstance(each, HTTP1Connection)]:
                 assert len(connection._waiting) < 20_000
                 assert connection.transport.get_write_buffer_size() < 1 << 20
         sending.cancel()
@@ -276,8 +278,8 @@ def test_a_client_that_asks_on_and_takes_nothing_is_cut_off() -> None:
         client.reader._transport.pause_reading()
         request = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
         sending = asyncio.ensure_future(_send(client, request * 100_000))
-        await until(lambda: any(getattr(each, "must_wait", False) for each in server.connections))
-        await until(lambda: not server.connections)
+        await until(lambda: any(getattr(each, "must_wait", False) for each in server.state.connections))
+        await until(lambda: not server.state.connections)
         sending.cancel()
 
     serving(work, stall_timeout_s=0.3)

@@ -142,9 +142,9 @@ def serve(app: Any, program: Program, limits: Any = None, passage: Any = None, *
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         port = listening.getsockname()[1]
         server = HTTPServer(HTTPOptions(**more), app)
-        server.http2_limits = limits or HTTP2Limits()
+        server.state.http2_limits = limits or HTTP2Limits()
         if passage is not None:
-            server.passage = passage  # type: ignore[method-assign]
+            server.state.passage = passage
         await server.start(listening)
         tls = ssl.create_default_context(cafile=more["ssl_certfile"]) if more.get("ssl_certfile") else None
         if tls is not None:
@@ -154,7 +154,7 @@ def serve(app: Any, program: Program, limits: Any = None, passage: Any = None, *
         try:
             await program(client, port, server)
         finally:
-            server.now = time.monotonic
+            server.state.now = time.monotonic
             await client.close()
             await server.drain(0)
 
@@ -557,7 +557,7 @@ def test_headers_that_are_too_large_end_the_connection() -> None:
         await until(lambda: client.closed is not None)
         assert client.closed == ErrorCodes.PROTOCOL_ERROR
         assert number not in client.headers and len(asked) == 1
-        await until(lambda: not server.connections)
+        await until(lambda: not server.state.connections)
 
     serve(app, program)
 
@@ -614,11 +614,11 @@ def test_a_connection_without_requests_ends_after_a_while() -> None:
         await busy.begin()
         number = await busy.ask()
         await begun.wait()
-        await until(lambda: len(server.connections) == 2)
+        await until(lambda: len(server.state.connections) == 2)
         clock.pass_by(60)
         await until(lambda: client.closed is not None)
         assert client.closed == ErrorCodes.NO_ERROR and not client.headers
-        await until(lambda: len(server.connections) == 1)
+        await until(lambda: len(server.state.connections) == 1)
         assert busy.closed is None  # its answer is still to come
         go.set()
         assert await busy.answer(number) == ("200", b"late")
@@ -634,7 +634,7 @@ def test_bodies_must_come_in_time_and_may_take_long() -> None:
     async def program(client: Client, port: int, server: HTTPServer) -> None:
         def arrived() -> dict[int, int]:
             streams: dict[int, Any] = {}
-            for each in server.connections:
+            for each in server.state.connections:
                 streams.update(getattr(each, "_streams", {}))
             return {number: stream._size for number, stream in streams.items()}
 

@@ -148,7 +148,7 @@ def test_an_idle_connection_is_told_to_leave_and_its_last_request_is_answered() 
         writer.write(REQUEST)
         assert b"connection: close" not in await answer(reader)
         draining = asyncio.ensure_future(server.drain(SECONDS, patience=SECONDS))
-        while not server.closing:
+        while not server.state.closing:
             await asyncio.sleep(0)
         writer.write(REQUEST)
         assert b"connection: close" in await answer(reader)
@@ -168,10 +168,10 @@ def test_a_request_that_is_half_there_is_answered_before_the_connection_ends() -
         port = server._server.sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(REQUEST[:20])
-        while all(getattr(each, "is_idle", True) for each in server.connections):
+        while all(getattr(each, "is_idle", True) for each in server.state.connections):
             await asyncio.sleep(0)
         draining = asyncio.ensure_future(server.drain(SECONDS))
-        while not server.closing:
+        while not server.state.closing:
             await asyncio.sleep(0)
         writer.write(REQUEST[20:])
         assert b"connection: close" in await answer(reader)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import kernel
-from kernel_serve.api.deployment import with_options
+from kernel_serve.api.declared import with_options
 from kernel_serve.api.graph import Change
 from kernel_serve.settings import DeploymentSettings, LoggingConfig
 from kernel_serve.values import NAMESPACE

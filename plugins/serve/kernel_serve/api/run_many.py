@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernel_serve.api import run as api
-from kernel_serve.api.deployment import UNSET, Application
+from kernel_serve.api.declared import UNSET, Application
 from kernel_serve.api.graph import flatten, unchanged
 from kernel_serve.api.handle import DeploymentHandle
 from kernel_serve.api.log_default import with_default

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_serve.api.deployment import Application, Deployment
+from kernel_serve.api.declared import Application, DeclaredDeployment
 from kernel_serve.errors import DeploymentError
 from kernel_serve.settings import checked
 
@@ -29,7 +29,7 @@ def import_application(path: str, args: Mapping[str, Any] | None = None) -> Appl
         if args:
             raise DeploymentError(f"{path} is an application, not a function that builds one: it takes no arguments")
         return found
-    if isinstance(found, Deployment):
+    if isinstance(found, DeclaredDeployment):
         raise DeploymentError(f"{path} is a deployment that is not bound; write there: {found.name}.bind(...)")
     if not callable(found) or inspect.isclass(found):
         raise DeploymentError(
@@ -61,7 +61,9 @@ def import_name(path: str) -> Any:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            there = [known for known, value in vars(module).items() if isinstance(value, (Application, Deployment))]
+            there = [
+                known for known, value in vars(module).items() if isinstance(value, (Application, DeclaredDeployment))
+            ]
             close = difflib.get_close_matches(part, there or dir(found), 1, 0.5)
             hint = f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(there)}" if there else ""
             raise DeploymentError(f"module {module_name} has no {part!r} (for {path}){hint}")

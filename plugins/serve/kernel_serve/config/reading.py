@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kernel_serve import spellings
-from kernel_serve.api.deployment import with_options
+from kernel_serve.api.declared import with_options
 from kernel_serve.api.graph import check_prefix
 from kernel_serve.config.document import Cursor, Document, parse
 from kernel_serve.config.endpoints import read_endpoint

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kernel_serve.api.deployment import Application, with_options
+from kernel_serve.api.declared import Application, with_options
 from kernel_serve.api.graph import Change, flatten, unchanged
 from kernel_serve.api.surroundings import merged_environment
 from kernel_serve.config.code_paths import source_digest, source_root, with_path

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from kernel_serve.api.deployment import Application
+from kernel_serve.api.declared import Application
 from kernel_serve.api.graph import flatten
 from kernel_serve.config.normal import plain, unlike_default
 from kernel_serve.errors import DeploymentError

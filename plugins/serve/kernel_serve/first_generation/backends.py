@@ -10,7 +10,7 @@ from typing import Any
 
 from kernel_serve.api import run as api
 from kernel_serve.api.asking import ask
-from kernel_serve.api.deployment import Deployment
+from kernel_serve.api.declared import DeclaredDeployment
 from kernel_serve.api.graph import flatten
 from kernel_serve.api.surroundings import Surroundings
 from kernel_serve.errors import DeployFailedError, DeploymentError, NotServingError
@@ -58,7 +58,7 @@ def create_backend(
             f"frees the tag, and serve.update_backend_config({backend_tag!r}, ...) changes how it runs"
         )
     settings = settings_of(wanted, accepts_batches(func_or_class), actor_options)
-    deployment = Deployment(Backend, backend_tag, settings)
+    deployment = DeclaredDeployment(Backend, backend_tag, settings)
     spec = flatten(deployment.bind(func_or_class, actor_init_args), backend_tag, None, Surroundings())
     _deploy(replace(spec, first_generation=True), is_new=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kernel_serve.api.deployment import Application
+from kernel_serve.api.declared import Application
 from kernel_serve.api.graph import Bound, Flattening
 from kernel_serve.context import ReplicaContext, enter_here
 from kernel_serve.errors import DeployFailedError, DeploymentError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
 
 import grpc
 import grpc.aio
@@ -13,17 +14,13 @@ from kernel_serve import tracing
 from kernel_serve.errors import NotServingError, RequestTimeoutError, ServeError
 from kernel_serve.failing import code_of
 from kernel_serve.logs import logger
+from kernel_serve.proxy.grpc_routing import REQUEST_ID, Begun, GRPCRouting
 from kernel_serve.rpc.messages import Incoming, send_message
 from kernel_serve.rpc.methods import Method
 from kernel_serve.wire.link import PIECE, Exchange, ExchangeAbortedError, LinkLostError
 
-if TYPE_CHECKING:
-    from kernel_serve.proxy.grpc_server import GRPCServer
-
 _log = logger()
 
-REQUEST_ID = "request_id"
-"""The key in the metadata; it is sent back in the trailing metadata."""
 _NEARLY = 0.95
 """Who goes after this share of its time went for its deadline. A client cancels its call when that is over; we hear the
 deadline rounded up by as much as a hundredth, and count from when the call has come."""
@@ -49,25 +46,17 @@ class EndedCall(NamedTuple):
     span: Any
 
 
-class Begun(NamedTuple):
-    """What is known of a call before it is sent. Times are in seconds.
+class GRPCCall:
+    """One call: `async with` it, so that what goes wrong becomes its status, and the replica hears of its end.
 
-    Until `until_answer` seconds are over the answer has begun, and until `deadline` seconds are over, which is the
-    client's, it has ended.
+    `on_ended` is told of its end.
     """
 
-    target: str
-    shadows: Any
-    meta: dict[str, Any]
-    until_answer: float | None
-    deadline: float | None
-
-
-class Call:
-    """One call: `async with` it, so that what goes wrong becomes its status, and the replica hears of its end."""
-
-    def __init__(self, server: GRPCServer, method: Method, context: Any) -> None:
-        self._server = server
+    def __init__(
+        self, routing: GRPCRouting, on_ended: Callable[[EndedCall], None], method: Method, context: Any
+    ) -> None:
+        self._routing = routing
+        self._on_ended = on_ended
         self._method = method
         self._context = context
         self._id = ""
@@ -81,13 +70,13 @@ class Call:
         self._deadline: float | None = None
         self._late: RequestTimeoutError | None = None
 
-    async def __aenter__(self) -> Call:
+    async def __aenter__(self) -> GRPCCall:
         return self
 
     async def open(self, given: Any) -> Incoming:
         """Send the request; return the answer. `given` is its message (or EOF), if its method has just one."""
-        server, method = self._server, self._method
-        begun = server.begin(method, self._context)
+        routing, method = self._routing, self._method
+        begun = routing.begin(method, self._context)
         meta, self._deadline = begun.meta, begun.deadline
         self._id, self._target = meta["id"], begun.target
         if tracing.active is not None:
@@ -101,11 +90,11 @@ class Call:
             # the first that is heard of such a call is that it is admitted: the router would take that for an answer
             self._timer = asyncio.get_running_loop().call_later(seconds, self._too_late, seconds)
         if method.streams_in:
-            self._exchange = await server.open(begun, b"", False)
+            self._exchange = await routing.open(begun, b"", False)
             self._feeding = asyncio.get_running_loop().create_task(self._feed(self._exchange))
         else:
             meta["size"] = len(given)
-            server.copy(method, begun, given)
+            routing.copy(method, begun, given)
             self._exchange = await self._sent(begun, given)
         if self._late is not None:
             raise self._late
@@ -115,14 +104,14 @@ class Call:
         """Send a whole request. If its deployment ends before it has begun, another of the endpoint's may take it."""
         for _ in range(_DETOURS):
             try:
-                return await self._server.open(begun, message, True, self._method.repeatable)
+                return await self._routing.open(begun, message, True, self._method.repeatable)
             except NotServingError:
-                target = self._server.find(begun.meta).target
+                target = self._routing.find(begun.meta).target
                 if target == begun.target:
                     raise
                 self._target = target
                 begun = begun._replace(target=target)
-        return await self._server.open(begun, message, True, self._method.repeatable)
+        return await self._routing.open(begun, message, True, self._method.repeatable)
 
     async def _feed(self, exchange: Exchange) -> None:
         """Pass a client's messages on, as fast as the replica takes them."""
@@ -178,7 +167,7 @@ class Call:
             milliseconds = (time.perf_counter() - self._begun) * 1e3
             replica = self._exchange.link.peer if self._exchange is not None else ""
             peer = self._context.peer()
-            self._server.on_ended(
+            self._on_ended(
                 EndedCall(
                     self._target, self._method.path, self._code, milliseconds, self._id, peer, replica, self._span
                 )

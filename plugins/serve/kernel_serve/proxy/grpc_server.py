@@ -4,44 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import secrets
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 import grpc.aio
 
-from kernel_serve.proxy.grpc_call import REQUEST_ID, Begun, Call, EndedCall
-from kernel_serve.proxy.grpc_targets import APPLICATION, Found, Targets
+from kernel_serve.proxy.grpc_call import EndedCall, GRPCCall
+from kernel_serve.proxy.grpc_routing import GRPCRouter, GRPCRouting, Shadow
 from kernel_serve.proxy.holding_off import hold_off, settled
 from kernel_serve.proxy.ports import cannot_listen, check_free
 from kernel_serve.proxy.tls import grpc_credentials
-from kernel_serve.routing.dispatcher import Dispatcher
 from kernel_serve.rpc.methods import Method, all_methods
 from kernel_serve.settings import GRPCOptions
-from kernel_serve.values import Endpoint
-from kernel_serve.wire.link import Exchange
 
 LARGEST_MESSAGE = 256 << 20
 """Bytes; a message is all in memory, in the proxy and in the replica."""
-MODEL = "multiplexed_model_id"
-"""The key in the metadata."""
 _LOOK_SECONDS = 0.05
-LARGEST_COPY = 256 << 10
-"""Bytes of a message of which shadows get copies."""
-
-
-class GRPCRouter(Protocol):
-    """What the server needs of a router."""
-
-    endpoints: tuple[Endpoint, ...]
-
-    def dispatcher(self, key: str) -> Dispatcher:
-        """Return the dispatcher for a deployment."""
-
-
-Shadow = Callable[[str, dict[str, Any], bytes, "float | None"], None]
-"""Takes the key of a deployment, and a call's meta, message and time in seconds."""
 
 
 class GRPCServer:
@@ -60,15 +39,12 @@ class GRPCServer:
 
         `shadow` sends a copy of a call to a deployment. Raises DeploymentError for a bad servicer function.
         """
-        self._router = router
-        self._shadow = shadow
-        self.on_ended = on_ended
+        self._routing = GRPCRouting(router, options, shadow)
+        self._on_ended = on_ended
         self._options = options
         self._host = f"[{host}]" if ":" in host else host
         self._shared = shared
         self._methods = all_methods(options.grpc_servicer_functions, options.app_dir)
-        self._targets = Targets()
-        self._new_id = _ids()
         self._server = grpc.aio.server(
             options=[
                 ("grpc.max_send_message_length", LARGEST_MESSAGE),
@@ -167,7 +143,7 @@ class GRPCServer:
         """Answer a call with one message."""
         given = None if method.streams_in else await context.read()
         message = b""
-        async with Call(self, method, context) as call:
+        async with GRPCCall(self._routing, self._on_ended, method, context) as call:
             incoming = await call.open(given)
             message = await incoming.next() or b""
             while await incoming.next() is not None:
@@ -178,7 +154,7 @@ class GRPCServer:
     async def many(self, method: Method, context: Any) -> None:
         """Answer a call with a stream of messages. The client's pace is that at which they are taken."""
         given = None if method.streams_in else await context.read()
-        async with Call(self, method, context) as call:
+        async with GRPCCall(self._routing, self._on_ended, method, context) as call:
             incoming = await call.open(given)
             message = await incoming.next()
             call.answering()
@@ -186,49 +162,6 @@ class GRPCServer:
                 await context.write(message)
                 message = await incoming.next()
             await call.finish(incoming)
-
-    def begin(self, method: Method, context: Any) -> Begun:
-        """Return where a call goes, the meta with which it is opened, and its time."""
-        metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
-        named = dict(metadata)
-        id = named.get(REQUEST_ID) or self._new_id()
-        context.set_trailing_metadata(((REQUEST_ID, id),))
-        seconds = context.time_remaining()
-        meta: dict[str, Any] = {
-            "type": "grpc",
-            "id": id,
-            "method": method.path,
-            "adder": method.adder,
-            "metadata": metadata,
-            "peer": context.peer(),
-            "seconds": seconds,
-        }
-        if self._options.app_dir is not None:
-            meta["app_dir"] = self._options.app_dir
-        if model := named.get(MODEL):
-            meta["model"] = model
-        found = self.find(meta)
-        limit = self._router.dispatcher(found.target).request_timeout
-        if limit is None:
-            limit = self._options.request_timeout_s
-        limits = [each for each in (seconds, limit) if each is not None]
-        return Begun(found.target, found.shadows, meta, min(limits, default=None), seconds)
-
-    def find(self, meta: dict[str, Any]) -> Found:
-        """Return where a call goes now. Raises NotServingError if there is no such application."""
-        self._targets.learn(self._router.endpoints)
-        return self._targets.find(dict(meta["metadata"]).get(APPLICATION, ""), meta["metadata"], meta["peer"])
-
-    async def open(self, begun: Begun, body: bytes, end: bool, repeatable: bool = False) -> Exchange:
-        """Send a call to a replica."""
-        dispatcher = self._router.dispatcher(begun.target)
-        return await dispatcher.open(begun.meta, body, end, begun.until_answer, repeatable)
-
-    def copy(self, method: Method, begun: Begun, message: bytes) -> None:
-        """Send copies of a call to shadows. Those of streams are not: they may never end."""
-        if begun.shadows and not method.streams_out and len(message) <= LARGEST_COPY:
-            for key in begun.shadows:
-                self._shadow(key, begun.meta, message, begun.until_answer)
 
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -255,16 +188,3 @@ def _handler(method: Method, server: GRPCServer) -> Any:
         return await server.one(method, context)
 
     return grpc.stream_unary_rpc_method_handler(one)
-
-
-def _ids() -> Callable[[], str]:
-    """Return what makes ids that are unlike all others."""
-    beginning = secrets.token_hex(8)
-    count = 0
-
-    def new() -> str:
-        nonlocal count
-        count += 1
-        return f"{beginning}-{count:08x}"
-
-    return new

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from kernel_serve.proxy.http1_reader import RefusedError, RequestReader
 from kernel_serve.proxy.http1_writer import AnswerWriter, Headers, WrongLengthError
 from kernel_serve.proxy.incoming import Incoming, address_of
-from kernel_serve.proxy.opening import has_unread
 from kernel_serve.proxy.other_protocols import begin_websocket
-
-if TYPE_CHECKING:
-    from kernel_serve.proxy.server import HTTPServer
+from kernel_serve.proxy.server_state import ServerState
+from kernel_serve.proxy.transports import has_unread
 
 _WHOLE_BODY = 256 << 10
 """Bodies up to this size are read before the request is sent on: such a request can be sent again."""
@@ -28,10 +27,14 @@ _LINGER_SECONDS = 2.0
 
 
 class HTTP1Connection(asyncio.Protocol):
-    """Takes requests from one client. It is also the `Reply` of the request that is being answered."""
+    """Takes requests from one client. It is also the `Reply` of the request that is being answered.
 
-    def __init__(self, server: HTTPServer) -> None:
-        self._server = server
+    `websocket` makes the protocol that gets the connection when it becomes a WebSocket.
+    """
+
+    def __init__(self, state: ServerState, websocket: Callable[[], Any]) -> None:
+        self._state = state
+        self._websocket = websocket
         self._reader: RequestReader
         self._writer: AnswerWriter
         self._answering: Incoming | None = None
@@ -63,14 +66,14 @@ class HTTP1Connection(asyncio.Protocol):
         transport = self.transport = cast(asyncio.Transport, transport)
         tls = transport.get_extra_info("ssl_object")
         client, here = (address_of(transport.get_extra_info(name)) for name in ("peername", "sockname"))
-        self._reader = RequestReader(self, self._server.options, "http" if tls is None else "https", client, here)
-        self._writer = AnswerWriter(transport.write, self._server.clock)
-        self._server.connections.add(self)
-        self._deadline = self._server.now() + self._server.options.header_timeout_s
+        self._reader = RequestReader(self, self._state.options, "http" if tls is None else "https", client, here)
+        self._writer = AnswerWriter(transport.write, self._state.clock)
+        self._state.connections.add(self)
+        self._deadline = self._state.now() + self._state.options.header_timeout_s
 
     def connection_lost(self, error: Exception | None) -> None:
         """The client is gone."""
-        self._server.connections.discard(self)
+        self._state.connections.discard(self)
         self._reader.close()
         answering, self._answering = self._answering, None
         self._waiting.clear()
@@ -80,7 +83,7 @@ class HTTP1Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client is slow."""
         self.must_wait = True
-        self._stalled = self._server.now() + self._server.options.stall_timeout_s
+        self._stalled = self._state.now() + self._state.options.stall_timeout_s
         self._unsent = self.transport.get_write_buffer_size()
 
     def resume_writing(self) -> None:
@@ -90,9 +93,9 @@ class HTTP1Connection(asyncio.Protocol):
             if self._answering.passage is not None:
                 self._answering.passage.resume()
         elif self._deaf:
-            self._deadline = self._server.now() + self._server.options.stall_timeout_s
+            self._deadline = self._state.now() + self._state.options.stall_timeout_s
         else:
-            self._deadline = self._server.now() + self._server.options.keep_alive_timeout_s
+            self._deadline = self._state.now() + self._state.options.keep_alive_timeout_s
             self._next()
 
     def eof_received(self) -> None:
@@ -110,9 +113,9 @@ class HTTP1Connection(asyncio.Protocol):
             return
         if reader.arriving is not None:
             if not self._holds and not self._deaf:
-                self._deadline = self._server.now() + self._server.options.stall_timeout_s
+                self._deadline = self._state.now() + self._state.options.stall_timeout_s
         elif reader.head_bytes == len(data) and self._answering is None:  # a head has begun, and is not whole
-            self._deadline = self._server.now() + self._server.options.header_timeout_s
+            self._deadline = self._state.now() + self._state.options.header_timeout_s
 
     # -- what the reader finds -------------------------------------------------------------------------------------
 
@@ -158,11 +161,11 @@ class HTTP1Connection(asyncio.Protocol):
         """See `Taker`."""
         if self._answering is not None:
             raise RefusedError(400, "a WebSocket can begin when all earlier requests of its connection are answered")
-        self._server.connections.discard(self)
+        self._state.connections.discard(self)
         try:
-            begin_websocket(self.transport, self._server.websocket(), data)
+            begin_websocket(self.transport, self._websocket(), data)
         except ValueError as error:
-            self._server.connections.add(self)
+            self._state.connections.add(self)
             raise RefusedError(400, f"this is not the beginning of a WebSocket: {error}") from error
 
     # -- answering -------------------------------------------------------------------------------------------------
@@ -172,7 +175,7 @@ class HTTP1Connection(asyncio.Protocol):
         self._answering = incoming
         self._writer.keep_alive = incoming.keep_alive
         if incoming.too_large:
-            self.refuse(413, f"the body is larger than {self._server.options.maximum_body_bytes:,} bytes")
+            self.refuse(413, f"the body is larger than {self._state.options.maximum_body_bytes:,} bytes")
             return
         if incoming.expects and not incoming.complete:
             self._writer.ask_on()
@@ -182,7 +185,7 @@ class HTTP1Connection(asyncio.Protocol):
     def _begin(self, incoming: Incoming) -> None:
         body = incoming.body[0] if len(incoming.body) == 1 else b"".join(incoming.body)
         incoming.body.clear()
-        incoming.passage = self._server.passage(incoming.scope, self)
+        incoming.passage = self._state.passage(incoming.scope, self)
         incoming.passage.begin(body, incoming.complete)
 
     def begin(self, status: int, headers: Headers, body: bytes, end: bool) -> None:
@@ -190,7 +193,7 @@ class HTTP1Connection(asyncio.Protocol):
         incoming = self._answering
         if incoming is None:
             return
-        if not incoming.complete or self._server.closing:
+        if not incoming.complete or self._state.closing:
             self._writer.keep_alive = False
         if self._writer.begin(incoming.scope, status, headers, body, end):
             if not end:
@@ -232,7 +235,7 @@ class HTTP1Connection(asyncio.Protocol):
         if self._waiting:
             self._next()
         else:
-            self._deadline = self._server.now() + self._server.options.keep_alive_timeout_s
+            self._deadline = self._state.now() + self._state.options.keep_alive_timeout_s
 
     def _next(self) -> None:
         """Begin with the requests that wait, as long as each is answered at once, and the client takes the answers."""
@@ -261,7 +264,7 @@ class HTTP1Connection(asyncio.Protocol):
             else:
                 self.transport.resume_reading()
                 if self._reader.arriving is not None:
-                    self._deadline = self._server.now() + self._server.options.stall_timeout_s
+                    self._deadline = self._state.now() + self._state.options.stall_timeout_s
 
     # -- the end of it ---------------------------------------------------------------------------------------------
 
@@ -282,7 +285,7 @@ class HTTP1Connection(asyncio.Protocol):
             self.break_off()
         else:
             headers = answering.scope["headers"] if answering is not None else ()
-            self._writer.refuse(status, text, self._server.request_ids.of(headers))
+            self._writer.refuse(status, text, self._state.request_ids.of(headers))
             self._close()
 
     def _close(self) -> None:
@@ -294,18 +297,18 @@ class HTTP1Connection(asyncio.Protocol):
         self._waiting.clear()
         if not sends_on or not transport.can_write_eof():
             transport.close()
-            self._deadline = self._server.now() + self._server.options.stall_timeout_s
+            self._deadline = self._state.now() + self._state.options.stall_timeout_s
         elif not transport.is_closing():
             self._holds.clear()
             transport.resume_reading()
             transport.write_eof()
-            self._deadline = self._server.now() + _LINGER_SECONDS
+            self._deadline = self._state.now() + _LINGER_SECONDS
 
     def expire(self) -> None:
         """The time that the client had for headers, a body or an answer, or between requests, is over."""
         if self.must_wait:
             unsent, before = self.transport.get_write_buffer_size(), self._unsent
-            self._stalled, self._unsent = self._server.now() + self._server.options.stall_timeout_s, unsent
+            self._stalled, self._unsent = self._state.now() + self._state.options.stall_timeout_s, unsent
             if unsent >= before:
                 self.transport.abort()
         elif self._deaf:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -35,13 +35,11 @@ from kernel_serve.proxy.http2_stream import (
     PROTOCOL_ERROR,
     REFUSED_STREAM,
     Headers,
-    Stream,
+    HTTP2Stream,
     scope_of,
     too_large,
 )
-
-if TYPE_CHECKING:
-    from kernel_serve.proxy.server import HTTPServer
+from kernel_serve.proxy.server_state import ServerState
 
 _log = logger()
 _FOREVER = float("inf")
@@ -53,16 +51,14 @@ _TURN = 64 << 10
 class HTTP2Connection(asyncio.Protocol):
     """Takes requests from one client. Streams send their answers through it."""
 
-    def __init__(self, server: HTTPServer) -> None:
-        self._server = server
-        self._limits = server.http2_limits
-        self.options = server.options
-        self.passage = server.passage
-        self.request_ids = server.request_ids
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._limits = state.http2_limits
+        self._options = state.options
         self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
         self._lengths = FrameLengths(self._h2.max_inbound_frame_size, len(PREFACE))
-        self._streams: dict[int, Stream] = {}
-        self._blocked: deque[Stream] = deque()
+        self._streams: dict[int, HTTP2Stream] = {}
+        self._blocked: deque[HTTP2Stream] = deque()
         self._paused = False
         self._given_up = 0
         self._closing = False
@@ -79,10 +75,6 @@ class HTTP2Connection(asyncio.Protocol):
         """When this connection, or a stream, is ended if it still waits for the client; the server looks."""
         return min((stream.deadline for stream in self._streams.values()), default=self._deadline)
 
-    def now(self) -> float:
-        """Return the server's time."""
-        return self._server.now()
-
     # -- the connection --------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -92,7 +84,7 @@ class HTTP2Connection(asyncio.Protocol):
         self._here = _address(transport.get_extra_info("sockname"))
         self._scheme = "https" if transport.get_extra_info("ssl_object") is not None else "http"
         limits = self._limits
-        header_bytes = self.options.maximum_header_bytes
+        header_bytes = self._options.maximum_header_bytes
         self._h2.local_settings = Settings(
             client=False,
             initial_values={
@@ -105,13 +97,13 @@ class HTTP2Connection(asyncio.Protocol):
         self._h2.initiate_connection()
         self._h2.increment_flow_control_window(limits.connection_window - self._h2.inbound_flow_control_window)
         self._flush()
-        self._deadline = self._server.now() + self.options.header_timeout_s
-        self._server.connections.add(self)
+        self._deadline = self._state.now() + self._options.header_timeout_s
+        self._state.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The client is gone."""
         self._closing = True
-        self._server.connections.discard(self)
+        self._state.connections.discard(self)
         if self._aborting is not None:
             self._aborting.cancel()
         streams, self._streams = self._streams, {}
@@ -148,7 +140,7 @@ class HTTP2Connection(asyncio.Protocol):
 
     def expire(self) -> None:
         """The time that the client had for a body or an answer, or without any request, is over."""
-        now = self._server.now()
+        now = self._state.now()
         for stream in [each for each in self._streams.values() if each.deadline < now]:
             stream.expire()
         if self._deadline < now:
@@ -212,15 +204,15 @@ class HTTP2Connection(asyncio.Protocol):
         if self._closing:
             self.reset(number, REFUSED_STREAM)
             return
-        scope = scope_of(headers, self.options.root_path, self._client, self._here, self._scheme)
+        scope = scope_of(headers, self._options.root_path, self._client, self._here, self._scheme)
         if scope is None:
             self.reset(number, PROTOCOL_ERROR)
             return
         self._deadline = _FOREVER
-        stream = self._streams[number] = Stream(self, number, scope)
+        stream = self._streams[number] = HTTP2Stream(self, self._state, number, scope)
         for name, value in headers:
-            if name == b"content-length" and int(value) > self.options.maximum_body_bytes:
-                stream.refuse(413, too_large(self.options))
+            if name == b"content-length" and int(value) > self._options.maximum_body_bytes:
+                stream.refuse(413, too_large(self._options))
                 return
             if name == b"expect" and value.lower() == b"100-continue":
                 with self._unless_gone(stream):
@@ -228,16 +220,16 @@ class HTTP2Connection(asyncio.Protocol):
 
     # -- what streams ask for --------------------------------------------------------------------------------------
 
-    def send_head(self, stream: Stream, headers: Headers, end: bool) -> None:
+    def send_head(self, stream: HTTP2Stream, headers: Headers, end: bool) -> None:
         """Send an answer's headers, which are all of it if `end`."""
-        headers.append((b"date", self._server.clock.line()[6:-2]))
+        headers.append((b"date", self._state.clock.line()[6:-2]))
         with self._unless_gone(stream):
             self._h2.send_headers(stream.number, headers, end_stream=end)
         self._flush()
         if end and not stream.over:
             self._sent(stream)
 
-    def send_body(self, stream: Stream) -> None:
+    def send_body(self, stream: HTTP2Stream) -> None:
         """Send of an answer's body what the client is ready for; the rest follows when it is."""
         if stream.must_wait:
             return  # its turn will come
@@ -261,16 +253,16 @@ class HTTP2Connection(asyncio.Protocol):
             self._h2.reset_stream(number, code)
         self._flush()
 
-    def ended(self, stream: Stream) -> None:
+    def ended(self, stream: HTTP2Stream) -> None:
         """A stream is over."""
         if self._streams.pop(stream.number, None) is None or self._streams:
             return
         if self._closing:
             self._close()
         else:
-            self._deadline = self._server.now() + self.options.keep_alive_timeout_s
+            self._deadline = self._state.now() + self._options.keep_alive_timeout_s
 
-    def _send_some(self, stream: Stream) -> bool:
+    def _send_some(self, stream: HTTP2Stream) -> bool:
         """Send one turn's worth of a stream's body; return whether there is more to send, and room for it."""
         number, out, sent = stream.number, stream.out, 0
         with self._unless_gone(stream):
@@ -292,7 +284,7 @@ class HTTP2Connection(asyncio.Protocol):
             self._sent(stream)
         return bool(out) and sent > 0 and not self._paused
 
-    def _sent(self, stream: Stream) -> None:
+    def _sent(self, stream: HTTP2Stream) -> None:
         if self._given_up:
             self._given_up -= 1
         if not stream.body_over:  # nobody reads the rest of the request (RFC 9113, 8.1)
@@ -322,7 +314,7 @@ class HTTP2Connection(asyncio.Protocol):
                         stream.passage.resume()
 
     @contextlib.contextmanager
-    def _unless_gone(self, stream: Stream) -> Any:
+    def _unless_gone(self, stream: HTTP2Stream) -> Any:
         """Take a stream, or a connection, that the client has closed for one that nobody waits for."""
         try:
             yield

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from kernel_serve.proxy.authority import is_authority
 from kernel_serve.proxy.request_ids import HEADER as REQUEST_ID
+from kernel_serve.proxy.server_state import ServerState
 from kernel_serve.settings import HTTPOptions
-
-if TYPE_CHECKING:
-    from kernel_serve.proxy.http2 import HTTP2Connection
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -25,16 +23,36 @@ _WITHOUT_BODY = frozenset((204, 304))
 _FOREVER = float("inf")
 
 
-class Stream:
+class StreamConnection(Protocol):
+    """What a stream needs of the connection that it belongs to."""
+
+    def send_head(self, stream: HTTP2Stream, headers: Headers, end: bool) -> None:
+        """Send an answer's headers, which are all of it if `end`."""
+
+    def send_body(self, stream: HTTP2Stream) -> None:
+        """Send of an answer's body what the client is ready for."""
+
+    def taken(self, number: int, size: int) -> None:
+        """Let the client send `size` bytes more, of this stream and altogether."""
+
+    def reset(self, number: int, code: int) -> None:
+        """Break a stream off."""
+
+    def ended(self, stream: HTTP2Stream) -> None:
+        """A stream is over."""
+
+
+class HTTP2Stream:
     """It is the `Reply` of its passage."""
 
     __slots__ = (
-        "_bodiless", "_body", "_connection", "_held", "_refused", "_size", "_unacknowledged", "answer_over",
+        "_bodiless", "_body", "_connection", "_held", "_refused", "_size", "_state", "_unacknowledged", "answer_over",
         "body_over", "deadline", "must_wait", "number", "out", "over", "passage", "scope", "started",
     )  # fmt: skip
 
-    def __init__(self, connection: HTTP2Connection, number: int, scope: dict[str, Any]) -> None:
+    def __init__(self, connection: StreamConnection, state: ServerState, number: int, scope: dict[str, Any]) -> None:
         self._connection = connection
+        self._state = state
         self.number = number
         self.scope = scope
         self.passage: Any = None
@@ -69,8 +87,8 @@ class Stream:
                 self.passage.feed(body, False)
             else:
                 self._body.append(body)
-                if self._size > self._connection.options.maximum_body_bytes:
-                    self.refuse(413, too_large(self._connection.options))
+                if self._size > self._state.options.maximum_body_bytes:
+                    self.refuse(413, too_large(self._state.options))
                 elif self._size >= _WHOLE_BODY:
                     self._begin(False)
         if self._held and not self.over:
@@ -99,13 +117,13 @@ class Stream:
     def refuse(self, status: int, text: str) -> None:
         """Answer, in words, a request that can't be taken."""
         self._refused = True
-        id = self._connection.request_ids.of(self.scope["headers"]).encode("latin-1")
+        id = self._state.request_ids.of(self.scope["headers"]).encode("latin-1")
         self.begin(status, [(b"content-type", b"text/plain; charset=utf-8"), (REQUEST_ID, id)], text.encode(), True)
 
     def was_heard(self) -> None:
         """The client has sent something, or has taken something: if it is its turn again, it has its time again."""
         waits = self.must_wait or not (self.body_over or self._held)
-        self.deadline = self._connection.now() + self._connection.options.stall_timeout_s if waits else _FOREVER
+        self.deadline = self._state.now() + self._state.options.stall_timeout_s if waits else _FOREVER
 
     def expire(self) -> None:
         """The client's time is over."""
@@ -122,7 +140,7 @@ class Stream:
     def _begin(self, end: bool) -> None:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._body.clear()
-        self.passage = self._connection.passage(self.scope, self)
+        self.passage = self._state.passage(self.scope, self)
         self.passage.begin(body, end)
 
     # -- from the passage ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from kernel_serve.proxy.opening import hand_over
+from kernel_serve.proxy.transports import hand_over
 from kernel_serve.settings import HTTPOptions
 
 CONNECTION = "kernel_serve.connection"

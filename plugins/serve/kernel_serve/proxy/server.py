@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import time
-from collections.abc import Callable
 from typing import Any
 
 from kernel_serve.proxy.asgi_cycle import ASGICycle
-from kernel_serve.proxy.framing import Clock
 from kernel_serve.proxy.http1 import HTTP1Connection
-from kernel_serve.proxy.http2_limits import HTTP2Limits
-from kernel_serve.proxy.opening import Opening
 from kernel_serve.proxy.other_protocols import Others
 from kernel_serve.proxy.passage import Reply
-from kernel_serve.proxy.request_ids import RequestIds
+from kernel_serve.proxy.protocol_detection import ProtocolDetection
+from kernel_serve.proxy.server_state import Passages, ServerState
 from kernel_serve.proxy.tls import tls_context
 from kernel_serve.settings import HTTPOptions
 
@@ -23,8 +19,6 @@ _SWEEP_SECONDS = 0.5
 _LOOK_SECONDS = 0.02
 DRAIN_SECONDS = 30.0
 _SYSTEM = "/-/"
-
-Direct = Callable[[dict[str, Any], Reply], Any]
 
 
 class HTTPServer:
@@ -34,26 +28,20 @@ class HTTPServer:
     and paths below `/-/`, do without it. Raises ServeError for a certificate that can't be used.
     """
 
-    def __init__(self, options: HTTPOptions, application: Any, direct: Direct | None = None) -> None:
-        self.options = options
-        self.clock = Clock()
-        self.request_ids = RequestIds()
-        self.connections: set[Any] = set()
-        self.http2_limits = HTTP2Limits()
-        self.closing = False
-        self.now: Callable[[], float] = time.monotonic
+    def __init__(self, options: HTTPOptions, application: Any, direct: Passages | None = None) -> None:
+        self.state = ServerState(options, self._passage)
         self._application = with_middlewares(application, options.middlewares)
         self._direct = None if options.middlewares else direct
         self._sweeping: asyncio.TimerHandle | None = None
         self._server: asyncio.AbstractServer | None = None
         self._others: Others | None = None
-        self.speaks_http2 = importlib.util.find_spec("h2") is not None
-        self._tls = tls_context(options, self.speaks_http2)
+        self._speaks_http2 = importlib.util.find_spec("h2") is not None
+        self._tls = tls_context(options, self._speaks_http2)
 
     async def start(self, listening: Any) -> None:
         """Begin to take connections at a bound socket. In the loop that serves."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Opening(self), sock=listening, backlog=4096, ssl=self._tls)
+        self._server = await loop.create_server(self._detection, sock=listening, backlog=4096, ssl=self._tls)
         self._sweep()
 
     @property
@@ -61,34 +49,31 @@ class HTTPServer:
         """Whether it takes connections."""
         return self._server is not None and self._server.is_serving()
 
-    def passage(self, scope: dict[str, Any], reply: Reply) -> Any:
+    def _passage(self, scope: dict[str, Any], reply: Reply) -> Any:
         """Return what carries a request of HTTP/1.1 or HTTP/2."""
         if self._direct is None or scope["path"].startswith(_SYSTEM):
-            return ASGICycle(self._application, scope, reply, self.request_ids.of(scope["headers"]))
+            return ASGICycle(self._application, scope, reply, self.state.request_ids.of(scope["headers"]))
         return self._direct(scope, reply)
 
-    def websocket(self) -> Any:
-        """Return a protocol for a connection that becomes a WebSocket."""
-        return self._made().websocket()
+    def _detection(self) -> ProtocolDetection:
+        return ProtocolDetection(self.state, self._http1, self._http2 if self._speaks_http2 else None)
 
-    def http1(self) -> HTTP1Connection:
-        """Return a protocol for a connection that speaks HTTP/1.1."""
-        return HTTP1Connection(self)
+    def _http1(self) -> HTTP1Connection:
+        return HTTP1Connection(self.state, self._websocket)
 
-    def http2(self) -> Any:
-        """Return a protocol for a connection that speaks HTTP/2."""
+    def _http2(self) -> asyncio.Protocol:
         from kernel_serve.proxy.http2 import HTTP2Connection  # h2 takes a while to load
 
-        return HTTP2Connection(self)
+        return HTTP2Connection(self.state)
 
-    def _made(self) -> Others:
+    def _websocket(self) -> Any:
         if self._others is None:
-            self._others = Others(self.options, self._application)
-        return self._others
+            self._others = Others(self.state.options, self._application)
+        return self._others.websocket()
 
     def _sweep(self) -> None:
-        now = self.now()
-        for connection in [each for each in self.connections if each.deadline < now]:
+        now = self.state.now()
+        for connection in [each for each in self.state.connections if each.deadline < now]:
             connection.expire()
         self._sweeping = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
 
@@ -103,21 +88,21 @@ class HTTPServer:
         A connection of HTTP/1.1 without a request is closed with its next answer, or after `patience` seconds: a client
         may be sending a request just now. After `timeout` seconds those that are left are cut off.
         """
-        self.closing = True
+        self.state.closing = True
         self.stop_listening()
-        for connection in list(self.connections):
-            if not isinstance(connection, (Opening, HTTP1Connection)):
+        for connection in list(self.state.connections):
+            if not isinstance(connection, (ProtocolDetection, HTTP1Connection)):
                 connection.finish()
         others = self._others.connections if self._others is not None else set()
         for other in list(others):
             other.shutdown()
-        begun = self.now()
-        while (self.connections or others) and self.now() < begun + timeout:
-            if self.now() >= begun + patience:
-                for connection in list(self.connections):
+        begun = self.state.now()
+        while (self.state.connections or others) and self.state.now() < begun + timeout:
+            if self.state.now() >= begun + patience:
+                for connection in list(self.state.connections):
                     connection.finish()
             await asyncio.sleep(_LOOK_SECONDS)
-        left: list[Any] = [*self.connections, *others]
+        left: list[Any] = [*self.state.connections, *others]
         for each in left:
             each.transport.abort()
         if self._sweeping is not None:

@@ -32,8 +32,8 @@ class StoppedClock:
 
     def __init__(self, server: HTTPServer) -> None:
         self._server = server
-        self._now = server.now()
-        server.now = lambda: self._now
+        self._now = server.state.now()
+        server.state.now = lambda: self._now
 
     def pass_by(self, seconds: float) -> None:
         """Let time pass, and have the server look whose time is over."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from kernel_serve.api.deployment import UNSET, deployment
+from kernel_serve.api.declared import UNSET
+from kernel_serve.api.deployment import deployment
 from kernel_serve.api.facts import ProxyFacts, facts_of
 from kernel_serve.api.run import route_of, start
 from kernel_serve.errors import DeploymentError, DeploymentUnavailableError

@@ -1,0 +1,32 @@
+"""What a server's connections share: its settings, its time, its requests' ids, and the connections that there are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kernel_serve.proxy.framing import Clock
+from kernel_serve.proxy.http2_limits import HTTP2Limits
+from kernel_serve.proxy.passage import Reply
+from kernel_serve.proxy.request_ids import RequestIds
+from kernel_serve.settings import HTTPOptions
+
+Passages = Callable[[dict[str, Any], Reply], Any]
+"""Takes the ASGI scope of a request, and what its answer goes to; returns what carries the request."""
+
+
+class ServerState:
+    """The state of one HTTP server. Each connection adds itself to `connections`, and removes itself at its end."""
+
+    def __init__(self, options: HTTPOptions, passage: Passages) -> None:
+        self.options = options
+        self.passage = passage
+        self.clock = Clock()
+        self.request_ids = RequestIds()
+        self.connections: set[Any] = set()
+        self.http2_limits = HTTP2Limits()
+        self.closing = False
+        """Whether each connection is to end with the answer that it sends next."""
+        self.now: Callable[[], float] = time.monotonic
+        """Returns the server's time, in seconds."""

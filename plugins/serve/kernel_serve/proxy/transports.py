@@ -1,0 +1,26 @@
+"""What asyncio's transports do not offer: another protocol for a connection, and a look at what is unread."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import termios
+from typing import Any
+
+
+def hand_over(transport: asyncio.Transport, protocol: Any, data: bytes) -> None:
+    """Let another protocol have the connection, and what came of it."""
+    protocol.connection_made(transport)
+    transport.set_protocol(protocol)
+    if data:
+        protocol.data_received(data)
+
+
+def has_unread(transport: asyncio.Transport) -> bool:
+    """Return whether the client has sent something that was not read yet."""
+    connection = transport.get_extra_info("socket")
+    try:
+        waiting = fcntl.ioctl(connection.fileno(), termios.FIONREAD, b"\0\0\0\0")
+    except (AttributeError, OSError):
+        return False
+    return any(waiting)
