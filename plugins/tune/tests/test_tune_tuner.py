@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel_tune.execution.plan import space_of
+from kernel_tune.execution.run_parts import space_of
 
 from kernel import tune
 from kernel.testing.ports import free_port

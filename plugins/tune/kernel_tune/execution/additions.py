@@ -6,7 +6,8 @@ from typing import Any
 
 from kernel_tune.execution.experiment import Experiment
 from kernel_tune.execution.generation import SearchGenerator, TrialMaker
-from kernel_tune.execution.plan import RunPlan, make_spec
+from kernel_tune.execution.plan import RunPlan
+from kernel_tune.execution.run_parts import make_spec
 from kernel_tune.execution.runner import Runner
 from kernel_tune.searchers.basic_variant import BasicVariantGenerator
 from kernel_tune.trial import Trial

@@ -12,8 +12,9 @@ from kernel_runs.callbacks import Callback
 from kernel_runs.loggers import callbacks_of
 from kernel_runs.progress.result_lines import TrialProgressCallback
 from kernel_runs.settings.run import SyncConfig
+from kernel_tune.execution.execute import Outcome
 from kernel_tune.execution.loop import TrialLoop
-from kernel_tune.execution.plan import Outcome, RunPlan
+from kernel_tune.execution.plan import RunPlan
 from kernel_tune.reporters import ProgressReporter, detect_reporter
 from kernel_tune.reporters.info import ExperimentInfo, node_memory
 

@@ -16,10 +16,11 @@ from kernel_runs.process.printed import names_of
 from kernel_runs.settings.fields import made
 from kernel_runs.settings.run import CheckpointConfig, SyncConfig
 from kernel_tune.errors import TuneError
+from kernel_tune.execution.execute import Outcome, execute
 from kernel_tune.execution.experiment import Experiment, convert_to_experiments
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import analysis_of, listeners
-from kernel_tune.execution.plan import ExperimentPlan, Outcome, RunPlan, execute, placed, seconds_of
+from kernel_tune.execution.plan import ExperimentPlan, RunPlan, placed, seconds_of
 from kernel_tune.execution.resuming import parse_resume
 from kernel_tune.execution.spec import CheckpointPolicy, policy_of
 from kernel_tune.searchers.base import Searcher

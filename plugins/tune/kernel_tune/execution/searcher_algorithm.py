@@ -11,7 +11,8 @@ from typing import Any
 
 from kernel_tune.execution.experiment import convert_to_experiments
 from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
-from kernel_tune.execution.plan import RunPlan, make_spec
+from kernel_tune.execution.plan import RunPlan
+from kernel_tune.execution.run_parts import make_spec
 from kernel_tune.searchers import basic_variant
 from kernel_tune.searchers.base import Searcher
 from kernel_tune.trial import Trial

@@ -14,9 +14,11 @@ from kernel_runs.settings.run import RunConfig
 from kernel_runs.storage.copies import is_remote
 from kernel_runs.trainable.wrappers import with_datasets
 from kernel_tune.errors import TuneError
+from kernel_tune.execution.execute import begin_session, execute
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.outputs import grid_of, listeners
-from kernel_tune.execution.plan import ExperimentPlan, RunPlan, begin_session, execute, placed, seconds_of, space_of
+from kernel_tune.execution.plan import ExperimentPlan, RunPlan, placed, seconds_of
+from kernel_tune.execution.run_parts import space_of
 from kernel_tune.execution.spec import policy_of
 from kernel_tune.settings import TuneConfig
 from kernel_tune.storage.experiment_files import ExperimentFiles

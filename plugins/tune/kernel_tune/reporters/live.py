@@ -92,13 +92,6 @@ class LiveReporter(TableReporter):
         chosen = ", ".join(f"{key}={cell(parameter_of(trial, key))}" for key in trial.evaluated_params)
         return f"{text}; best {metric}={cell(trial.value(metric))} by {trial}{f' ({chosen})' if chosen else ''}"
 
-    def seconds_left(self, trials: Sequence[Trial]) -> float | None:
-        """Return how long it will still take if it goes on as so far; None before a trial has ended, or without end."""
-        total, ended = self.expected(), sum(trial.has_ended for trial in trials)
-        if not total or not ended:
-            return None
-        return self.running_for() / ended * max(0, total - ended)
-
     def _print_line(self, trials: Sequence[Trial], done: bool) -> None:
         text = self.line(trials)
         after_time = text.partition("]")[2]

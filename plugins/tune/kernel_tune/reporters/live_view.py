@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernel_runs.progress.terminal import sparkline
 from kernel_runs.progress.text import cell, duration
+from kernel_tune.reporters.table_reporter import TableReporter
 from kernel_tune.reporters.trials_table import by_status, parameter_of, trials_table
 from kernel_tune.trial import Status, Trial
-
-if TYPE_CHECKING:
-    from kernel_tune.reporters.live import LiveReporter
 
 _STYLES = {
     Status.RUNNING: ("●", "cyan"),
@@ -23,7 +21,7 @@ _STYLES = {
 Curves = Mapping[Trial, Sequence[float]]
 
 
-def view(reporter: LiveReporter, trials: Sequence[Trial], curves: Curves, rows: int = 20) -> Any:
+def view(reporter: TableReporter, trials: Sequence[Trial], curves: Curves, rows: int = 20) -> Any:
     """Return the display, with at most `rows` trials, as something that rich can draw."""
     from rich.console import Group
     from rich.panel import Panel
@@ -41,7 +39,7 @@ def view(reporter: LiveReporter, trials: Sequence[Trial], curves: Curves, rows: 
     return Group(panel, *_tables(reporter, trials, curves, rows))
 
 
-def _bar(reporter: LiveReporter, trials: Sequence[Trial]) -> Any:
+def _bar(reporter: TableReporter, trials: Sequence[Trial]) -> Any:
     """Return the bar of trials that have ended, with counts and times."""
     from rich.console import Group
     from rich.table import Table
@@ -85,7 +83,7 @@ class _SharesBar:
         yield Segment("━" * (width - drawn), Style(color="bright_black", dim=True))
 
 
-def _best(reporter: LiveReporter, trials: Sequence[Trial]) -> Any:
+def _best(reporter: TableReporter, trials: Sequence[Trial]) -> Any:
     from rich.text import Text
 
     best = reporter.best(trials)
@@ -100,7 +98,7 @@ def _best(reporter: LiveReporter, trials: Sequence[Trial]) -> Any:
     return line
 
 
-def _tables(reporter: LiveReporter, trials: Sequence[Trial], curves: Curves, rows: int) -> list[Any]:
+def _tables(reporter: TableReporter, trials: Sequence[Trial], curves: Curves, rows: int) -> list[Any]:
     """Return the table of trials, as many as fit, and below it how many more there are and which have failed."""
     from rich import box
     from rich.table import Table

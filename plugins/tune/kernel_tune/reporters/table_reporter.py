@@ -144,6 +144,13 @@ class TableReporter(ProgressReporter):
         now = self._clock()
         return now - (now if self._start_time is None else self._start_time)
 
+    def seconds_left(self, trials: Sequence[Trial]) -> float | None:
+        """Return how long it will still take if it goes on as so far; None before a trial has ended, or without end."""
+        total, ended = self.expected(), sum(trial.has_ended for trial in trials)
+        if not total or not ended:
+            return None
+        return self.running_for() / ended * max(0, total - ended)
+
     def progress_text(self, trials: Sequence[Trial], done: bool, *sys_info: str, grouped: bool = False) -> str:
         """Return the status block: time, `sys_info`, best trial, directory, counts, trials, errors."""
         now = datetime.fromtimestamp(self._clock())
