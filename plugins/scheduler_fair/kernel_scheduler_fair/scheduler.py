@@ -105,7 +105,7 @@ class FairScheduler:
     def validate(self) -> None:
         """Raise AssertionError, with the last events, when an invariant is broken."""
         try:
-            check(self)
+            check(self.accounts, self.holders, self.books, self.lines, self.plans)
         except AssertionError as broken:
             story = "\n".join(f"  {now:.3f} {event} -> {done}" for now, event, done in self.history)
             raise AssertionError(f"{broken}\nThe last {len(self.history)} events:\n{story}") from broken

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from kernel_scheduler_fair.accounts import Account, Accounts
 from kernel_scheduler_fair.books import Books
 from kernel_scheduler_fair.holders import Holders, Kind, kind_key
 from kernel_scheduler_fair.lines import Line
 from kernel_scheduler_fair.order import Order
+from kernel_scheduler_fair.plan_table import Claims, PlanTable
 from kernel_spec.choosing import allows, bundles_for, right_nodes
 from kernel_spec.holdings import Group, Lease, NodePlace, Place
 from kernel_spec.ids import LeaseId, NodeId, ProcessId
@@ -19,16 +19,11 @@ from kernel_spec.packing import Misfit, pack, total_of
 from kernel_spec.resources import CPU, Amounts, ResourcePool
 from kernel_spec.scheduling import LeaseRequest
 
-if TYPE_CHECKING:
-    from kernel_scheduler_fair.plans import Plans
-
 MOST_LOOKED_AT = 64
 """How many leases of a kind are looked at, the youngest first, to find a node where few must end."""
 LEAST_NODES = 64
 """On how many nodes at least room for a placement group is looked for, if there are so many."""
 
-Claims = dict[NodeId, list[Amounts]]
-"""What is to be taken on which node."""
 Found = tuple[Claims, dict[LeaseId, Lease]]
 
 
@@ -36,7 +31,7 @@ class Search:
     """One look around at one moment. It counts what plans will change as if that had happened."""
 
     def __init__(
-        self, plans: Plans, books: Books, accounts: Accounts, holders: Holders, order: Order, now: float
+        self, plans: PlanTable, books: Books, accounts: Accounts, holders: Holders, order: Order, now: float
     ) -> None:
         self._plans = plans
         self._books = books
