@@ -40,6 +40,14 @@ class PolicyTrainer(Trainer):
     policy: Any
     """The policy that learns."""
 
+    @classmethod
+    def _with_policy(cls, policy: Any, choose: Callable[[Any], Any] | None) -> dict[str, Any]:
+        """Return the attributes of a class that is like this one, but for its policy, or what chooses that."""
+        return {
+            "_policy_class": policy or cls._policy_class,
+            "_get_policy_class": staticmethod(choose or (lambda config: None)),
+        }
+
     def setup(self, config: dict[str, Any]) -> None:
         """Make the policy, runners and all."""
         if self._settings.evaluation_num_env_runners and not self._learns_in_torch(self._chosen_class()):

@@ -19,7 +19,7 @@ from kernel_rllib.config.claims import same
 from kernel_rllib.config.defaults import merge_trainer_configs
 from kernel_rllib.config.generations import Generation
 from kernel_rllib.envs.context import EnvContext
-from kernel_rllib.errors import UnknownSettingError
+from kernel_rllib.errors import ConfigError, UnknownSettingError
 from kernel_rllib.first_generation.hooks import TrainerHooks
 from kernel_rllib.first_generation.old_env import FourValues
 from kernel_rllib.learners.learner import Metrics
@@ -59,10 +59,29 @@ class Trainer(Algorithm):
         Raises:
             ConfigError: If something else is given.
         """
-        from kernel_rllib.first_generation.building import updated_trainer  # here: that is built upon this class
+        given = dict(overrides)
+        name = given.pop("name", None) or cls.__name__
+        mixins = tuple(given.pop("mixins", None) or ())
+        config = given.pop("default_config", cls._default_config)
+        policy, choose = given.pop("default_policy", None), given.pop("get_policy_class", None)
+        body: dict[str, Any] = {"__doc__": cls.__doc__, "_name": name, "_default_config": config}
+        hooks = cls._hooks.updated(given)
+        if policy is not None or choose is not None:
+            body |= cls._with_policy(policy, choose)
+        return type(name, (*mixins, cls), {**body, "_hooks": hooks})
 
-        made: type[Self] = updated_trainer(cls, overrides)
-        return made
+    @classmethod
+    def _with_policy(cls, policy: Any, choose: Callable[[Any], Any] | None) -> dict[str, Any]:
+        """Return the attributes of a class that is like this one, but for its policy, or what chooses that.
+
+        Raises:
+            ConfigError: If trainers of this class learn without a policy of the user's.
+        """
+        raise ConfigError(
+            f"{cls.__name__} learns by its own loss, so it can't be given the policy "
+            f"{getattr(policy or choose, '__name__', policy)}: make a trainer for that with "
+            "build_trainer(name=..., default_policy=...), which takes the same settings"
+        )
 
     # -- how it differs from an algorithm ----------------------------------------------------------------------------
 
