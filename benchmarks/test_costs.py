@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_serve.metrics.of_proxy import ProxyMetrics
-from kernel_serve.metrics.of_replica import ReplicaMetrics
+from kernel_serve.metrics.proxy import ProxyMetrics
+from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_serve.metrics.registry import Registry
 from kernel_tune import search_space as tune
 from kernel_tune.schedulers import ASHAScheduler, FIFOScheduler

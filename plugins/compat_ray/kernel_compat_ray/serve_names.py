@@ -89,12 +89,12 @@ SERVE_NAMES: dict[str, dict[str, str]] = {
         **dict.fromkeys(_DETAILS, "kernel.serve.schema:Details"),
         "ReplicaRank": "kernel.serve.context:ReplicaRank",
         "ApplicationStatus": ".serve:ApplicationStatus",
-        "ApplicationStatusOverview": "kernel.serve.api.facts:Facts",
+        "ApplicationStatusOverview": "kernel.serve.api.status_types:Facts",
         "DeploymentStatus": ".serve:DeploymentStatus",
-        "DeploymentStatusOverview": "kernel.serve.api.facts:Facts",
+        "DeploymentStatusOverview": "kernel.serve.api.status_types:Facts",
         "EncodingType": ".serve:EncodingType",
         "ProxyStatus": ".serve:ProxyStatus",
-        "ServeStatus": "kernel.serve.api.facts:Facts",
+        "ServeStatus": "kernel.serve.api.status_types:Facts",
     },
 }
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from kernel_serve import spellings
 from kernel_serve.api.declared import with_options
-from kernel_serve.api.facts import Facts, facts_of
+from kernel_serve.api.status_types import Facts, facts_of
 from kernel_serve.config.normal import unlike_default
 from kernel_serve.config.reading import APPLICATION, DEPLOYMENT, TOP, read_values
 from kernel_serve.config.values import ServeConfig

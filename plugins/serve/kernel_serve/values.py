@@ -149,4 +149,4 @@ class RouterReport:
     ongoing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Key of a deployment to id of a replica to number."""
     picture: Any = None
-    """What the router has counted, where nobody asks its process for that; see `metrics/of_callers.py`."""
+    """What the router has counted, where nobody asks its process for that; see `metrics/callers.py`."""

@@ -11,7 +11,7 @@ from typing import Any
 import cloudpickle
 import httpx
 import pytest
-from kernel_serve.api.asking import ask
+from kernel_serve.api.controller_calls import ask
 from kernel_serve.errors import BackPressureError, DeploymentUnavailableError, RequestTimeoutError
 
 from kernel import serve

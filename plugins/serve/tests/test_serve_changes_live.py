@@ -14,9 +14,9 @@ from urllib.request import urlopen
 
 import pytest
 from kernel_serve.errors import ServeError
-from kernel_serve.proxy import holding_off
+from kernel_serve.proxy import syn_filter
 from kernel_serve.proxy.grpc_server import GRPCServer
-from kernel_serve.proxy.holding_off import hold_off
+from kernel_serve.proxy.syn_filter import filter_syns
 from kernel_serve.settings import GRPCOptions
 from kernel_serve.testing.grpc_world import OneReplica
 
@@ -125,7 +125,7 @@ def test_who_begins_to_connect_is_held_off_and_comes_to_the_next_one() -> None:
         first.bind(("127.0.0.1", 0))
         first.listen()
         with socket.create_connection(first.getsockname()) as early:
-            hold_off(first.getsockname()[1])
+            filter_syns(first.getsockname()[1])
             client.setblocking(False)
             assert client.connect_ex(first.getsockname())
             second.bind(first.getsockname())
@@ -144,7 +144,7 @@ def test_who_begins_to_connect_is_held_off_and_comes_to_the_next_one() -> None:
 
 
 def test_a_server_whose_port_others_share_holds_off_before_it_closes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holding_off, "SETTLE_SECONDS", 2.0)
+    monkeypatch.setattr(syn_filter, "SETTLE_SECONDS", 2.0)
 
     async def go() -> None:
         server = GRPCServer(OneReplica(object, ()), GRPCOptions(port=0, grpc_servicer_functions=(SERVICE,)))
@@ -161,8 +161,8 @@ def test_a_server_whose_port_others_share_holds_off_before_it_closes(monkeypatch
 
 
 def test_connections_that_wait_to_be_accepted_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holding_off, "SETTLE_SECONDS", 0.01)
-    monkeypatch.setattr(holding_off, "LONGEST_SECONDS", SECONDS)
+    monkeypatch.setattr(syn_filter, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(syn_filter, "LONGEST_SECONDS", SECONDS)
 
     async def go() -> None:
         with socket.socket() as listening:
@@ -170,13 +170,13 @@ def test_connections_that_wait_to_be_accepted_are_waited_for(monkeypatch: pytest
             listening.listen()
             port = listening.getsockname()[1]
             with socket.create_connection(listening.getsockname()), socket.create_connection(listening.getsockname()):
-                assert holding_off.queued(port) == 2
-                settling = asyncio.ensure_future(holding_off.settled(port))
+                assert syn_filter.queued(port) == 2
+                settling = asyncio.ensure_future(syn_filter.settled(port))
                 for left in (1, 0):
                     with pytest.raises(asyncio.TimeoutError):
                         await asyncio.wait_for(asyncio.shield(settling), 0.2)
                     listening.accept()[0].close()
-                    assert holding_off.queued(port) == left
+                    assert syn_filter.queued(port) == left
                 await asyncio.wait_for(settling, SECONDS)
 
     asyncio.run(go())

@@ -19,7 +19,7 @@ from kernel_serve.errors import (
     DeploymentUnavailableError,
     RequestTimeoutError,
 )
-from kernel_serve.metrics.of_proxy import ProxyMetrics
+from kernel_serve.metrics.proxy import ProxyMetrics
 from kernel_serve.metrics.registry import Registry
 from kernel_serve.rpc.methods import methods_of
 from kernel_serve.settings import GRPCOptions
@@ -329,7 +329,7 @@ def test_when_the_time_of_a_call_is_over_the_method_is_cancelled(generated: Any)
             assert code is grpc.StatusCode.DEADLINE_EXCEEDED
             if replica.opened:
                 assert 0 < replica.opened[0][2] < seconds * 1.05  # gRPC rounds up
-                await until(lambda: replica.near.exchanges == replica.entrance.gate.ongoing == 0)
+                await until(lambda: replica.near.exchanges == replica.intake.gate.ongoing == 0)
             return Slow.ended == ["Greet"]  # else its time was over before it had begun
 
         Slow.ended.clear()
@@ -347,11 +347,11 @@ def test_when_the_client_is_gone_the_method_is_cancelled(generated: Any) -> None
         await spell.read()
         await echo.write(words("x")[0])
         await echo.read()
-        await until(lambda: replica.entrance.gate.ongoing == 3)
+        await until(lambda: replica.intake.gate.ongoing == 3)
         for call in (greet, spell, echo):
             call.cancel()
         await until(lambda: sorted(Slow.ended) == ["Echo", "Greet", "Spell"])
-        await until(lambda: replica.entrance.gate.ongoing == 0)
+        await until(lambda: replica.intake.gate.ongoing == 0)
 
     serve(Slow, program, generated)
 

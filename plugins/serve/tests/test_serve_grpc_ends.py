@@ -168,7 +168,7 @@ def test_the_limit_of_time_is_for_answers_that_have_not_begun(generated: Any) ->
                 await echo.write(word("y"))
                 assert (await echo.read()).text == "y" and (await spell.read()).text == "x"
 
-            if not await in_time(answers()) or replica.entrance.gate.ongoing < 4:
+            if not await in_time(answers()) or replica.intake.gate.ongoing < 4:
                 return False
             for call, name in ((join, "Join"), (silent, "Echo")):
                 code, text = await end_of(call)
@@ -190,7 +190,7 @@ def test_a_large_message_has_no_more_time_than_a_small_one(generated: Any) -> No
     def late(seconds: float) -> bool:
         async def program(stub: Any, replica: OneReplica, channel: Any) -> bool:
             assert (await end_of(stub.Greet(word("x" * 600_000))))[0] is LATE
-            await until(lambda: replica.near.exchanges == replica.entrance.gate.ongoing == 0)
+            await until(lambda: replica.near.exchanges == replica.intake.gate.ongoing == 0)
             return Slow.ended == ["Greet"]  # else its time was over before it had begun
 
         Slow.ended.clear()

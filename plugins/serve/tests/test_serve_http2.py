@@ -131,10 +131,10 @@ async def until(condition: Callable[[], bool]) -> None:
 Program = Callable[[Client, int, HTTPServer], Coroutine[Any, Any, None]]
 
 
-def serve(app: Any, program: Program, limits: Any = None, passage: Any = None, **more: Any) -> None:
+def serve(app: Any, program: Program, limits: Any = None, make_request: Any = None, **more: Any) -> None:
     """Run an async test with a connected client, the port and the server; it may take two minutes.
 
-    Requests go to the ASGI application `app`, or to what `passage` makes.
+    Requests go to the ASGI application `app`, or to what `make_request` makes.
     """
 
     async def whole() -> None:
@@ -143,8 +143,8 @@ def serve(app: Any, program: Program, limits: Any = None, passage: Any = None, *
         port = listening.getsockname()[1]
         server = HTTPServer(HTTPOptions(**more), app)
         server.state.http2_limits = limits or HTTP2Limits()
-        if passage is not None:
-            server.state.passage = passage
+        if make_request is not None:
+            server.state.make_request = make_request
         await server.start(listening)
         tls = ssl.create_default_context(cafile=more["ssl_certfile"]) if more.get("ssl_certfile") else None
         if tls is not None:
@@ -274,7 +274,7 @@ def test_a_client_that_does_not_read_a_stream_holds_up_that_stream_alone() -> No
 
 
 class Slow:
-    """A passage that holds its client's body until it is let go, and answers with its size."""
+    """A proxied request that holds its client's body until it is let go, and answers with its size."""
 
     made: list[Slow]
 
@@ -312,7 +312,7 @@ def test_a_passage_that_holds_its_client_holds_that_request_alone() -> None:
         await uploading
         assert await client.answer(number) == ("200", b"1000000")
 
-    serve(echo, program, passage=Slow)
+    serve(echo, program, make_request=Slow)
 
 
 def test_an_application_that_does_not_read_stops_its_client_alone() -> None:

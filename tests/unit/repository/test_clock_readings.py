@@ -36,7 +36,7 @@ ALLOWED = {
     "plugins/runs/kernel_runs/trainable/trainable.py": "when a result was made, for people",
     "plugins/serve/kernel_serve/control/controller.py": "when something was deployed, for people",
     "plugins/serve/kernel_serve/control/memory.py": "how long ago something was in another life of the controller",
-    "plugins/serve/kernel_serve/metrics/of_process.py": "when a process began, for Prometheus",
+    "plugins/serve/kernel_serve/metrics/process.py": "when a process began, for Prometheus",
     "plugins/serve/kernel_serve/proxy/framing.py": "the date header of answers",
     "plugins/serve/kernel_serve/proxy/service.py": "when a request came, in the access log",
     "plugins/serve/kernel_serve/replica/logs.py": "when a request came, in the access log",

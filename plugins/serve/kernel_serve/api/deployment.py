@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from kernel_serve.api.asking import ask
+from kernel_serve.api.controller_calls import ask
 from kernel_serve.api.declared import UNSET, DeclaredDeployment
 from kernel_serve.errors import DeploymentError, NotServingError
 from kernel_serve.names import missing

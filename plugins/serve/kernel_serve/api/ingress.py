@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kernel_serve.errors import DeploymentError
+from kernel_serve.replica.asgi_ingress import ASGI_INGRESS
 from kernel_serve.replica.class_routes import bind_routes
-from kernel_serve.replica.front import FRONT
 
 C = TypeVar("C", bound=type)
 
@@ -31,7 +31,7 @@ def ingress(app: Any) -> Callable[..., Any]:
         if not isinstance(cls, type):
             raise DeploymentError("@serve.ingress(app) is for classes; put it below @serve.deployment")
         bind_routes(app, cls)
-        setattr(cls, FRONT, staticmethod(app) if inspect.isfunction(app) else app)
+        setattr(cls, ASGI_INGRESS, staticmethod(app) if inspect.isfunction(app) else app)
         return cls
 
     _let_travel()

@@ -11,12 +11,12 @@ from typing import Any, get_args
 import kernel
 from kernel_serve.api import log_default
 from kernel_serve.api.addresses import grpc_addresses, proxy_addresses
-from kernel_serve.api.asking import answer_to, ask
+from kernel_serve.api.controller_calls import answer_to, ask
 from kernel_serve.api.declared import UNSET, Application, DeclaredDeployment
-from kernel_serve.api.facts import Facts, ProxyFacts, facts_of
 from kernel_serve.api.graph import flatten, unchanged
 from kernel_serve.api.handle import DeploymentHandle
-from kernel_serve.api.staying import stay
+from kernel_serve.api.run_forever import run_forever
+from kernel_serve.api.status_types import Facts, ProxyFacts, facts_of
 from kernel_serve.api.surroundings import Surroundings, on_the_path
 from kernel_serve.errors import DeployFailedError, DeploymentError, NotServingError
 from kernel_serve.local.running import run_here
@@ -116,7 +116,7 @@ def run(
     handle = DeploymentHandle(spec.ingress, name)
     if blocking:
         _say_where(name)
-        stay()
+        run_forever()
         delete(name)
     return handle
 

@@ -9,7 +9,7 @@ from kernel_serve.api.declared import UNSET, Application
 from kernel_serve.api.graph import flatten, unchanged
 from kernel_serve.api.handle import DeploymentHandle
 from kernel_serve.api.log_default import with_default
-from kernel_serve.api.staying import stay
+from kernel_serve.api.run_forever import run_forever
 from kernel_serve.api.surroundings import Surroundings
 from kernel_serve.errors import DeploymentError
 from kernel_spec.dataclass import dataclass
@@ -42,7 +42,7 @@ def run_many(
         for spec in specs:
             api.wait_until_running(spec.name)
     if blocking:
-        stay()
+        run_forever()
         for spec in specs:
             api.delete(spec.name)
     return [DeploymentHandle(spec.ingress, spec.name) for spec in specs]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_serve.api.asking import ask
+from kernel_serve.api.controller_calls import ask
 from kernel_serve.api.run import status
 from kernel_serve.errors import DeploymentError, NotServingError
 from kernel_serve.names import missing, nearest

@@ -15,7 +15,7 @@ from kernel_serve.batching.queue import BatchQueue
 from kernel_serve.batching.settings import BatchSettings
 from kernel_serve.context import RequestContext, current_request, end_request, enter_batch, enter_request
 from kernel_serve.errors import DeploymentError
-from kernel_serve.metrics.of_models import BatchMetrics
+from kernel_serve.metrics.models import BatchMetrics
 
 
 class Batcher:

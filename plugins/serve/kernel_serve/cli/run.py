@@ -150,13 +150,13 @@ def _show(names: Sequence[str]) -> None:
 
 def _stay(names: Sequence[str], started: bool, watcher: Watcher | None, redeploy: Callable[[], None]) -> None:
     """Stay until Ctrl-C (or SIGTERM), then delete what was deployed; in a session of this command's own, end Serve."""
-    from kernel_serve.api.staying import ending_as_interrupt, stay
+    from kernel_serve.api.run_forever import ending_as_interrupt, run_forever
 
     with contextlib.suppress(KeyboardInterrupt), ending_as_interrupt():
         click.echo(f"Ctrl-C ends it{'; changes of sources are deployed' if watcher else ''}.")
         if watcher:
             watch(watcher, redeploy, click.echo)
-        stay()
+        run_forever()
     click.echo("")
     with contextlib.suppress(SessionEndedError, NotServingError, KeyboardInterrupt):
         _take_down(names, started)

@@ -9,7 +9,7 @@ from typing import Any
 
 import kernel
 from kernel_serve.api import run as api
-from kernel_serve.api.asking import answer_to, ask
+from kernel_serve.api.controller_calls import answer_to, ask
 from kernel_serve.api.graph import unchanged
 from kernel_serve.api.log_default import with_default
 from kernel_serve.api.surroundings import Surroundings

@@ -28,10 +28,10 @@ from kernel_serve.control.instructions import (
     StartReplica,
 )
 from kernel_serve.control.memory import Memory
-from kernel_serve.control.proxy_hands import ProxyHands
+from kernel_serve.control.proxy_driver import ProxyDriver
 from kernel_serve.control.proxy_states import NodeFacts, ProxyWish
 from kernel_serve.control.recovery import recover
-from kernel_serve.control.replica_hands import ReplicaHands
+from kernel_serve.control.replica_driver import ReplicaDriver
 from kernel_serve.control.replica_state import STARTING
 from kernel_serve.control.routes import missing_routes, routes_of
 from kernel_serve.control.scaling import Scaling
@@ -39,9 +39,9 @@ from kernel_serve.control.state import ServeState
 from kernel_serve.control.topics import Topics
 from kernel_serve.errors import NotServingError, ServeError
 from kernel_serve.logs import logger
-from kernel_serve.metrics.of_callers import CallerPictures
-from kernel_serve.metrics.of_controller import ControllerMetrics
-from kernel_serve.metrics.of_process import watch_process
+from kernel_serve.metrics.callers import CallerPictures
+from kernel_serve.metrics.controller import ControllerMetrics
+from kernel_serve.metrics.process import watch_process
 from kernel_serve.metrics.registry import REGISTRY, Picture
 from kernel_serve.names import missing
 from kernel_serve.settings import GRPCOptions, HTTPOptions, ProxyLocation
@@ -70,8 +70,8 @@ class Controller:
         self._memory = Memory()
         self._state = ServeState(_new_id, _scaling())
         self._topics = Topics(secrets.token_hex(4), missing_routes)
-        self._replicas = ReplicaHands(replica_class or _replica_class(), self._of_replica, self._threads)
-        self._proxies = ProxyHands(proxy_class or _proxy_class(), self._of_proxy, self._threads)
+        self._replicas = ReplicaDriver(replica_class or _replica_class(), self._of_replica, self._threads)
+        self._proxies = ProxyDriver(proxy_class or _proxy_class(), self._of_proxy, self._threads)
         self._wake = asyncio.Event()
         self._turn_over = asyncio.Event()
         """Set, and replaced, when a turn is over: all that was known when it began is decided on and written down."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from kernel_serve.control import ranks, rollout, victims
+from kernel_serve.control import ranks, rollout, scale_down_choice
 from kernel_serve.control.attempts import SETTLED_SECONDS
 from kernel_serve.control.deployment_state import DeploymentState
 from kernel_serve.control.deployment_status import routes_message
@@ -46,7 +46,7 @@ class Step:
         self._stop([replica for replica in self._old() if not replica.running])
         self._stop_old(self._count())
         new = self._new()
-        self._stop(victims.choose(new, len(new) - state.target, self._leaving, self._per_node))
+        self._stop(scale_down_choice.choose(new, len(new) - state.target, self._leaving, self._per_node))
         self._start(self._count())
         self._close_ranks()
         self._reconfigure()
@@ -96,9 +96,9 @@ class Step:
         spare = rollout.to_stop(counts)
         if not spare and rollout.must_make_room(counts):
             staying = [replica for replica in self._old() if replica.node not in self._leaving]
-            self._stop(victims.choose(staying, 1, self._leaving, self._per_node))
+            self._stop(scale_down_choice.choose(staying, 1, self._leaving, self._per_node))
         else:
-            self._stop(victims.choose(self._old(), spare, self._leaving, self._per_node))
+            self._stop(scale_down_choice.choose(self._old(), spare, self._leaving, self._per_node))
 
     def _stop(self, replicas: Sequence[ReplicaState]) -> None:
         settings = self._state.spec.settings

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import kernel
 from kernel_serve.control import checkpoint
-from kernel_serve.control.hands import Hands
+from kernel_serve.control.actor_driver import ActorDriver
 from kernel_serve.control.instructions import Instruction
 from kernel_serve.control.memory import Memory, epoch
-from kernel_serve.control.proxy_hands import ProxyHands
+from kernel_serve.control.proxy_driver import ProxyDriver
 from kernel_serve.control.proxy_states import STARTING as PROXY_STARTING
-from kernel_serve.control.replica_hands import ReplicaHands
+from kernel_serve.control.replica_driver import ReplicaDriver
 from kernel_serve.control.replica_state import RUNNING, STARTING
 from kernel_serve.control.state import ServeState
 from kernel_serve.values import NAMESPACE
@@ -22,7 +22,7 @@ _GONE = "its process ended while the controller was away"
 
 
 async def recover(
-    state: ServeState, memory: Memory, replicas: ReplicaHands, proxies: ProxyHands, new_id: Callable[[str], str]
+    state: ServeState, memory: Memory, replicas: ReplicaDriver, proxies: ProxyDriver, new_id: Callable[[str], str]
 ) -> list[Instruction]:
     """Fill an empty `state` from the record, if there is one; return what had been begun and may not be done.
 
@@ -39,32 +39,32 @@ async def recover(
     return begun
 
 
-async def _adopt_replicas(state: ServeState, hands: ReplicaHands) -> None:
+async def _adopt_replicas(state: ServeState, driver: ReplicaDriver) -> None:
     known = [
         (deployment, replica) for deployment in state.deployments.values() for replica in deployment.replicas.values()
     ]
     for deployment, replica in known:
         if replica.spec.settings.placement_group_bundles:
-            hands.bundle(replica.id)
+            driver.bundle(replica.id)
         if replica.spec.settings.max_replicas_per_node and replica.node:
-            hands.assign(replica.id, deployment.key, replica.node)
+            driver.assign(replica.id, deployment.key, replica.node)
     there = [(deployment, replica) for deployment, replica in known if replica.phase != STARTING]
-    found = await asyncio.gather(*[hands.adopt(replica.id) for _, replica in there])
+    found = await asyncio.gather(*[driver.adopt(replica.id) for _, replica in there])
     for (deployment, replica), lives in zip(there, found, strict=True):
         if not lives and replica.phase == RUNNING:
             deployment.failed(replica.id, _GONE, time.monotonic())
 
 
-async def _adopt_proxies(state: ServeState, hands: ProxyHands) -> None:
+async def _adopt_proxies(state: ServeState, driver: ProxyDriver) -> None:
     there = [proxy for proxy in state.proxies.proxies.values() if proxy.phase != PROXY_STARTING]
-    found = await asyncio.gather(*[hands.adopt(proxy.id) for proxy in there])
+    found = await asyncio.gather(*[driver.adopt(proxy.id) for proxy in there])
     for proxy, lives in zip(there, found, strict=True):
         if not lives:
             state.proxies.failed(proxy.id, _GONE, True, time.monotonic())
 
 
-async def _end_strangers(hands: Hands, known: set[str]) -> None:
-    rows = await hands.in_thread(kernel.list_named_actors, True)
-    prefix = hands.name_of("")
+async def _end_strangers(driver: ActorDriver, known: set[str]) -> None:
+    rows = await driver.in_thread(kernel.list_named_actors, True)
+    prefix = driver.name_of("")
     names = [row["name"] for row in rows if row["namespace"] == NAMESPACE and row["name"].startswith(prefix)]
-    await asyncio.gather(*[hands.end(id) for name in names if (id := name.removeprefix(prefix)) not in known])
+    await asyncio.gather(*[driver.end(id) for name in names if (id := name.removeprefix(prefix)) not in known])

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernel_serve.api import run as api
-from kernel_serve.api.asking import ask
+from kernel_serve.api.controller_calls import ask
 from kernel_serve.api.declared import DeclaredDeployment
 from kernel_serve.api.graph import flatten
 from kernel_serve.api.surroundings import Surroundings

@@ -7,9 +7,9 @@ from typing import Any
 
 import kernel
 from kernel_serve.api import run as api
-from kernel_serve.api.asking import ask
+from kernel_serve.api.controller_calls import ask
 from kernel_serve.api.endpoint_handle import EndpointHandle
-from kernel_serve.api.staying import stay
+from kernel_serve.api.run_forever import run_forever
 from kernel_serve.api.traffic import set_traffic
 from kernel_serve.errors import DeploymentError, NotServingError
 from kernel_serve.first_generation.backends import known_backends
@@ -41,7 +41,7 @@ def init(
     http = {name: value for name, value in given.items() if value is not None}
     api.start(None if start_server else "Disabled", http or None)
     if blocking:
-        stay()
+        run_forever()
 
 
 def create_endpoint(

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernel_serve.context import current_request
 from kernel_serve.logs import logger
-from kernel_serve.metrics.of_models import ModelMetrics
+from kernel_serve.metrics.models import ModelMetrics
 from kernel_serve.multiplex import loaded
 from kernel_serve.multiplex.calls import let_go, load
 from kernel_serve.multiplex.table import Grant, Instruction, Load, ModelTable, Unload

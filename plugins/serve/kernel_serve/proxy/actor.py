@@ -13,15 +13,15 @@ from kernel_serve.errors import ServeError
 from kernel_serve.logs.access import AccessLog
 from kernel_serve.logs.places import directory
 from kernel_serve.logs.rotating import RotatingFile
-from kernel_serve.metrics.of_process import watch_loop, watch_process
-from kernel_serve.metrics.of_routers import watch_router
+from kernel_serve.metrics.process import watch_loop, watch_process
 from kernel_serve.metrics.registry import REGISTRY, Picture
+from kernel_serve.metrics.routers import watch_router
 from kernel_serve.proxy.application import ProxyApplication
-from kernel_serve.proxy.holding_off import hold_off, settled
 from kernel_serve.proxy.listening import ENDING_SECONDS, HANDING_SECONDS, Heirs, listening_socket
-from kernel_serve.proxy.passage import Passage
+from kernel_serve.proxy.proxied_request import ProxiedRequest
 from kernel_serve.proxy.server import HTTPServer
 from kernel_serve.proxy.service import ProxyService
+from kernel_serve.proxy.syn_filter import filter_syns, settled
 from kernel_serve.routing.loops import data_loop
 from kernel_serve.routing.router import dispatchers_of_process, process_router
 from kernel_serve.settings import GRPCOptions, HTTPOptions
@@ -85,7 +85,9 @@ class ProxyActor:
         takes_grpc = bool(self._grpc.grpc_servicer_functions)
         service = ProxyService(process_router(), self._http, id, self._open_access_log(), takes_grpc)
         application = ProxyApplication(service)
-        server = self._server = HTTPServer(self._http, application, lambda scope, reply: Passage(service, scope, reply))
+        server = self._server = HTTPServer(
+            self._http, application, lambda scope, reply: ProxiedRequest(service, scope, reply)
+        )
         await service.ready()
         grpc_address = await self._start_grpc(service)
         await server.start(listening)  # last: who has begun to take requests must not fail any more
@@ -155,9 +157,9 @@ class ProxyActor:
             if self._heirs is not None:
                 self._heirs.close()
             if self._server is not None:
-                hold_off(self._port) if moved else self._server.stop_listening()
+                filter_syns(self._port) if moved else self._server.stop_listening()
             if self._grpc_server is not None:
-                self._grpc_server.hold_off()
+                self._grpc_server.filter_syns()
 
         await self._on_data_loop(work())
 

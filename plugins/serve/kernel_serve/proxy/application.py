@@ -7,9 +7,9 @@ import time
 from collections import deque
 from typing import Any
 
-from kernel_serve.metrics.of_proxy import WEBSOCKET
+from kernel_serve.metrics.proxy import WEBSOCKET
 from kernel_serve.proxy.other_protocols import CONNECTION
-from kernel_serve.proxy.passage import Passage
+from kernel_serve.proxy.proxied_request import ProxiedRequest
 from kernel_serve.proxy.service import ProxyService
 from kernel_serve.proxy.system_routes import system_answer
 from kernel_serve.proxy.websockets import pass_websocket, refuse
@@ -72,11 +72,11 @@ def plain(scope: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Pipe:
-    """A passage whose client is ASGI's `receive` and `send`."""
+    """A proxied request whose client is ASGI's `receive` and `send`."""
 
     def __init__(self, service: ProxyService, scope: dict[str, Any], receive: Any, send: Any) -> None:
         self._receive, self._send = receive, send
-        self._passage = Passage(service, scope, self)
+        self._proxied = ProxiedRequest(service, scope, self)
         self._messages: deque[dict[str, Any]] = deque()
         self._more = asyncio.Event()
         self._free = asyncio.Event()
@@ -99,26 +99,26 @@ class _Pipe:
                 self._size -= len(message.get("body", b""))
                 if self.must_wait and self._size < _AHEAD:
                     self.must_wait = False
-                    self._passage.resume()
+                    self._proxied.resume()
         finally:
             reading.cancel()
-            self._passage.gone()
+            self._proxied.gone()
 
     async def _read(self) -> None:
         begun = over = False
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                self._passage.gone()
+                self._proxied.gone()
                 return
             if over:
                 continue
             over = not message.get("more_body", False)
             if begun:
-                self._passage.feed(message.get("body", b""), over)
+                self._proxied.feed(message.get("body", b""), over)
             else:
                 begun = True
-                self._passage.begin(message.get("body", b""), over)
+                self._proxied.begin(message.get("body", b""), over)
             await self._free.wait()
 
     def begin(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes, end: bool) -> None:

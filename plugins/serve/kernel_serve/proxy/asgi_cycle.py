@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from kernel_serve.logs import logger
-from kernel_serve.proxy.passage import Reply
+from kernel_serve.proxy.proxied_request import Reply
 from kernel_serve.proxy.request_ids import HEADER
 
 _log = logger()
@@ -16,7 +16,7 @@ _AHEAD = 256 << 10
 
 
 class ASGICycle:
-    """One request, carried out by an ASGI application. Used like a `Passage`.
+    """One request, carried out by an ASGI application. Used like a `ProxiedRequest`.
 
     The answer gets the request's id, unless the application has given it one.
     """

@@ -12,8 +12,8 @@ import grpc.aio
 
 from kernel_serve.proxy.grpc_call import EndedCall, GRPCCall
 from kernel_serve.proxy.grpc_routing import GRPCRouter, GRPCRouting, Shadow
-from kernel_serve.proxy.holding_off import hold_off, settled
 from kernel_serve.proxy.ports import cannot_listen, check_free
+from kernel_serve.proxy.syn_filter import filter_syns, settled
 from kernel_serve.proxy.tls import grpc_credentials
 from kernel_serve.rpc.methods import Method, all_methods
 from kernel_serve.settings import GRPCOptions
@@ -104,9 +104,9 @@ class GRPCServer:
                 reason = known
             raise cannot_listen("take gRPC", host, wanted, reason, "grpc_options") from error
 
-    def hold_off(self) -> None:
+    def filter_syns(self) -> None:
         """Have those who connect from now on come to others that have the same port."""
-        hold_off(self._port)
+        filter_syns(self._port)
 
     async def drain(self, seconds: float | None = None, others: bool = False) -> None:
         """Take no more calls; return when those under way are answered, or after `seconds`, when they are cut off.

@@ -1,4 +1,4 @@
-"""One client's HTTP/1.1 connection: requests to passages, their answers back, in order, within limits of time.
+"""One client's HTTP/1.1 connection: requests on their way, their answers back, in order, within limits of time.
 
 `http1_reader.py` reads requests, `http1_writer.py` writes answers. Requests that come before the one in front of them
 is answered wait; while they do, or while a replica or the client is slow, nothing more is read, or sent.
@@ -77,8 +77,8 @@ class HTTP1Connection(asyncio.Protocol):
         self._reader.close()
         answering, self._answering = self._answering, None
         self._waiting.clear()
-        if answering is not None and answering.passage is not None:
-            answering.passage.gone()
+        if answering is not None and answering.proxied is not None:
+            answering.proxied.gone()
 
     def pause_writing(self) -> None:
         """The client is slow."""
@@ -90,8 +90,8 @@ class HTTP1Connection(asyncio.Protocol):
         """It takes more."""
         self.must_wait = False
         if self._answering is not None:
-            if self._answering.passage is not None:
-                self._answering.passage.resume()
+            if self._answering.proxied is not None:
+                self._answering.proxied.resume()
         elif self._deaf:
             self._deadline = self._state.now() + self._state.options.stall_timeout_s
         else:
@@ -136,8 +136,8 @@ class HTTP1Connection(asyncio.Protocol):
         if self._deaf:
             return
         incoming.size += len(body)
-        if incoming.passage is not None:
-            incoming.passage.feed(body, False)
+        if incoming.proxied is not None:
+            incoming.proxied.feed(body, False)
             return
         incoming.body.append(body)
         if incoming.size >= _WHOLE_BODY:
@@ -152,8 +152,8 @@ class HTTP1Connection(asyncio.Protocol):
             return
         incoming.complete = True
         self._deadline = _FOREVER
-        if incoming.passage is not None:
-            incoming.passage.feed(b"", True)
+        if incoming.proxied is not None:
+            incoming.proxied.feed(b"", True)
         elif incoming is self._answering:
             self._begin(incoming)
 
@@ -185,8 +185,8 @@ class HTTP1Connection(asyncio.Protocol):
     def _begin(self, incoming: Incoming) -> None:
         body = incoming.body[0] if len(incoming.body) == 1 else b"".join(incoming.body)
         incoming.body.clear()
-        incoming.passage = self._state.passage(incoming.scope, self)
-        incoming.passage.begin(body, incoming.complete)
+        incoming.proxied = self._state.make_request(incoming.scope, self)
+        incoming.proxied.begin(body, incoming.complete)
 
     def begin(self, status: int, headers: Headers, body: bytes, end: bool) -> None:
         """See `Reply`."""
@@ -197,7 +197,7 @@ class HTTP1Connection(asyncio.Protocol):
             self._writer.keep_alive = False
         if self._writer.begin(incoming.scope, status, headers, body, end):
             if not end:
-                incoming.passage.gone()
+                incoming.proxied.gone()
             self._answered()
 
     def go_on(self, body: bytes, end: bool) -> None:
@@ -207,7 +207,7 @@ class HTTP1Connection(asyncio.Protocol):
         try:
             self._writer.go_on(body, end)
         except WrongLengthError:
-            self._answering.passage.gone()
+            self._answering.proxied.gone()
             self.break_off()
             return
         if end:
@@ -279,8 +279,8 @@ class HTTP1Connection(asyncio.Protocol):
             self._deadline = _FOREVER  # it is still answered
             return
         self._answering = None
-        if answering is not None and answering.passage is not None:
-            answering.passage.gone()
+        if answering is not None and answering.proxied is not None:
+            answering.proxied.gone()
         if self._writer.has_begun:
             self.break_off()
         else:

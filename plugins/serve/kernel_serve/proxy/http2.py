@@ -1,7 +1,7 @@
-"""One client's HTTP/2 connection: requests to passages and their answers back, many at a time, within limits.
+"""One client's HTTP/2 connection: requests on their way and their answers back, many at a time, within limits.
 
-The frames are h2's matter (the extra `http2`). Here are the requests, the limits, and the flow: what a passage holds
-the client does not send, and what the client does not take the passage waits for.
+The frames are h2's matter (the extra `http2`). Here are the requests, the limits, and the flow: the client sends no
+more of a request that is held back, and a request waits for a client that does not take its answer.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class HTTP2Connection(asyncio.Protocol):
         stream.sent()
 
     def _send_blocked(self) -> None:
-        """Send, in turns, what waits for the client; let those passages go on whose answers are all sent so far."""
+        """Send, in turns, what waits for the client; let those requests go on whose answers are all sent so far."""
         progress = True
         while progress and not self._paused:
             progress = False
@@ -310,8 +310,8 @@ class HTTP2Connection(asyncio.Protocol):
                 elif not stream.over:
                     stream.must_wait = False
                     stream.was_heard()
-                    if stream.passage is not None:
-                        stream.passage.resume()
+                    if stream.proxied is not None:
+                        stream.proxied.resume()
 
     @contextlib.contextmanager
     def _unless_gone(self, stream: HTTP2Stream) -> Any:

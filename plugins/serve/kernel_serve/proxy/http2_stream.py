@@ -1,4 +1,4 @@
-"""One request over HTTP/2: its body to a passage, the passage's answer to the client."""
+"""One request over HTTP/2: its body on its way to a replica, and the answer to the client."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class StreamConnection(Protocol):
 
 
 class HTTP2Stream:
-    """It is the `Reply` of its passage."""
+    """It is the `Reply` of its proxied request."""
 
     __slots__ = (
         "_bodiless", "_body", "_connection", "_held", "_refused", "_size", "_state", "_unacknowledged", "answer_over",
-        "body_over", "deadline", "must_wait", "number", "out", "over", "passage", "scope", "started",
+        "body_over", "deadline", "must_wait", "number", "out", "over", "proxied", "scope", "started",
     )  # fmt: skip
 
     def __init__(self, connection: StreamConnection, state: ServerState, number: int, scope: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ class HTTP2Stream:
         self._state = state
         self.number = number
         self.scope = scope
-        self.passage: Any = None
+        self.proxied: Any = None
         self._body: list[bytes] = []
         self._size = 0
         self._held = self._refused = False
@@ -69,7 +69,7 @@ class HTTP2Stream:
         self.started = False
         """The head of the answer is sent."""
         self.answer_over = False
-        """The passage has given all of the answer."""
+        """The proxied request has given all of the answer."""
         self.over = False
         """The answer is sent, or nobody waits for it."""
         self.deadline = 0.0
@@ -83,8 +83,8 @@ class HTTP2Stream:
         self._size += len(body)
         self.was_heard()
         if not self.over and not self._refused:
-            if self.passage is not None:
-                self.passage.feed(body, False)
+            if self.proxied is not None:
+                self.proxied.feed(body, False)
             else:
                 self._body.append(body)
                 if self._size > self._state.options.maximum_body_bytes:
@@ -102,8 +102,8 @@ class HTTP2Stream:
         self.was_heard()
         if self.over or self._refused:
             return
-        if self.passage is not None:
-            self.passage.feed(b"", True)
+        if self.proxied is not None:
+            self.proxied.feed(b"", True)
         else:
             self._begin(True)
 
@@ -111,8 +111,8 @@ class HTTP2Stream:
         """Nobody waits for the answer any more."""
         if not self.over:
             self._finish()
-            if self.passage is not None:
-                self.passage.gone()
+            if self.proxied is not None:
+                self.proxied.gone()
 
     def refuse(self, status: int, text: str) -> None:
         """Answer, in words, a request that can't be taken."""
@@ -127,9 +127,9 @@ class HTTP2Stream:
 
     def expire(self) -> None:
         """The client's time is over."""
-        passage, self.passage = self.passage, None
-        if passage is not None:
-            passage.gone()
+        proxied, self.proxied = self.proxied, None
+        if proxied is not None:
+            proxied.gone()
         if self.started:
             self._connection.reset(self.number, CANCEL)
             self._finish()
@@ -140,10 +140,10 @@ class HTTP2Stream:
     def _begin(self, end: bool) -> None:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._body.clear()
-        self.passage = self._state.passage(self.scope, self)
-        self.passage.begin(body, end)
+        self.proxied = self._state.make_request(self.scope, self)
+        self.proxied.begin(body, end)
 
-    # -- from the passage ------------------------------------------------------------------------------------------
+    # -- from the proxied request ----------------------------------------------------------------------------------
 
     def begin(self, status: int, headers: Headers, body: bytes, end: bool) -> None:
         """See `Reply`."""

@@ -8,7 +8,7 @@ from typing import Any
 class Incoming:
     """A request that comes in."""
 
-    __slots__ = ("body", "complete", "expects", "keep_alive", "passage", "scope", "size", "too_large")
+    __slots__ = ("body", "complete", "expects", "keep_alive", "proxied", "scope", "size", "too_large")
 
     def __init__(self, scope: dict[str, Any], keep_alive: bool, expects: bool, too_large: bool) -> None:
         self.scope = scope
@@ -20,7 +20,7 @@ class Incoming:
         self.body: list[bytes] = []
         self.size = 0
         self.complete = False
-        self.passage: Any = None
+        self.proxied: Any = None
 
 
 def head_again(scope: dict[str, Any], without: bytes = b"") -> bytes:

@@ -9,9 +9,9 @@ from typing import Any
 from kernel_serve.proxy.asgi_cycle import ASGICycle
 from kernel_serve.proxy.http1 import HTTP1Connection
 from kernel_serve.proxy.other_protocols import Others
-from kernel_serve.proxy.passage import Reply
 from kernel_serve.proxy.protocol_detection import ProtocolDetection
-from kernel_serve.proxy.server_state import Passages, ServerState
+from kernel_serve.proxy.proxied_request import Reply
+from kernel_serve.proxy.server_state import RequestMaker, ServerState
 from kernel_serve.proxy.tls import tls_context
 from kernel_serve.settings import HTTPOptions
 
@@ -24,12 +24,12 @@ _SYSTEM = "/-/"
 class HTTPServer:
     """Serves an ASGI application, by HTTP/1.1, WebSocket and (with the package h2) HTTP/2.
 
-    `direct(scope, reply)`, if given, makes the `Passage` of a request, which then needs no ASGI; middlewares,
+    `direct(scope, reply)`, if given, makes the `ProxiedRequest` of a request, which then needs no ASGI; middlewares,
     and paths below `/-/`, do without it. Raises ServeError for a certificate that can't be used.
     """
 
-    def __init__(self, options: HTTPOptions, application: Any, direct: Passages | None = None) -> None:
-        self.state = ServerState(options, self._passage)
+    def __init__(self, options: HTTPOptions, application: Any, direct: RequestMaker | None = None) -> None:
+        self.state = ServerState(options, self._make_request)
         self._application = with_middlewares(application, options.middlewares)
         self._direct = None if options.middlewares else direct
         self._sweeping: asyncio.TimerHandle | None = None
@@ -49,7 +49,7 @@ class HTTPServer:
         """Whether it takes connections."""
         return self._server is not None and self._server.is_serving()
 
-    def _passage(self, scope: dict[str, Any], reply: Reply) -> Any:
+    def _make_request(self, scope: dict[str, Any], reply: Reply) -> Any:
         """Return what carries a request of HTTP/1.1 or HTTP/2."""
         if self._direct is None or scope["path"].startswith(_SYSTEM):
             return ASGICycle(self._application, scope, reply, self.state.request_ids.of(scope["headers"]))

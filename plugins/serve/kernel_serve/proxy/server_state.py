@@ -8,20 +8,20 @@ from typing import Any
 
 from kernel_serve.proxy.framing import Clock
 from kernel_serve.proxy.http2_limits import HTTP2Limits
-from kernel_serve.proxy.passage import Reply
+from kernel_serve.proxy.proxied_request import Reply
 from kernel_serve.proxy.request_ids import RequestIds
 from kernel_serve.settings import HTTPOptions
 
-Passages = Callable[[dict[str, Any], Reply], Any]
+RequestMaker = Callable[[dict[str, Any], Reply], Any]
 """Takes the ASGI scope of a request, and what its answer goes to; returns what carries the request."""
 
 
 class ServerState:
     """The state of one HTTP server. Each connection adds itself to `connections`, and removes itself at its end."""
 
-    def __init__(self, options: HTTPOptions, passage: Passages) -> None:
+    def __init__(self, options: HTTPOptions, make_request: RequestMaker) -> None:
         self.options = options
-        self.passage = passage
+        self.make_request = make_request
         self.clock = Clock()
         self.request_ids = RequestIds()
         self.connections: set[Any] = set()

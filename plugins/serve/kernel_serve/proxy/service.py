@@ -11,7 +11,7 @@ from kernel_serve.errors import ServeError
 from kernel_serve.logs.access import AccessLog
 from kernel_serve.metrics.exposition import exposition
 from kernel_serve.metrics.gathering import Gatherer
-from kernel_serve.metrics.of_proxy import WEBSOCKET, ProxyMetrics
+from kernel_serve.metrics.proxy import WEBSOCKET, ProxyMetrics
 from kernel_serve.metrics.registry import REGISTRY
 from kernel_serve.proxy.request_ids import HEADER, RequestIds
 from kernel_serve.proxy.shadows import Shadows

@@ -13,19 +13,19 @@ import kernel
 from kernel_serve import tracing
 from kernel_serve.context import ReplicaContext, ReplicaRank, enter_replica
 from kernel_serve.logs import logger
-from kernel_serve.metrics.of_process import watch_loop, watch_process
-from kernel_serve.metrics.of_replica import ReplicaMetrics
-from kernel_serve.metrics.of_routers import watch_router
+from kernel_serve.metrics.process import watch_loop, watch_process
 from kernel_serve.metrics.registry import REGISTRY, Picture
+from kernel_serve.metrics.replica import ReplicaMetrics
+from kernel_serve.metrics.routers import watch_router
 from kernel_serve.multiplex import loaded
+from kernel_serve.replica.asgi_ingress import ASGIIngress, asgi_ingress_of
 from kernel_serve.replica.calls import Calls
-from kernel_serve.replica.entrance import Entrance
-from kernel_serve.replica.front import Front, front_of
 from kernel_serve.replica.gate import Gate
 from kernel_serve.replica.grpc_calls import GRPCCalls
 from kernel_serve.replica.http_calls import HTTPCalls
-from kernel_serve.replica.lending import Lendings
 from kernel_serve.replica.logs import ReplicaLogs
+from kernel_serve.replica.request_intake import RequestIntake
+from kernel_serve.replica.stored_results import StoredResults
 from kernel_serve.replica.user_code import UserCode
 from kernel_serve.replica.watchdog import Watchdog
 from kernel_serve.routing.loops import data_loop
@@ -51,15 +51,15 @@ class ReplicaActor:
         self._metrics = ReplicaMetrics(REGISTRY, spec.application, spec.name, replica_id)
         self._gate = Gate(spec.settings.max_ongoing_requests)
         self._code: UserCode | None = None
-        self._entrance: Entrance | None = None
-        self._front: Front | None = None
+        self._intake: RequestIntake | None = None
+        self._ingress_app: ASGIIngress | None = None
         self._tunnels: TunnelEnds | None = None
         self._listening: asyncio.AbstractServer | None = None  # which ends when nobody has it
         self._user_config: Any = None
         self._started: asyncio.Future[tuple[str, str]] | None = None
         self._watchdog = Watchdog()
         self._logs = ReplicaLogs(spec.key, replica_id)
-        self._lendings = Lendings()
+        self._stored = StoredResults()
 
     async def start(self) -> tuple[str, str]:
         """Make the user's object and take requests; return the socket's name and the node's id.
@@ -86,9 +86,9 @@ class ReplicaActor:
         self._be_seen()
         await code.reconfigure(spec.settings.user_config, ReplicaRank(self._standing.rank))
         self._user_config = spec.settings.user_config
-        front = self._front = await front_of(target, code)
-        http = HTTPCalls(code, spec.application, spec.name, front, spec.settings.graceful_shutdown_timeout_s)
-        calls = Calls(code, spec.application, spec.name, self._lendings)
+        ingress = self._ingress_app = await asgi_ingress_of(target, code)
+        http = HTTPCalls(code, spec.application, spec.name, ingress, spec.settings.graceful_shutdown_timeout_s)
+        calls = Calls(code, spec.application, spec.name, self._stored)
         grpc = GRPCCalls(code, spec.application, spec.name)
         handlers = {
             "call": calls.handle,
@@ -96,23 +96,23 @@ class ReplicaActor:
             "websocket": http.handle_websocket,
             "grpc": grpc.handle,
         }
-        entrance = self._entrance = Entrance(self._gate, handlers, self._metrics)
-        self._logs.attach(entrance)
+        intake = self._intake = RequestIntake(self._gate, handlers, self._metrics)
+        self._logs.attach(intake)
         self._show_metrics()
-        self._tunnels = TunnelEnds(entrance.take, entrance.add, entrance.remove)
+        self._tunnels = TunnelEnds(intake.take, intake.add, intake.remove)
         loop = asyncio.get_running_loop()
 
         def tell(models: tuple[str, ...]) -> None:
-            loop.call_soon_threadsafe(entrance.tell_models, list(models))
+            loop.call_soon_threadsafe(intake.tell_models, list(models))
 
         loaded.listen(tell)
         self._watchdog.watch(loop, f"{spec.key}, replica {self._id}")
         name = unix.new_socket_name()
         self._listening = await unix.listen(
             name,
-            entrance.take,
-            lambda protocol: entrance.add(protocol.link),
-            lambda protocol: entrance.remove(protocol.link),
+            intake.take,
+            lambda protocol: intake.add(protocol.link),
+            lambda protocol: intake.remove(protocol.link),
         )
         return name, kernel.get_runtime_context().get_node_id()
 
@@ -144,8 +144,8 @@ class ReplicaActor:
             assert self._code is not None
             self._gate.limit = settings.max_ongoing_requests
             self._logs.configure(settings)
-            if self._entrance is not None:
-                self._logs.attach(self._entrance)
+            if self._intake is not None:
+                self._logs.attach(self._intake)
             changed = settings.user_config != self._user_config
             if standing != self._standing:
                 self._standing = standing
@@ -168,12 +168,12 @@ class ReplicaActor:
         Then the application in front, if there is one, is told that it ends, models are let go, and the object's
         `__del__` is called. All of that together has as long again, and `END_SECONDS` at least.
         """
-        if self._entrance is None:
+        if self._intake is None:
             return 0
-        entrance = self._entrance
+        intake = self._intake
 
         async def work() -> int:
-            left = await entrance.drain(wait_seconds, timeout_seconds)
+            left = await intake.drain(wait_seconds, timeout_seconds)
             ending = asyncio.get_running_loop().create_task(self._end())
             await asyncio.wait([ending], timeout=max(timeout_seconds, END_SECONDS))
             if not ending.done():
@@ -188,8 +188,8 @@ class ReplicaActor:
 
     async def _end(self) -> None:
         """Run what users want to be run at the end of a replica."""
-        if self._front is not None:
-            await self._front.stop()
+        if self._ingress_app is not None:
+            await self._ingress_app.stop()
         await loaded.clear()
         if self._code is not None:
             await self._code.end()
@@ -203,7 +203,7 @@ class ReplicaActor:
 
         Raises ServeError when it is not there any more.
         """
-        return self._lendings.collect(number)
+        return self._stored.collect(number)
 
     async def tunnel(self, id: str) -> AsyncIterator[bytes | None]:
         """Be one end of a link to another node: yield None, then what goes there."""

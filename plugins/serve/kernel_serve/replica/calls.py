@@ -10,7 +10,7 @@ from typing import Any
 from kernel_serve.context import RequestContext, end_request, enter_request
 from kernel_serve.errors import ServeError
 from kernel_serve.logs import logger
-from kernel_serve.replica.lending import Failure, Lendings
+from kernel_serve.replica.stored_results import RaisedError, StoredResults
 from kernel_serve.replica.user_code import ASYNC_ITEMS, PLAIN_ITEMS, UserCode
 from kernel_serve.tracebacks import told_from_the_user
 from kernel_serve.wire.arguments import decode, fetch
@@ -21,11 +21,11 @@ _log = logger()
 
 
 class Calls:
-    """Carries out calls on the user's code. Large results wait in `lendings`."""
+    """Carries out calls on the user's code. Large results wait in `stored`."""
 
-    def __init__(self, code: UserCode, application: str, deployment: str, lendings: Lendings) -> None:
+    def __init__(self, code: UserCode, application: str, deployment: str, stored: StoredResults) -> None:
         self._code = code
-        self._lendings = lendings
+        self._stored = stored
         self._application = application
         self._deployment = deployment
 
@@ -57,7 +57,7 @@ class Calls:
             if (data := pack(result)) is not None:
                 await exchange.send_all(None, data, end=True)
             else:
-                await self._lendings.lend(exchange, result)
+                await self._stored.offer(exchange, result)
                 exchange.send(None, b"", end=True)
         except BaseException as error:  # user code may raise anything
             if exchange.closed:  # nobody waits for it any more
@@ -67,7 +67,7 @@ class Calls:
             if data or not isinstance(error, Exception) or isinstance(error, ServeError):
                 exchange.send({"error": described}, data, end=True)
             else:
-                await self._lendings.lend(exchange, Failure(error, described))
+                await self._stored.offer(exchange, RaisedError(error, described))
                 exchange.send(None, b"", end=True)
             return 500
         finally:
@@ -79,7 +79,7 @@ class Calls:
         async for item in self._code.items(items):
             data = pack(item)
             if data is None:
-                await self._lendings.lend(exchange, item)
+                await self._stored.offer(exchange, item)
             else:
                 await exchange.send_all({"size": len(data)} if len(data) > PIECE else None, data)
         exchange.send({"over": True}, b"", end=True)

@@ -1,4 +1,4 @@
-"""HTTP requests and WebSockets, carried out by the user's code or by the ASGI application that is its front."""
+"""HTTP requests and WebSockets, carried out by the user's code or by the ASGI application that is its ingress."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class HTTPCalls:
             if not self._answers:
                 await self._decline(meta, http)
             elif self._asgi is not None:
-                await self._front(self._scope(meta), http.receive, http.send)
+                await self._call_ingress(self._scope(meta), http.receive, http.send)
             else:
                 await self._call(meta, http)
             if not http.over and not exchange.closed:
@@ -78,7 +78,7 @@ class HTTPCalls:
                 await socket.send({"type": "websocket.close", "code": 1003, "reason": "this is no WebSocket"})
                 return 403
             with self._ending_after(exchange, request), contextlib.suppress(WebSocketDisconnect):
-                await self._front(self._scope(meta), socket.receive, socket.send)
+                await self._call_ingress(self._scope(meta), socket.receive, socket.send)
             if not exchange.closed:
                 await socket.send({"type": "websocket.close", "code": 1000})
         except BaseException as error:  # user code may raise anything
@@ -123,7 +123,7 @@ class HTTPCalls:
             for timer in timers:
                 timer.cancel()
 
-    async def _front(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+    async def _call_ingress(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         assert self._asgi is not None
         if tracing.active is None:
             await self._asgi(scope, receive, send)

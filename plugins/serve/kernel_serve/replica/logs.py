@@ -10,7 +10,7 @@ from kernel_serve.logs.access import AccessLog
 from kernel_serve.logs.places import directory, file_name
 from kernel_serve.logs.rotating import RotatingFile
 from kernel_serve.logs.setup import configure_logging
-from kernel_serve.replica.entrance import Entrance
+from kernel_serve.replica.request_intake import RequestIntake
 from kernel_serve.settings import DeploymentSettings, LoggingConfig, checked
 
 
@@ -37,9 +37,9 @@ class ReplicaLogs:
             path = os.path.join(directory(config.logs_dir), f"access-replica-{file_name(self._replica)}.log")
             self._access = AccessLog(RotatingFile(path))
 
-    def attach(self, entrance: Entrance) -> None:
+    def attach(self, intake: RequestIntake) -> None:
         """Have the access log told of the entrance's requests, if there is one."""
-        entrance.on_over = self._over if self._access is not None else None
+        intake.on_over = self._over if self._access is not None else None
 
     def settle(self) -> None:
         """Return when all that was noted is written."""

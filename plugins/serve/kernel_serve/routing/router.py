@@ -18,7 +18,7 @@ from typing import Any
 import kernel
 from kernel_serve.errors import NotServingError, said_by
 from kernel_serve.logs import logger
-from kernel_serve.metrics.of_callers import TELL_SECONDS, CallerMetrics
+from kernel_serve.metrics.callers import TELL_SECONDS, CallerMetrics
 from kernel_serve.routing.dispatcher import Dispatcher
 from kernel_serve.routing.loops import data_loop, in_data_loop
 from kernel_serve.traffic.routes import Routes

@@ -9,12 +9,12 @@ from typing import Any
 
 import grpc.aio
 
-from kernel_serve.metrics.of_replica import ReplicaMetrics
 from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_serve.proxy.grpc_server import GRPCServer
-from kernel_serve.replica.entrance import Entrance
 from kernel_serve.replica.gate import Gate
 from kernel_serve.replica.grpc_calls import GRPCCalls
+from kernel_serve.replica.request_intake import RequestIntake
 from kernel_serve.replica.user_code import UserCode
 from kernel_serve.routing.dispatcher import Dispatcher, Request
 from kernel_serve.settings import GRPCOptions
@@ -51,7 +51,7 @@ class OneReplica:
         await self.code.construct()
         loop = asyncio.get_running_loop()
         metrics = ReplicaMetrics(Registry(), "app", "Greeter", "a")
-        self.entrance = Entrance(Gate(100), {"grpc": GRPCCalls(self.code, "app", "Greeter").handle}, metrics)
+        self.intake = RequestIntake(Gate(100), {"grpc": GRPCCalls(self.code, "app", "Greeter").handle}, metrics)
 
         def to_far(data: bytes) -> None:
             loop.call_soon(self.far.feed, data)
@@ -60,7 +60,7 @@ class OneReplica:
             loop.call_soon(self.near.feed, data)
 
         self.near = Link(to_far)
-        self.far = Link(to_near, self.entrance.take)
+        self.far = Link(to_near, self.intake.take)
 
     def dispatcher(self, key: str) -> Dispatcher:
         """Return one that knows this replica, or fails."""

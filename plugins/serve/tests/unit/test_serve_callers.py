@@ -5,15 +5,15 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from kernel_serve.metrics import of_callers
-from kernel_serve.metrics.of_callers import KEPT_SECONDS, CallerMetrics, CallerPictures
-from kernel_serve.metrics.of_process import watch_process
+from kernel_serve.metrics import callers
+from kernel_serve.metrics.callers import KEPT_SECONDS, CallerMetrics, CallerPictures
+from kernel_serve.metrics.process import watch_process
 from kernel_serve.metrics.registry import Picture, Registry
 from kernel_serve.routing.dispatcher import Dispatcher
 
 
 def test_a_program_tells_what_its_router_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_callers, "REGISTRY", Registry())
+    monkeypatch.setattr(callers, "REGISTRY", Registry())
     dispatcher = Dispatcher("shop#Till", "n", Random(1), lambda: None)
     metrics = CallerMetrics("caller n-1", lambda: {"shop#Till": dispatcher})
     dispatcher.tally.submitted += 2
@@ -25,7 +25,7 @@ def test_a_program_tells_what_its_router_counts(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_part_of_serve_does_not_tell_what_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = Registry()
-    monkeypatch.setattr(of_callers, "REGISTRY", registry)
+    monkeypatch.setattr(callers, "REGISTRY", registry)
     metrics = CallerMetrics("caller n-1", dict)
     assert metrics.picture() is not None
     watch_process(registry, "replica", "r1")

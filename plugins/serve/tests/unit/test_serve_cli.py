@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from kernel_serve.api import run as api
-from kernel_serve.api import staying
+from kernel_serve.api import run_forever
 from kernel_serve.cli import deploying, managing, run
 from kernel_serve.cli.main import serve
 from kernel_serve.cli.reload import Watcher, once
@@ -156,7 +156,7 @@ def test_run_stays_until_it_is_interrupted(stand_in: Serve, monkeypatch: pytest.
     def interrupted(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(staying.time, "sleep", interrupted)
+    monkeypatch.setattr(run_forever.time, "sleep", interrupted)
     assert "Ctrl-C ends it." in invoke("run", "tiny_shop:app", "--name", "shop")
     assert stand_in.names() == ["start", "wait_until_running", "delete"]
     stand_in.started_session = True

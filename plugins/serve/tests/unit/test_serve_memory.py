@@ -17,7 +17,7 @@ from kernel_serve.control.routes import missing_routes, routes_of
 from kernel_serve.control.scaling import Scaling
 from kernel_serve.control.state import ServeState
 from kernel_serve.control.topics import Topics
-from kernel_serve.metrics.of_controller import ControllerMetrics
+from kernel_serve.metrics.controller import ControllerMetrics
 from kernel_serve.metrics.registry import Registry
 from kernel_serve.settings import AutoscalingConfig, GRPCOptions, HTTPOptions
 from kernel_serve.testing.world import World, application, settings

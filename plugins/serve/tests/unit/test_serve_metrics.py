@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from kernel_serve.errors import MetricError
 from kernel_serve.metrics import registry as registries
+from kernel_serve.metrics.controller import ControllerMetrics
 from kernel_serve.metrics.exposition import exposition
-from kernel_serve.metrics.of_controller import ControllerMetrics
-from kernel_serve.metrics.of_proxy import WEBSOCKET, ProxyMetrics
-from kernel_serve.metrics.of_replica import CANCELLED, ReplicaMetrics
+from kernel_serve.metrics.proxy import WEBSOCKET, ProxyMetrics
 from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.replica import CANCELLED, ReplicaMetrics
 
 
 def samples(registry: Registry, name: str) -> dict[tuple[str, ...], Any]:

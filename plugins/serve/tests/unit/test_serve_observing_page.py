@@ -8,14 +8,14 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from kernel_serve.metrics import of_models
+from kernel_serve.metrics import models
+from kernel_serve.metrics.controller import ControllerMetrics
 from kernel_serve.metrics.gathering import Gatherer
-from kernel_serve.metrics.of_controller import ControllerMetrics
-from kernel_serve.metrics.of_process import watch_loop, watch_process
-from kernel_serve.metrics.of_proxy import ProxyMetrics
-from kernel_serve.metrics.of_replica import ReplicaMetrics
-from kernel_serve.metrics.of_routers import watch_router
+from kernel_serve.metrics.process import watch_loop, watch_process
+from kernel_serve.metrics.proxy import ProxyMetrics
 from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.replica import ReplicaMetrics
+from kernel_serve.metrics.routers import watch_router
 from kernel_serve.settings import LoggingConfig
 from kernel_serve.tracing.setting import wanted
 
@@ -28,14 +28,14 @@ def counted(registry: Registry) -> dict[str, tuple[str, ...]]:
 
 def test_the_table_of_metrics_has_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = Registry()
-    monkeypatch.setattr(of_models, "REGISTRY", registry)
+    monkeypatch.setattr(models, "REGISTRY", registry)
     ProxyMetrics(registry, "p")
     ReplicaMetrics(registry, "a", "d", "r").watch(lambda: 0, lambda: 0, lambda: ())
     watch_router(registry, "proxy p", dict)
     watch_process(registry, "proxy", "p")
     ControllerMetrics(registry, lambda: {"applications": {}, "proxies": {}})
-    of_models.BatchMetrics("f")
-    of_models.ModelMetrics("f")
+    models.BatchMetrics("f")
+    models.ModelMetrics("f")
 
     async def rest() -> dict[str, tuple[str, ...]]:
         watch_loop(registry, "proxy", "p", asyncio.get_running_loop())

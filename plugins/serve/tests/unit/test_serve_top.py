@@ -9,9 +9,9 @@ import pytest
 from kernel_serve.cli.top_numbers import view
 from kernel_serve.cli.top_view import bar, plain, rendered
 from kernel_serve.metrics.changes import Numbers, Spread, increase, spread
-from kernel_serve.metrics.of_proxy import ProxyMetrics
-from kernel_serve.metrics.of_replica import ReplicaMetrics
+from kernel_serve.metrics.proxy import ProxyMetrics
 from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.replica import ReplicaMetrics
 from rich.console import Console
 
 

@@ -11,10 +11,10 @@ import pytest
 from kernel_serve import context, tracing
 from kernel_serve.context import ReplicaContext
 from kernel_serve.errors import DeploymentError
-from kernel_serve.metrics.of_replica import ReplicaMetrics
 from kernel_serve.metrics.registry import Registry
-from kernel_serve.replica.entrance import Entrance
+from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_serve.replica.gate import Gate
+from kernel_serve.replica.request_intake import RequestIntake
 from kernel_serve.replica.user_code import UserCode
 from kernel_serve.routing.dispatcher import Dispatcher, Request
 from kernel_serve.tracing import setting
@@ -115,9 +115,9 @@ def carry_out(meta: dict[str, Any], method: str, called: list[dict[str, Any]]) -
                 return 500
             return 200
 
-        entrance = Entrance(Gate(5), {"call": handle}, ReplicaMetrics(Registry(), "shop", "Till", "r7"))
+        intake = RequestIntake(Gate(5), {"call": handle}, ReplicaMetrics(Registry(), "shop", "Till", "r7"))
         router = Link(lambda data: replica.feed(data))
-        replica = Link(lambda data: router.feed(data), entrance.take)
+        replica = Link(lambda data: router.feed(data), intake.take)
         dispatcher = Dispatcher("shop#Till", "n", Random(1), lambda: None)
         routes = DeploymentRoutes("shop#Till", (Replica("r7", "n", "", None, "1", 5),), -1, None)
         answered: asyncio.Future[Exchange] = asyncio.get_running_loop().create_future()
@@ -125,7 +125,7 @@ def carry_out(meta: dict[str, Any], method: str, called: list[dict[str, Any]]) -
         dispatcher.update(routes)
         dispatcher.linked("r7", router)
         await asyncio.wait_for(answered, 120)
-        while entrance._tasks:
+        while intake._tasks:
             await asyncio.sleep(0)
 
     asyncio.run(run())

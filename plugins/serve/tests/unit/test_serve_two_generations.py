@@ -11,8 +11,8 @@ import cloudpickle
 import pytest
 from kernel_serve.api.declared import UNSET
 from kernel_serve.api.deployment import deployment
-from kernel_serve.api.facts import ProxyFacts, facts_of
 from kernel_serve.api.run import route_of, start
+from kernel_serve.api.status_types import ProxyFacts, facts_of
 from kernel_serve.errors import DeploymentError, DeploymentUnavailableError
 from kernel_serve.first_generation.accept_batch import accept_batch, accepts_batches
 from kernel_serve.first_generation.config import (

@@ -15,11 +15,11 @@ from kernel_serve.replica.user_code import UserCode
 
 _log = logger()
 
-FRONT = "__serve_front__"
+ASGI_INGRESS = "__serve_asgi_ingress__"
 """Attribute of a class: the application, or a function that makes it."""
 
 
-class Front:
+class ASGIIngress:
     """An application, started up: what its start-up has put into ASGI's lifespan state is there for each request."""
 
     def __init__(self, application: Application) -> None:
@@ -62,19 +62,20 @@ class Front:
         self._heard.put_nowait("")
 
 
-async def front_of(target: Any, code: UserCode) -> Front | None:
+async def asgi_ingress_of(target: Any, code: UserCode) -> ASGIIngress | None:
     """Return the application of the object that `code` has made, its start-up done; None when it has none."""
-    from kernel_serve.replica.passing_on import pass_failures_on  # starlette: programs that only deploy need it not
+    # here: starlette, which programs that only deploy do not need
+    from kernel_serve.replica.exception_handlers import add_exception_handlers
 
-    front = getattr(target, FRONT, None)
-    if front is None:
+    application = getattr(target, ASGI_INGRESS, None)
+    if application is None:
         return None
-    if inspect.isfunction(front) and len(inspect.signature(front).parameters) < 3:
-        front = front(code.instance) if inspect.signature(front).parameters else front()
+    if inspect.isfunction(application) and len(inspect.signature(application).parameters) < 3:
+        application = application(code.instance) if inspect.signature(application).parameters else application()
     if inspect.isclass(target):
-        bind_routes(front, target)  # also those that the application was given after its class
-    leave_own_routes(front, target)
-    pass_failures_on(front)
-    found = Front(front)
+        bind_routes(application, target)  # also those that the application was given after its class
+    leave_own_routes(application, target)
+    add_exception_handlers(application)
+    found = ASGIIngress(application)
     await found.start()
     return found

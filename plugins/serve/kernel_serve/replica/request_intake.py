@@ -9,7 +9,7 @@ from typing import Any
 
 from kernel_serve import tracing
 from kernel_serve.logs import logger
-from kernel_serve.metrics.of_replica import CANCELLED, KindMetrics, ReplicaMetrics
+from kernel_serve.metrics.replica import CANCELLED, KindMetrics, ReplicaMetrics
 from kernel_serve.replica.gate import Gate
 from kernel_serve.wire.link import Exchange, Link
 
@@ -19,7 +19,7 @@ Handler = Callable[[Exchange, Any, bytes, bool], Awaitable[int]]
 """Carries out a request, and returns as which HTTP status it ended; other types than HTTP: as it would be there."""
 
 
-class Entrance:
+class RequestIntake:
     """Takes exchanges on the data loop and hands them, by their type, to `handlers`."""
 
     def __init__(self, gate: Gate, handlers: Mapping[str, Handler], metrics: ReplicaMetrics) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI, WebSocket
 from kernel_serve.errors import BackPressureError, DeploymentUnavailableError, RequestTimeoutError, ServeError
 from kernel_serve.failing import CALLS_FAIL
-from kernel_serve.replica.passing_on import pass_failures_on
+from kernel_serve.replica.exception_handlers import add_exception_handlers
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
@@ -27,7 +27,7 @@ def failing(error: Exception, **options: Any) -> Starlette:
 
 def ask(app: Any, path: str = "/") -> tuple[int, str, str]:
     """Return the status of an application's answer, its text, and after how long to try again."""
-    pass_failures_on(app)
+    add_exception_handlers(app)
 
     async def get() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -89,8 +89,8 @@ def test_a_websocket_raises_and_other_applications_stay_as_they_are() -> None:
         scope = {"type": "websocket", "path": "/", "headers": [], "query_string": b"", "extensions": {}}
         await api(scope, never, never)
 
-    pass_failures_on(api)
+    add_exception_handlers(api)
     with pytest.raises(BackPressureError):
         asyncio.run(connect())
-    pass_failures_on(connect)
+    add_exception_handlers(connect)
     assert set(CALLS_FAIL) <= set(api.exception_handlers)

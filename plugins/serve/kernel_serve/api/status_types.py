@@ -20,7 +20,7 @@ class Facts(dict[str, Any]):
             ) from None
 
 
-class Status(str):
+class StatusWord(str):
     """What something is, such as "RUNNING", which members of an enumeration would call `name` and `value`, too."""
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class Status(str):
     name = value
 
 
-class ProxyFacts(Status):
+class ProxyFacts(StatusWord):
     """The status of a proxy, such as "HEALTHY". `facts["address"]` and `facts.address` are what else is known of it."""
 
     __slots__ = ("_known",)
@@ -65,11 +65,11 @@ class ProxyFacts(Status):
 
 
 def facts_of(value: Any) -> Any:
-    """Return a value in which all dictionaries are `Facts`, and what these call `status` is a `Status`."""
+    """Return a value in which all dictionaries are `Facts`, and what these call `status` is a `StatusWord`."""
     if isinstance(value, dict):
         found = Facts({name: facts_of(each) for name, each in value.items()})
         if isinstance(found.get("status"), str):
-            found["status"] = Status(found["status"])
+            found["status"] = StatusWord(found["status"])
         return found
     if isinstance(value, list):
         return [facts_of(each) for each in value]

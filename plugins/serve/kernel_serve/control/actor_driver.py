@@ -23,7 +23,7 @@ CONCURRENCY = 100_000
 Told = Callable[..., None]
 
 
-class Hands:
+class ActorDriver:
     """Actors of one kind. `told(event, id, ...)` hears what happens to them. All methods are for the event loop.
 
     The kernel's verbs ask the head and wait, so they run in `threads`.

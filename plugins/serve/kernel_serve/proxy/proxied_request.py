@@ -30,7 +30,7 @@ _DETOURS = 3
 
 
 class Reply(Protocol):
-    """Where an answer goes. While `must_wait` the passage holds back, until `resume` is called on it."""
+    """Where an answer goes. While `must_wait` the proxied request holds back, until `resume` is called on it."""
 
     must_wait: bool
 
@@ -47,7 +47,7 @@ class Reply(Protocol):
         """Read no more of the request's body for now, or do again."""
 
 
-class Passage:
+class ProxiedRequest:
     """A request, from its first bytes in the proxy to the last of its answer."""
 
     __slots__ = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kernel_serve.metrics.of_routers import watch_router
 from kernel_serve.metrics.registry import REGISTRY, Picture, Registry
+from kernel_serve.metrics.routers import watch_router
 
 if TYPE_CHECKING:
     from kernel_serve.routing.dispatcher import Dispatcher

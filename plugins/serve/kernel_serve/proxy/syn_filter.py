@@ -41,7 +41,7 @@ _PROGRAM = (
 """For Linux's classic packet filter: drop what begins a connection, and pass all else."""
 
 
-def hold_off(port: int) -> None:
+def filter_syns(port: int) -> None:
     """Have those who begin to connect to `port` hear nothing of this process, which listens there."""
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in _PROGRAM))
     attached = struct.pack("HL", len(_PROGRAM), ctypes.addressof(code))
@@ -55,7 +55,7 @@ async def settled(port: int) -> None:
 
     After `LONGEST_SECONDS` it returns in any case.
     """
-    hold_off(port)
+    filter_syns(port)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LONGEST_SECONDS
     while loop.time() < deadline:

@@ -30,7 +30,7 @@ def ending_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def stay() -> None:
+def run_forever() -> None:
     """Return after Ctrl-C, or SIGTERM."""
     try:
         with ending_as_interrupt():

@@ -14,21 +14,21 @@ from kernel_serve.errors import ServeError
 from kernel_serve.wire.link import Exchange
 
 
-class Failure(NamedTuple):
+class RaisedError(NamedTuple):
     """What a call raised, and its traceback as text."""
 
     error: Exception
     described: str
 
 
-class Lendings:
-    """The values that wait. `lend` is for the data loop, `collect` for any thread."""
+class StoredResults:
+    """The values that wait. `offer` is for the data loop, `collect` for any thread."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, tuple[Any, asyncio.Future[None]]] = {}
 
-    async def lend(self, exchange: Exchange, value: Any) -> None:
+    async def offer(self, exchange: Exchange, value: Any) -> None:
         """Tell the caller that there is a value to collect; return when that is done.
 
         When the exchange ends before its time, the caller of this is cancelled, and the value is let go.
@@ -38,7 +38,7 @@ class Lendings:
         self._waiting[number] = value, collected
         try:
             exchange.send(
-                {"stored": number, "error": value.described} if type(value) is Failure else {"stored": number}
+                {"stored": number, "error": value.described} if type(value) is RaisedError else {"stored": number}
             )
             await collected
         finally:
@@ -54,7 +54,7 @@ class Lendings:
             raise ServeError(f"result {number} is not there any more: its call was cancelled, or its link was lost")
         value, collected = found
         collected.get_loop().call_soon_threadsafe(_settle, collected)
-        if type(value) is Failure:
+        if type(value) is RaisedError:
             raise value.error
         return value
 

@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 import kernel
-from kernel_serve.control.hands import Hands
+from kernel_serve.control.actor_driver import ActorDriver
 from kernel_serve.control.instructions import (
     CheckReplica,
     DrainReplica,
@@ -29,7 +29,7 @@ DRAIN_MARGIN = 5.0
 _EXPLAINED = 5
 
 
-class ReplicaHands(Hands):
+class ReplicaDriver(ActorDriver):
     """Replicas. Each is an actor; one with bundles has a placement group of the same name as well."""
 
     kind = "replica"

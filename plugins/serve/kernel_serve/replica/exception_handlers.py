@@ -17,7 +17,7 @@ from kernel_serve.tracebacks import told_from_the_user
 _log = logger()
 
 
-def pass_failures_on(app: Any) -> None:
+def add_exception_handlers(app: Any) -> None:
     """Have an application, and those mounted in it, answer for failed calls of handles: 503 with Retry-After, or 408.
 
     What the user has a handler for stays the user's: one for the error's class, for another that it is of, for
@@ -30,7 +30,7 @@ def pass_failures_on(app: Any) -> None:
         unhandled = [kind for kind in CALLS_FAIL if not any(each in handlers for each in kind.__mro__)]
         handlers.update(dict.fromkeys(unhandled, _answer))
     for route in app.routes:
-        pass_failures_on(getattr(route, "app", None))
+        add_exception_handlers(getattr(route, "app", None))
 
 
 async def _answer(connection: HTTPConnection, error: Exception) -> Response:

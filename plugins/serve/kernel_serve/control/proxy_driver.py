@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import kernel
-from kernel_serve.control.hands import Hands
+from kernel_serve.control.actor_driver import ActorDriver
 from kernel_serve.control.instructions import CheckProxy, DrainProxy, Instruction, KillProxy, StartProxy
 from kernel_serve.errors import original, said_by
 from kernel_spec.errors import ActorDiedError, KernelError
@@ -18,7 +18,7 @@ SPREAD_SECONDS = 10.0
 """How long news are waited for to reach a proxy, also that it is to go: no longer than a check of its health takes."""
 
 
-class ProxyHands(Hands):
+class ProxyDriver(ActorDriver):
     """Proxies: actors that are bound to their nodes."""
 
     kind = "proxy"
