@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_parallel.collective import GroupError, MismatchError, RankDiedError, RankTimeoutError, ReduceOp
-from kernel_parallel.collective.blame import Note, culprits
 from kernel_parallel.collective.mesh import Alone, Mesh, connect, listen
 from kernel_parallel.collective.numpy_group import NumpyGroup
+from kernel_parallel.collective.stall_diagnosis import Note, culprits
 
 SECRET = b"known to members"
 SMALL, LARGE = 7, 40_001

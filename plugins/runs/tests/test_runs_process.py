@@ -13,7 +13,7 @@ import kernel
 from kernel_runs import RunError
 from kernel_runs.place import Place
 from kernel_runs.process.devices import VISIBLE, VisibleDevices
-from kernel_runs.process.printed import PrintedFiles, names_of
+from kernel_runs.process.trial_output import OutputFiles, names_of
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_what_names_no_files_is_refused(given: Any) -> None:
 def test_what_is_printed_goes_to_both_and_stops_when_it_is_closed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    printed = PrintedFiles()
+    printed = OutputFiles()
     before = sys.stdout, sys.stderr
     printed.switch(str(tmp_path), ("deep/out", "err"))
     print("to out")
@@ -57,7 +57,7 @@ def test_what_is_printed_goes_to_both_and_stops_when_it_is_closed(
 
 
 def test_a_file_that_can_not_be_written_does_not_matter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    printed = PrintedFiles()
+    printed = OutputFiles()
     printed.switch(str(tmp_path), ("out", ""))
     printed._files[0].close()
     print("all the same")

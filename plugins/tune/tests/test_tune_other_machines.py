@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from kernel_tune.storage.trial_files import Piece, changed, in_batches, list_files, read_pieces, write_pieces
-from kernel_tune.trainable.home import Home
+from kernel_tune.trainable.trial_directory import TrialDirectory
 
 from kernel import tune
 from kernel.testing import Cluster
@@ -312,7 +312,7 @@ def test_what_a_trial_starts_with_stays_light() -> None:
 
 
 def test_what_commands_are_told() -> None:
-    home = Home("n", "elsewhere", "10.0.0.7", "ann", "/results/e/t", False)
+    home = TrialDirectory("n", "elsewhere", "10.0.0.7", "ann", "/results/e/t", False)
     assert home.source == "ann@10.0.0.7:/results/e/t"
     home.hostname = socket.gethostname()
     assert home.source == "/results/e/t"

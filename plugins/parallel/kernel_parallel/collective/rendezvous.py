@@ -11,8 +11,8 @@ from typing import Any
 
 import kernel
 from kernel.exceptions import ActorError, GetTimeoutError, TaskError
-from kernel_parallel.collective.blame import Note, culprits
 from kernel_parallel.collective.errors import GroupError, RankTimeoutError, names_of
+from kernel_parallel.collective.stall_diagnosis import Note, culprits
 from kernel_spec.dataclass import dataclass
 
 _FRESH_SECONDS = 3.0

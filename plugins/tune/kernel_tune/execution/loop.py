@@ -12,21 +12,21 @@ from typing import Any
 
 from kernel_runs.resources import Demand, make_request, total
 from kernel_tune.execution.checkpoint_book import CheckpointBook
+from kernel_tune.execution.code_reload import reload_code
 from kernel_tune.execution.instructions import (
     Instruction,
     Notify,
     Start,
     Write,
 )
-from kernel_tune.execution.lives import TrialLives
 from kernel_tune.execution.progress import Copy, Progress
-from kernel_tune.execution.renewal import renew
 from kernel_tune.execution.spec import ExperimentSpec
+from kernel_tune.execution.trial_transitions import TrialTransitions
 from kernel_tune.trainable.orders import Answer, Saved
 from kernel_tune.trial import Status, Trial
 
 
-class TrialLoop(TrialLives):
+class TrialLoop(TrialTransitions):
     """Decides about all trials. Events are its methods `on_answer`, `on_failure` ...; each returns instructions.
 
     `max_concurrent` bounds how many trials run at once (0: only resources do).
@@ -255,8 +255,8 @@ class TrialLoop(TrialLives):
 
     def adopt(self, fresh: TrialLoop) -> None:
         """Take the code of a loop that was made anew: what decides may have been mended since."""
-        renew(self.algorithm, fresh.algorithm)
-        renew(self.scheduler, fresh.scheduler)
+        reload_code(self.algorithm, fresh.algorithm)
+        reload_code(self.scheduler, fresh.scheduler)
 
     def forget_states_in_memory(self) -> None:
         """The states that were in memory are gone: trials go on from what they have on disk, or from the beginning."""

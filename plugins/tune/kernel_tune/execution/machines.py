@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import kernel
 from kernel_runs.resources import Demand
-from kernel_tune.trainable.home import MARKER_FILE
+from kernel_tune.trainable.trial_directory import MARKER_FILE
 
 _log = logging.getLogger("kernel.tune")
 _FRESH_SECONDS = 1.0

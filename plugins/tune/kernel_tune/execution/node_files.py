@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_tune.execution.transfers import Known, Transfer
-from kernel_tune.trainable.home import Home
+from kernel_tune.trainable.trial_directory import TrialDirectory
 from kernel_tune.trial import Trial
 
 _log = logging.getLogger("kernel.tune")
@@ -36,7 +36,7 @@ class Followed:
     name: str
     directory: str
     transfer: Transfer
-    home: Home | None = None
+    there: TrialDirectory | None = None
     known: Known = field(default_factory=dict)
     tail: Future[None] | None = None
     next_at: float = 0.0
@@ -53,7 +53,7 @@ class NodeFiles:
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._threads = 0
 
-    def enter(self, trial: Trial, home: Future[Home], is_new: bool) -> Future[None] | None:
+    def enter(self, trial: Trial, there: Future[TrialDirectory], is_new: bool) -> Future[None] | None:
         """A trial comes to a machine. Return what is done when its files are there; None if it has none yet.
 
         What a trial that `is_new` finds there was left by another one, and is not fetched unless it changes.
@@ -62,11 +62,11 @@ class NodeFiles:
         if transfer is None:
             return None
         former = self._followed.get(trial.trial_id)
-        if former is not None and former.home is not None:  # it was told to begin anew where it is
+        if former is not None and former.there is not None:  # it was told to begin anew where it is
             self._then(former, lambda: self._leave(former))
         followed = Followed(str(trial), trial.logdir, transfer, tail=former.tail if former is not None else None)
         self._followed[trial.trial_id] = followed
-        done = self._then(followed, lambda: self._settle(followed, home, is_new), after=home)
+        done = self._then(followed, lambda: self._settle(followed, there, is_new), after=there)
         return None if is_new else done
 
     def look(self) -> None:
@@ -74,13 +74,13 @@ class NodeFiles:
         now = self._clock()
         for followed in self._followed.values():
             is_idle = followed.tail is None or followed.tail.done()
-            if is_idle and followed.home is not None and now >= followed.next_at:
+            if is_idle and followed.there is not None and now >= followed.next_at:
                 self._then(followed, lambda followed=followed: self._fetch(followed))  # type: ignore[misc]
 
     def directory_of(self, trial: Trial) -> str:
         """Return where a trial's directory is on its machine, as far as that is known; the program's otherwise."""
         followed = self._followed.get(trial.trial_id)
-        return followed.home.directory if followed is not None and followed.home is not None else trial.logdir
+        return followed.there.directory if followed is not None and followed.there is not None else trial.logdir
 
     def leave(self, trial_id: str, after: Future[Any] | None = None) -> None:
         """A trial leaves its machine, when `after` is done; what it has written there is fetched."""
@@ -99,13 +99,13 @@ class NodeFiles:
 
     # -- on threads ------------------------------------------------------------------------------------------------
 
-    def _settle(self, followed: Followed, home: Future[Home], is_new: bool) -> None:
-        if home.exception() is not None:  # it died, or found no room; that is told elsewhere
+    def _settle(self, followed: Followed, there: Future[TrialDirectory], is_new: bool) -> None:
+        if there.exception() is not None:  # it died, or found no room; that is told elsewhere
             return
-        place = home.result()
+        place = there.result()
         if place.is_shared:
             return
-        followed.home, followed.next_at = place, self._clock() + PERIOD_SECONDS
+        followed.there, followed.next_at = place, self._clock() + PERIOD_SECONDS
         if is_new:
             followed.known.update(place.files)
             return
@@ -113,7 +113,7 @@ class NodeFiles:
         self._try(followed, "brought to", lambda: transfer.bring(directory, place, followed.known))
 
     def _fetch(self, followed: Followed) -> None:
-        place = followed.home
+        place = followed.there
         if place is None:
             return
         began = self._clock()
@@ -124,13 +124,13 @@ class NodeFiles:
 
     def _leave(self, followed: Followed) -> None:
         self._fetch(followed)
-        followed.home = None
+        followed.there = None
 
     def _try(self, followed: Followed, what: str, work: Callable[[], None]) -> None:
         try:
             work()
         except Exception as error:  # of a machine that is gone, of the user's function: the experiment goes on
-            place = followed.home
+            place = followed.there
             if followed.has_warned or place is None:
                 return
             followed.has_warned = True

@@ -129,10 +129,10 @@ class Processes:
         if order.setup is None or not self._machines.are_many:
             return None
         try:
-            home = process.actor.where.remote(order.setup.place).future()
+            there = process.actor.where.remote(order.setup.place).future()
         except KernelError:  # see above
             return None
-        return self._files.enter(trial, home, is_new=not (trial.results or trial.failures))
+        return self._files.enter(trial, there, is_new=not (trial.results or trial.failures))
 
     def _arrived(self, trial_id: str, number: int, process: Process, future: Future[Any]) -> None:
         process.has_begun = True

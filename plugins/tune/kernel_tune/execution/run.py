@@ -12,7 +12,7 @@ from typing import Any
 import kernel
 from kernel_runs.arguments import older_names
 from kernel_runs.callbacks import Callback
-from kernel_runs.process.printed import names_of
+from kernel_runs.process.trial_output import names_of
 from kernel_runs.settings.fields import made
 from kernel_runs.settings.run import CheckpointConfig, SyncConfig
 from kernel_tune.errors import TuneError

@@ -17,12 +17,12 @@ from kernel_runs.trainable.function import FunctionTrainable
 from kernel_runs.trainable.registry import find_trainable, know_trainable, name_of
 from kernel_tune.errors import TuneError
 from kernel_tune.execution.generation import SearchGenerator, Several, TrialMaker
-from kernel_tune.execution.given_algorithm import GivenAlgorithm
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.plan import ExperimentPlan, RunPlan
 from kernel_tune.execution.resuming import parse_resume
 from kernel_tune.execution.seeds import Seeds
 from kernel_tune.execution.spec import ExperimentSpec
+from kernel_tune.execution.wrapped_algorithm import WrappedAlgorithm
 from kernel_tune.schedulers.base import TrialScheduler
 from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.searchers.base import Searcher
@@ -124,7 +124,7 @@ def _algorithm(plan: RunPlan, specs: list[ExperimentSpec], maker: TrialMaker, se
         given = create_searcher(given, seed=seeds.configurations)
     if isinstance(given, SearchAlgorithm):
         given.set_search_properties(plan.metric, plan.mode, specs[0].space)
-        return GivenAlgorithm(given, specs, maker)
+        return WrappedAlgorithm(given, specs, maker)
     if given is None:
         from kernel_tune.searchers.basic_variant import BasicVariantGenerator  # see above
 

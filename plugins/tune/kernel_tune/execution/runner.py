@@ -16,22 +16,22 @@ from typing import Any
 from kernel_runs.callbacks import Callback
 from kernel_runs.process.interrupts import Interrupts
 from kernel_tune.errors import TuneError
+from kernel_tune.execution.answer_order import AnswerOrder
 from kernel_tune.execution.budget import TimeBudget
-from kernel_tune.execution.carrier import Carrier
 from kernel_tune.execution.events import tell
+from kernel_tune.execution.instruction_runner import InstructionRunner
 from kernel_tune.execution.instructions import Instruction, Notify
-from kernel_tune.execution.judge import Judge
 from kernel_tune.execution.listeners import Listeners
 from kernel_tune.execution.loop import TrialLoop
 from kernel_tune.execution.machines import what_there_is
 from kernel_tune.execution.metrics import MetricWatch, wanted_metrics
-from kernel_tune.execution.moving import Move
 from kernel_tune.execution.options import RunOptions
 from kernel_tune.execution.processes import Arrival
 from kernel_tune.execution.records import describe, for_log
+from kernel_tune.execution.relocation import Relocation
 from kernel_tune.execution.snapshots import Snapshots
 from kernel_tune.execution.spec import ExperimentSpec
-from kernel_tune.execution.turns import Turns
+from kernel_tune.execution.stop_criteria import StopCriteria
 from kernel_tune.execution.waiting import Waiting
 from kernel_tune.raised import error_of
 from kernel_tune.schedulers.base import TrialScheduler
@@ -69,15 +69,15 @@ class Runner:
         self.options = options or RunOptions()
         self.interrupted = False
         self.commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._judge = Judge(stoppers, files.directory)
+        self._stop_criteria = StopCriteria(stoppers, files.directory)
         self._listeners = Listeners(callbacks, files.directory, hears_only)
         self._report = report
         self._clock = clock
         is_strict = self.options.deterministic or self._must_decide()
-        self._carrier = Carrier(loop, files, trainables, self._listeners, self.options, is_strict)
-        self._processes = self._carrier.processes
+        self._instruction_runner = InstructionRunner(loop, files, trainables, self._listeners, self.options, is_strict)
+        self._processes = self._instruction_runner.processes
         self._waiting = Waiting(self._processes, self.options.queue_trials, clock)
-        self._turns = Turns(self.options.deterministic)
+        self._answer_order = AnswerOrder(self.options.deterministic)
         self._is_broken = False
         """Whether something has raised in the midst of a decision: where the experiment stands now can't be trusted."""
         metric = next(iter(loop.specs.values())).metric
@@ -92,7 +92,7 @@ class Runner:
     def _must_decide(self) -> bool:
         """Return whether each result has to be decided about before its trial goes on."""
         decides = type(self.loop.scheduler).on_trial_result is not TrialScheduler.on_trial_result
-        return decides or self._judge.must_decide
+        return decides or self._stop_criteria.must_decide
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -107,15 +107,15 @@ class Runner:
         offset = self._restore_snapshot()
         for trial in self.loop.get_live_trials():
             if trial.status is Status.RUNNING:
-                self._carrier.notify(Notify("trial_start", trial), again=True)
+                self._instruction_runner.notify(Notify("trial_start", trial), again=True)
         end = offset
         for end, record in self.files.records(offset):  # noqa: B007 - needed after the last one
-            self._replay(self._move.record(record))
+            self._replay(self._relocation.record(record))
         self.files.cut_log(end)  # half a record, from a kill
-        self._carrier.delete_dropped()
+        self._instruction_runner.delete_dropped()
         self.loop.forget_states_in_memory()
         for trial_id in list(self.loop.outstanding):
-            self._carrier.bring_back(self._trial(trial_id))
+            self._instruction_runner.bring_back(self._trial(trial_id))
         self._use_former_checkpoints()
 
     def run(self) -> None:
@@ -147,7 +147,7 @@ class Runner:
         """Write everything down, also after an `error`, which the caller raises. Raises what a callback raises."""
         if interrupts.count < 2:
             self._processes.wait_for_ends(_END_SECONDS)
-            self._carrier.node_files.finish()
+            self._instruction_runner.node_files.finish()
         raised = self._listeners.tell_all("on_experiment_end", self.loop.trials)
         try:
             self._write_snapshot()
@@ -160,8 +160,8 @@ class Runner:
 
     def _step(self, interrupts: Interrupts) -> None:
         """Wait for answers, and take all that are there."""
-        self._carrier.steps += 1
-        step = self._carrier.steps
+        self._instruction_runner.steps += 1
+        step = self._instruction_runner.steps
         self._listeners.tell("on_step_begin", step, self.loop.trials)
         self._waiting.check(self.loop)
         for arrival in self._arrivals(interrupts):
@@ -184,10 +184,10 @@ class Runner:
                 found.append(waiting.get_nowait())
         except queue.Empty:
             pass
-        yield from self._turns.let_through(found, self.loop.outstanding)
+        yield from self._answer_order.let_through(found, self.loop.outstanding)
 
     def _arrived(self, trial_id: str, number: int, answer: Answer | None, error: str) -> None:
-        asked = self._carrier.question_of(trial_id, number)
+        asked = self._instruction_runner.question_of(trial_id, number)
         if asked is None:
             return
         trial = self._trial(trial_id)
@@ -197,10 +197,10 @@ class Runner:
             self._raise_at_once(trial)
             return
         if answer.refused:
-            self._carrier.start_anew(trial, asked)
+            self._instruction_runner.start_anew(trial, asked)
             return
         if asked.is_unanswered(answer):
-            self._carrier.ask_again(trial)
+            self._instruction_runner.ask_again(trial)
             return
         self._processes.receive(trial, answer)
         self._is_broken = True  # a stopper may remember what is not in the log yet
@@ -226,7 +226,7 @@ class Runner:
             raise error
 
     def _verdicts(self, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
-        return self._judge.judge(self.loop.progress_of(trial).spec, trial, answer)
+        return self._stop_criteria.decide(self.loop.progress_of(trial).spec, trial, answer)
 
     def _hear(self, event: str, *arguments: Any) -> None:
         """Write an event down, tell the loop, and do what it says. What can't be decided about was never heard."""
@@ -238,26 +238,26 @@ class Runner:
         except BaseException:
             self.files.cut_log(size)
             raise
-        self._carrier.carry_out(instructions)
+        self._instruction_runner.carry_out(instructions)
         if event != "damage":
             self._use_former_checkpoints()
 
     def _use_former_checkpoints(self) -> None:
         """Have trials whose checkpoint is damaged go on from the one before."""
-        while self._carrier.damaged:
-            trial, saved, damage = self._carrier.damaged.popleft()
+        while self._instruction_runner.damaged:
+            trial, saved, damage = self._instruction_runner.damaged.popleft()
             self._hear("damage", trial.trial_id)
             state = self.loop.progress_of(trial).state
             instead = f"goes on from the one before, {state.path}" if state is not None else "begins anew"
             _log.warning("checkpoint %s of trial %s is damaged (%s): it %s", saved.path, trial, damage, instead)
-            self._carrier.bring_back(trial)
+            self._instruction_runner.bring_back(trial)
 
     def _tell_others(self, at_once: bool = False) -> None:
         """Have callbacks hear what has happened; unless `at_once`, answers that come meanwhile go first."""
         arrivals = self._processes.arrivals
         time.sleep(0)  # what was asked is sent by another thread: let that have its turn before
         self._is_broken = True
-        self._is_broken = not self._carrier.tell_others(lambda: not at_once and not arrivals.empty())
+        self._is_broken = not self._instruction_runner.tell_others(lambda: not at_once and not arrivals.empty())
 
     def _tell(self, event: str, *arguments: Any) -> list[Instruction]:
         return tell(self.loop, self.files.directory, event, *arguments)
@@ -292,7 +292,7 @@ class Runner:
         taken = threading.Event()
 
         def take() -> None:
-            self._carrier.add_trainable(spec.trainable_name, trainable)
+            self._instruction_runner.add_trainable(spec.trainable_name, trainable)
             for trial in trials:
                 self._hear("add", spec, trial)
             taken.set()
@@ -307,7 +307,7 @@ class Runner:
         if now - self._capacity_at > 2.0:
             self._refresh_capacity()
             self._waiting.look()
-        self._carrier.node_files.look()
+        self._instruction_runner.node_files.look()
         for event in self._budget.events(self.used_seconds, self.loop):
             self._hear(*event)
         if self._snapshots.is_due:
@@ -332,19 +332,19 @@ class Runner:
     def _save_running(self, interrupts: Interrupts) -> None:
         """After a Ctrl-C: take what is on its way for a moment. What runs then begins again at its last checkpoint."""
         deadline = self._clock() + 2.0
-        awaited = self._turns.awaited(self.loop.outstanding)
+        awaited = self._answer_order.awaited(self.loop.outstanding)
         while awaited and self._clock() < deadline and interrupts.count < 2:
             try:
                 found = [self._processes.arrivals.get(timeout=0.1)]
             except queue.Empty:
                 continue
             awaited.discard(found[0][0])
-            for trial_id, number, answer, _ in self._turns.let_through(found, self.loop.outstanding):
-                asked = self._carrier.question_of(trial_id, number)
+            for trial_id, number, answer, _ in self._answer_order.let_through(found, self.loop.outstanding):
+                asked = self._instruction_runner.question_of(trial_id, number)
                 if asked is None or answer is None or answer.error or answer.refused or asked.is_unanswered(answer):
                     continue
                 self._write_answer(self._trial(trial_id), answer)
-        self._carrier.delete_dropped()
+        self._instruction_runner.delete_dropped()
 
     def _write_answer(self, trial: Trial, answer: Answer) -> None:
         """Take an answer after which no process is asked anything more."""
@@ -352,7 +352,7 @@ class Runner:
         self._is_broken = True
         arguments = (trial.trial_id, answer, *self._verdicts(trial, answer))
         self.files.add(("answer", *for_log(arguments)))
-        self._carrier.write_down(self._tell("answer", *arguments), again=False)
+        self._instruction_runner.write_down(self._tell("answer", *arguments), again=False)
         self._is_broken = False
 
     def _trial(self, trial_id: str) -> Trial:
@@ -372,8 +372,8 @@ class Runner:
     def _state(self) -> dict[str, Any]:
         return {
             "loop": self.loop,
-            "stoppers": self._judge.stoppers,
-            "lines": self._carrier.lines,
+            "stoppers": self._stop_criteria.stoppers,
+            "lines": self._instruction_runner.lines,
             "used_seconds": self.used_seconds,
             "callbacks": self._listeners.states(),
         }
@@ -382,12 +382,12 @@ class Runner:
         state = self.files.read_snapshot()
         old, self.loop = self.loop, state["loop"]
         self.loop.adopt(old)
-        self._move = Move(self.loop, old)
-        self._judge.adopt(state["stoppers"])
+        self._relocation = Relocation(self.loop, old)
+        self._stop_criteria.adopt(state["stoppers"])
         self._used_seconds = state["used_seconds"]
-        self._carrier.loop = self.loop
-        self._carrier.is_strict = self.options.deterministic or self._must_decide()
-        self._carrier.cut_lines(state["lines"])
+        self._instruction_runner.loop = self.loop
+        self._instruction_runner.is_strict = self.options.deterministic or self._must_decide()
+        self._instruction_runner.cut_lines(state["lines"])
         self._listeners.set_states(state["callbacks"])
         return int(state["offset"])
 
@@ -405,4 +405,4 @@ class Runner:
                 f"the experiment's log in {self.files.directory} is of other trials ({error} is not known): the "
                 "searcher did not make the same ones again; give it the seed that it had"
             ) from error
-        self._carrier.write_down(instructions, again=True)
+        self._instruction_runner.write_down(instructions, again=True)

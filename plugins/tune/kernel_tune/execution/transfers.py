@@ -18,7 +18,7 @@ from kernel_tune.storage.trial_files import (
     read_pieces,
     write_pieces,
 )
-from kernel_tune.trainable.home import Home
+from kernel_tune.trainable.trial_directory import TrialDirectory
 
 _log = logging.getLogger("kernel.tune")
 
@@ -29,10 +29,10 @@ Known = dict[str, Stamp]
 class Transfer(Protocol):
     """Copies files. Called on threads of the program, for one trial by one at a time; may take long, and may raise."""
 
-    def fetch(self, home: Home, directory: str, known: Known) -> None:
+    def fetch(self, place: TrialDirectory, directory: str, known: Known) -> None:
         """Have `directory` of the program's machine hold what is new in the trial's; note it in `known`."""
 
-    def bring(self, directory: str, home: Home, known: Known) -> None:
+    def bring(self, directory: str, place: TrialDirectory, known: Known) -> None:
         """Have the trial's directory hold what the program's does; note it in `known`."""
 
 
@@ -43,23 +43,23 @@ class KernelTransfer:
         remote = kernel.remote(num_cpus=0, max_retries=1)
         self._list, self._read, self._write = remote(list_files), remote(read_pieces), remote(write_pieces)
 
-    def fetch(self, home: Home, directory: str, known: Known) -> None:
+    def fetch(self, place: TrialDirectory, directory: str, known: Known) -> None:
         """See `Transfer`."""
-        there: Known = self._on(home, self._list, home.directory)
+        there: Known = self._on(place, self._list, place.directory)
         new = changed(changed(there, known), list_files(directory))
         for batch in in_batches(new):
-            write_pieces(directory, batch, self._on(home, self._read, home.directory, batch))
+            write_pieces(directory, batch, self._on(place, self._read, place.directory, batch))
         known.update(there)
 
-    def bring(self, directory: str, home: Home, known: Known) -> None:
+    def bring(self, directory: str, place: TrialDirectory, known: Known) -> None:
         """See `Transfer`."""
         here = files_to_bring(directory)
-        for batch in in_batches(changed(here, home.files)):
-            self._on(home, self._write, home.directory, batch, read_pieces(directory, batch))
+        for batch in in_batches(changed(here, place.files)):
+            self._on(place, self._write, place.directory, batch, read_pieces(directory, batch))
         known.update(here)
 
-    def _on(self, home: Home, task: Any, *arguments: Any) -> Any:
-        strategy = kernel.NodeAffinitySchedulingStrategy(home.node, soft=False)
+    def _on(self, place: TrialDirectory, task: Any, *arguments: Any) -> Any:
+        strategy = kernel.NodeAffinitySchedulingStrategy(place.node, soft=False)
         return kernel.get(task.options(scheduling_strategy=strategy).remote(*arguments))
 
 
@@ -69,13 +69,13 @@ class CopyTransfer:
     def __init__(self, copy: Copy) -> None:
         self._copy = copy
 
-    def fetch(self, home: Home, directory: str, known: Known) -> None:
+    def fetch(self, place: TrialDirectory, directory: str, known: Known) -> None:
         """See `Transfer`."""
-        self._copy(home.source, directory)
+        self._copy(place.source, directory)
 
-    def bring(self, directory: str, home: Home, known: Known) -> None:
+    def bring(self, directory: str, place: TrialDirectory, known: Known) -> None:
         """See `Transfer`."""
-        self._copy(directory, home.source)
+        self._copy(directory, place.source)
 
 
 def make_transfer(sync_to_driver: Any) -> Transfer | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernel_runs.callbacks import Callback
-from kernel_runs.process.printed import names_of
+from kernel_runs.process.trial_output import names_of
 from kernel_runs.settings.fields import made
 from kernel_runs.settings.run import RunConfig
 from kernel_runs.storage.copies import is_remote

@@ -12,7 +12,7 @@ import kernel
 from kernel_runs.checkpoint import Checkpoint
 from kernel_runs.place import Place
 from kernel_runs.process.devices import VisibleDevices
-from kernel_runs.process.printed import PrintedFiles
+from kernel_runs.process.trial_output import OutputFiles
 from kernel_runs.raised import carried, text_of
 from kernel_runs.reports import DONE, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, look_up
 from kernel_runs.storage.directories import (
@@ -27,8 +27,8 @@ from kernel_runs.storage.directories import (
 )
 from kernel_runs.trainable.function import FunctionTrainable
 from kernel_runs.trainable.trainable import Trainable
-from kernel_tune.trainable.home import Home, directory_on, home_on
 from kernel_tune.trainable.orders import Answer, Order, Saved, Setup
+from kernel_tune.trainable.trial_directory import TrialDirectory, directory_on, trial_directory_on
 
 LINGER_SECONDS = 0.005
 """How long an answer with results waits for another one, or for the end: many a function ends after its last report."""
@@ -42,19 +42,19 @@ class TrialActor:
     def __init__(self) -> None:
         self._trainable: Trainable | None = None
         self._skip = 0
-        self._printed = PrintedFiles()
+        self._printed = OutputFiles()
         self._devices = VisibleDevices()
         self._node = kernel.get_runtime_context().get_node_id()
         self._is_shared = True
         """Whether the program sees the files of the trial's directory."""
         self._address = ""
 
-    def where(self, place: Place) -> Home:
+    def where(self, place: Place) -> TrialDirectory:
         """Make a trial's directory on this machine, before `run` becomes the trial; say where it is."""
         if not self._address:
             rows = [row for row in kernel.nodes() if row["NodeID"] == self._node]
             self._address = rows[0]["NodeManagerAddress"] if rows else place.node_ip
-        return home_on(place, self._node, self._address)
+        return trial_directory_on(place, self._node, self._address)
 
     def run(self, order: Order, trainable: type[Trainable] | None = None) -> Answer:
         """Carry out an order, for a trial of `trainable`. What the user's code raises is in the answer."""

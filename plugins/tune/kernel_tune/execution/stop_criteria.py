@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kernel_tune.execution.code_reload import reload_code
 from kernel_tune.execution.events import mishap
-from kernel_tune.execution.renewal import renew
 from kernel_tune.execution.spec import ExperimentSpec
 from kernel_tune.stoppers import DictionaryStopper, NoopStopper, Stopper, make_stopper, name_of
 from kernel_tune.trainable.orders import Answer
@@ -13,7 +13,7 @@ _LOCAL = (NoopStopper, DictionaryStopper)
 """Stop criteria that the process of a trial knows of."""
 
 
-class Judge:
+class StopCriteria:
     """Asks stop criteria, which are by experiment. `directory` is the experiment's, for messages."""
 
     def __init__(self, stoppers: dict[str, Stopper], directory: str) -> None:
@@ -25,7 +25,7 @@ class Judge:
         """Whether a criterion has to see each result before its trial goes on."""
         return any(type(stopper) not in _LOCAL for stopper in self.stoppers.values())
 
-    def judge(self, spec: ExperimentSpec, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
+    def decide(self, spec: ExperimentSpec, trial: Trial, answer: Answer) -> tuple[list[bool], bool]:
         """Return after which results a stop criterion ends the trial, and whether all are to end.
 
         Raises TuneError that names the criterion which has raised.
@@ -43,5 +43,5 @@ class Judge:
         """Take the criteria that an earlier run has kept, with the code of today's."""
         for name, stopper in kept.items():
             if name in self.stoppers:
-                renew(stopper, self.stoppers[name])
+                reload_code(stopper, self.stoppers[name])
         self.stoppers = kept

@@ -22,7 +22,7 @@ from kernel_tune.trial import MetricHistory, Status, Trial
 _DECISIONS = (TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP, TrialScheduler.NOOP)
 
 
-class TrialLives:
+class TrialTransitions:
     """All trials of a run, and the steps that each of them can take. See `TrialLoop`, which decides when."""
 
     def __init__(

@@ -60,7 +60,7 @@ class _Both:
         return getattr(self._stream, name)
 
 
-class PrintedFiles:
+class OutputFiles:
     """The files of the trial that this process runs; another trial gets others, and what was there is added to."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ MOST_UNTOLD = 200
 
 
 @dataclass
-class Asked:
+class LastOrder:
     """What the process of a trial was asked last."""
 
     number: int
@@ -56,7 +56,7 @@ class Asked:
         return self.order.trains and not (answer.results or answer.ended or answer.error)
 
 
-class Carrier:
+class InstructionRunner:
     """Carries out instructions. With `is_strict` trials wait after each result until it was decided about."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Carrier:
         self._listeners = listeners
         self._options = options
         self._machines = Machines()
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, LastOrder] = {}
         self._untold: deque[Notify | Write] = deque()
         self.damaged: deque[tuple[Trial, Saved, str]] = deque()
         """Trials that wait for another checkpoint to go on from: theirs lacks what is said."""
@@ -92,7 +92,7 @@ class Carrier:
         """Take another trainable that trials may be of."""
         self.processes.trainables.setdefault(name, _sent(trainable, name))
 
-    def question_of(self, trial_id: str, number: int) -> Asked | None:
+    def question_of(self, trial_id: str, number: int) -> LastOrder | None:
         """Return what a trial was asked with this number, if that is what it was asked last."""
         asked = self._asked.get(trial_id)
         return asked if asked is not None and asked.number == number else None
@@ -101,7 +101,7 @@ class Carrier:
         """Have a trial train on: its answer had nothing in it."""
         self._ask(trial, self._order(trial))
 
-    def start_anew(self, trial: Trial, asked: Asked) -> None:
+    def start_anew(self, trial: Trial, asked: LastOrder) -> None:
         """Ask a new process what one has refused."""
         asked.number = self.processes.start_anew(trial, asked.order)
 
@@ -196,7 +196,7 @@ class Carrier:
         if self._is_damaged(trial, start.state):
             return
         order = self._order(trial, setup=self._setup(trial), restore=start.state, skip=start.skip, **changes)
-        self._asked[trial.trial_id] = Asked(self.processes.start(trial, order), order)
+        self._asked[trial.trial_id] = LastOrder(self.processes.start(trial, order), order)
 
     def _ask(self, trial: Trial, order: Order) -> None:
         if not self.processes.has(trial):  # it waited when an earlier run was killed
@@ -204,7 +204,7 @@ class Carrier:
             start = Start(trial, progress.state, trial.results - progress.state_results)
             self._start(start, trains=order.trains, save=order.save)
             return
-        self._asked[trial.trial_id] = Asked(self.processes.ask(trial, order), order)
+        self._asked[trial.trial_id] = LastOrder(self.processes.ask(trial, order), order)
 
     def _is_damaged(self, trial: Trial, state: Saved | None) -> bool:
         """Return whether a trial can't go on from a checkpoint of ours; it waits for another then."""
@@ -226,9 +226,9 @@ class Carrier:
             return
         order = self._order(trial, setup=self._setup(trial), restore=state)
         if self.processes.has(trial) and self._options.reuse_actors:
-            self._asked[trial.trial_id] = Asked(self.processes.ask(trial, order), order)
+            self._asked[trial.trial_id] = LastOrder(self.processes.ask(trial, order), order)
         else:
-            self._asked[trial.trial_id] = Asked(self.processes.start_anew(trial, order), order)
+            self._asked[trial.trial_id] = LastOrder(self.processes.start_anew(trial, order), order)
 
     def _stop(self, stop: Stop) -> None:
         trial = stop.trial

@@ -17,7 +17,7 @@ from kernel_tune.stoppers import Stopper
 _DECIDES = (Searcher, SearchAlgorithm, TrialScheduler, Stopper)
 
 
-def renew(old: Any, fresh: Any) -> None:
+def reload_code(old: Any, fresh: Any) -> None:
     """Give `old`, and what decides inside of it, the classes and functions that `fresh` has at the same place.
 
     Only where they have the same name: all that `old` knows is kept.
@@ -34,9 +34,9 @@ def renew(old: Any, fresh: Any) -> None:
         elif isinstance(value, list) and isinstance(other, list):
             for inner, inner_other in zip(value, other, strict=False):
                 if isinstance(inner, _DECIDES):
-                    renew(inner, inner_other)
+                    reload_code(inner, inner_other)
         elif isinstance(value, _DECIDES):
-            renew(value, other)
+            reload_code(value, other)
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -10,7 +10,7 @@ from kernel_tune.trainable.orders import Answer, Saved
 from kernel_tune.trial import Trial
 
 
-class Move:
+class Relocation:
     """From the directories that an earlier run had to those of this one."""
 
     def __init__(self, loop: TrialLoop, fresh: TrialLoop) -> None:

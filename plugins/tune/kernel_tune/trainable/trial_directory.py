@@ -17,7 +17,7 @@ MARKER_FILE = ".driver"
 
 
 @dataclass
-class Home:
+class TrialDirectory:
     """The directory of a trial on a machine. `is_shared` says whether the program sees the same files there."""
 
     node: str
@@ -55,11 +55,11 @@ def directory_on(place: Place, node: str) -> tuple[str, bool]:
     return directory, False
 
 
-def home_on(place: Place, node: str, address: str) -> Home:
+def trial_directory_on(place: Place, node: str, address: str) -> TrialDirectory:
     """Make and describe the trial's directory on the node that this runs on."""
     directory, is_shared = directory_on(place, node)
     files = {} if is_shared else list_files(directory)
-    return Home(node, socket.gethostname(), address, _user(), directory, is_shared, files)
+    return TrialDirectory(node, socket.gethostname(), address, _user(), directory, is_shared, files)
 
 
 def _sees_marker(place: Place) -> bool:

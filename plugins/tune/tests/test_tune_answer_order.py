@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_tune.execution.answer_order import AnswerOrder
 from kernel_tune.execution.processes import Arrival, Processes
-from kernel_tune.execution.turns import Turns
 from kernel_tune.storage import event_log
 from kernel_tune.storage.experiment_files import LOG_FILE
 from kernel_tune.trainable.orders import Answer
@@ -142,7 +142,7 @@ def test_answers_wait_for_their_turn() -> None:
         return (name, 0, None, "")
 
     asked: dict[str, None] = dict.fromkeys("abc")
-    turns = Turns(in_turn=True)
+    turns = AnswerOrder(in_turn=True)
     assert not list(turns.let_through([arrival("b")], asked))
     passed = []
     for each in turns.let_through([arrival("a")], asked):
@@ -150,5 +150,5 @@ def test_answers_wait_for_their_turn() -> None:
         del asked[each[0]]
         asked[each[0]] = None  # it is asked again, behind the others
     assert passed == ["a", "b"] and list(asked) == ["c", "a", "b"]
-    at_once = [each[0] for each in Turns(in_turn=False).let_through([arrival("c"), arrival("a")], asked)]
+    at_once = [each[0] for each in AnswerOrder(in_turn=False).let_through([arrival("c"), arrival("a")], asked)]
     assert at_once == ["c", "a"]

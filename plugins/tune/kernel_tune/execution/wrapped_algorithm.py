@@ -14,7 +14,7 @@ from kernel_tune.searchers.algorithm import SearchAlgorithm
 from kernel_tune.trial import Trial
 
 
-class GivenAlgorithm(SearchAlgorithm):
+class WrappedAlgorithm(SearchAlgorithm):
     """Tells a search algorithm of the experiments, and gives its trials what they lack: ids, names, directories.
 
     A trial belongs to the experiment that its `extra["experiment"]` names, else to the one that runs its trainable,
@@ -93,3 +93,7 @@ def _described(spec: ExperimentSpec) -> dict[str, Any]:
         "local_dir": os.path.dirname(spec.local_dir),
         "max_failures": spec.max_failures,
     }
+
+
+GivenAlgorithm = WrappedAlgorithm
+"""The name that experiments of older versions have written down."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from kernel_tune.execution.processes import Arrival
 
 
-class Turns:
+class AnswerOrder:
     """Lets answers through: as they come, or `in_turn`, in the order in which trials were asked.
 
     A trial that was asked first and is slow makes the others wait then. What is decided no longer depends on how
