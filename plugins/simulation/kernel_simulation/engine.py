@@ -59,7 +59,16 @@ class Simulation:
         for work in self.load.work:
             self._begin_work(work)
         self._go_on(until, show)
-        report = make_report(self, perf_counter() - begun)
+        report = make_report(
+            self.load,
+            self.seed,
+            self.agenda,
+            self.head,
+            self.cluster,
+            self.tallies,
+            self.remaining,
+            perf_counter() - begun,
+        )
         if self.head.audit is not None:
             self._check_end()
         return report

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernel_simulation.load import GANGS
-from kernel_simulation.measures import Summary, Tally
+from kernel_simulation.agenda import Agenda
+from kernel_simulation.cluster import Cluster
+from kernel_simulation.head import Head
+from kernel_simulation.load import GANGS, Load
+from kernel_simulation.measures import Remaining, Summary, Tally
 from kernel_spec.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from kernel_simulation.engine import Simulation
-    from kernel_spec.scheduling import Reason
+from kernel_spec.scheduling import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +80,35 @@ class Report:
         return asdict(self)
 
 
-def make_report(simulation: Simulation, real_seconds: float) -> Report:
-    """Return what `simulation` has shown until now."""
-    head, cluster, now = simulation.head, simulation.cluster, simulation.agenda.now
+def make_report(
+    load: Load,
+    seed: int,
+    agenda: Agenda,
+    head: Head,
+    cluster: Cluster,
+    tallies: Sequence[Tally],
+    remaining: Remaining,
+    real_seconds: float,
+) -> Report:
+    """Return what the parts of a simulation have shown until now."""
+    now = agenda.now
     capacity = {name: total.until(now) for name, total in sorted(cluster.capacity.items())}
     used, held = dict.fromkeys(capacity, 0.0), dict.fromkeys(capacity, 0.0)
-    for tally in simulation.tallies:
+    for tally in tallies:
         _add_use(tally, now, used, held)
     return Report(
         scheduler=head.scheduler.name,
-        load=simulation.load.name,
-        seed=simulation.seed,
-        nodes=sum(kind.count for kind in simulation.load.nodes),
+        load=load.name,
+        seed=seed,
+        nodes=sum(kind.count for kind in load.nodes),
         nodes_lost=cluster.lost,
-        makespan=now if not simulation.remaining.count else simulation.agenda.idle_since,
+        makespan=now if not remaining.count else agenda.idle_since,
         used={name: used[name] / total if total else 0.0 for name, total in capacity.items()},
         held={name: held[name] / total if total else 0.0 for name, total in capacity.items()},
-        work=tuple(_work_report(simulation, tally) for tally in simulation.tallies),
+        work=tuple(_work_report(head, tally) for tally in tallies),
         reclaims=head.reclaims,
         preemptions=head.preemptions,
-        decisions=_decisions(simulation),
+        decisions=_decisions(head),
         real_seconds=real_seconds,
     )
 
@@ -122,10 +131,10 @@ def _add_use(tally: Tally, now: float, used: dict[str, float], held: dict[str, f
         held[name] += whole[name] * tally.held.until(now)
 
 
-def _work_report(simulation: Simulation, tally: Tally) -> WorkReport:
+def _work_report(head: Head, tally: Tally) -> WorkReport:
     work, left = tally.work, tally.left
     assert tally.done + tally.failed + left == work.count, f"work is missing in {work.name}"
-    reason = _reason(simulation, tally) if left else None
+    reason = _reason(head, tally) if left else None
     return WorkReport(
         name=work.name,
         form=work.form,
@@ -142,9 +151,8 @@ def _work_report(simulation: Simulation, tally: Tally) -> WorkReport:
     )
 
 
-def _reason(simulation: Simulation, tally: Tally) -> Reason | None:
+def _reason(head: Head, tally: Tally) -> Reason | None:
     """Return why the first of a class that waits does so; None when nothing of it waits for the scheduler."""
-    head = simulation.head
     for id, lease in head.waiting.items():
         if lease.holder.tally is tally:
             return head.explain(id)
@@ -154,8 +162,8 @@ def _reason(simulation: Simulation, tally: Tally) -> Reason | None:
     return None
 
 
-def _decisions(simulation: Simulation) -> Decisions:
-    stopwatch = simulation.head.stopwatch
+def _decisions(head: Head) -> Decisions:
+    stopwatch = head.stopwatch
     count, seconds = stopwatch.count, stopwatch.seconds
     by_event = {}
     for event in sorted(stopwatch.taken, key=lambda event: event.__name__):
