@@ -17,6 +17,7 @@ from kernel.plugins import PluginManager
 from kernel.plugins.messages import skipped
 from kernel.protocol import process_messages as op
 from kernel.protocol.identity import Identity
+from kernel.protocol.named_messages import number_of
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.current import set_runtime
 from kernel.runtime.failure_reports import show_row
@@ -54,7 +55,7 @@ def join(given: InitOptions, session: Session, starter: bool = False) -> CoreRun
         "wants_failures": given.show_failures,
         "store_bytes": int(given.driver_object_store_memory or 0),
     }
-    runtime.io.handlers[op.LOG_LINES] = LogPrinter().on_lines
+    runtime.io.handlers[number_of(op.LogLines)] = LogPrinter().on_lines
     if given.show_failures:
         runtime.failures.show = show_row
     set_runtime(runtime)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from kernel.logs import Logger
-from kernel.protocol.process_messages import FAILURE_STREAM, NOTICE_STREAM, UNFINISHED
+from kernel.protocol.named_messages import unpacked
+from kernel.protocol.process_messages import FAILURE_STREAM, NOTICE_STREAM, UNFINISHED, LogLines
 from kernel.runtime.failure_reports import show_text
 from kernel.runtime.terminal_text import harmless, without_colours
 from kernel.transport.connection import Connection, Message
@@ -46,7 +47,7 @@ class LogPrinter:
 
     def on_lines(self, connection: Connection, message: Message) -> None:
         """Print the lines of one worker."""
-        _, pid, name, stream, lines = message
+        pid, name, stream, lines = unpacked(LogLines, message)
         if stream == FAILURE_STREAM:
             for text in lines:
                 show_text(name, text)

@@ -30,7 +30,7 @@ from kernel.node.sessions import (
 )
 from kernel.protocol import process_messages as op
 from kernel.protocol.head_messages import JoinRefused
-from kernel.protocol.named_messages import number_of, unpacked
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.addresses import HEAD, is_place
 from kernel.transport.connecting import connect
@@ -196,7 +196,13 @@ class SessionClient:
         except (OSError, KernelError) as error:
             self._reactor.close()
             raise Failure(f"{self._what} can't be asked: {error}") from error
-        self._connection.send((op.HELLO, os.urandom(8), "tool", os.getpid(), "", PYTHON, {}))
+        self._connection.send(
+            packed(
+                op.Introduction(
+                    process=os.urandom(8), role="tool", pid=os.getpid(), address="", python=PYTHON, details={}
+                )
+            )
+        )
 
     def __enter__(self) -> SessionClient:
         return self

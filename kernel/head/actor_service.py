@@ -13,7 +13,7 @@ from kernel.head.lease_requests import read_strategy
 from kernel.head.nodes import Caller
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
-from kernel.protocol.named_messages import packed
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.protocol.pickled import Pickled
 from kernel.transport.connection import Message
 from kernel_spec import observers
@@ -34,11 +34,11 @@ class ActorService:
         self._subscribers: dict[ActorId, set[Caller]] = {}
         self._unanswered: list[tuple[Caller, ActorId]] = []
         head.handlers |= {
-            op.CREATE_ACTOR: self._on_create,
-            op.ACTOR_ARGUMENTS: lambda c, m: self.carry_out(self.table.arguments_ready(m[1], m[2], m[3])),
-            op.FORGET_ACTOR: lambda c, m: self.carry_out(self.table.out_of_scope(m[1])),
-            op.SUBSCRIBE_ACTOR: self._on_subscribe,
-            op.ACTOR_READY: lambda c, m: self.carry_out(self.table.constructed(m[1], m[2])),
+            number_of(op.CreateActor): self._on_create,
+            number_of(op.ActorArguments): self._on_arguments,
+            number_of(op.ForgetActor): self._on_forget,
+            number_of(op.SubscribeActor): self._on_subscribe,
+            number_of(op.ActorReady): self._on_ready,
         }
         head.methods |= {
             "create_named_actor": self._create_named,
@@ -54,7 +54,17 @@ class ActorService:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def _on_create(self, caller: Caller, message: Message) -> None:
-        self._create(caller, message[1], pickle.loads(message[2]))
+        said = unpacked(op.CreateActor, message)
+        self._create(caller, said.actor, pickle.loads(said.description))
+
+    def _on_arguments(self, caller: Caller, message: Message) -> None:
+        self.carry_out(self.table.arguments_ready(*unpacked(op.ActorArguments, message)))
+
+    def _on_forget(self, caller: Caller, message: Message) -> None:
+        self.carry_out(self.table.out_of_scope(unpacked(op.ForgetActor, message).actor))
+
+    def _on_ready(self, caller: Caller, message: Message) -> None:
+        self.carry_out(self.table.constructed(*unpacked(op.ActorReady, message)))
 
     def _create_named(self, caller: Caller, actor: ActorId, description: bytes) -> bytes | None:
         """Create an actor, unless one of its name lives and that is fine: return that one's description."""
@@ -77,7 +87,7 @@ class ActorService:
         self._subscribers.setdefault(actor, set()).add(caller)
 
     def _on_subscribe(self, caller: Caller, message: Message) -> None:
-        actor = message[1]
+        actor = unpacked(op.SubscribeActor, message).actor
         owner = self._head.callers.get(process_of(actor))
         if actor not in self.table.actors and owner is not None:
             # A handle may be faster than the news of its actor. What the owner answers comes after that news.
@@ -94,7 +104,20 @@ class ActorService:
             self._unanswered.append((caller, actor))  # the node of its process, or of its owner, is still to come back
             return
         if record is None:
-            caller.send((op.ACTOR_STATE, actor, control.DEAD, b"", "", 0, "it ended long ago", None, False))
+            caller.send(
+                packed(
+                    op.ActorState(
+                        actor=actor,
+                        state=control.DEAD,
+                        worker=ProcessId(b""),
+                        address="",
+                        attempt=0,
+                        cause="it ended long ago",
+                        failure=None,
+                        crashed=False,
+                    )
+                )
+            )
         else:
             if record.state != control.DEAD:
                 self._subscribers.setdefault(actor, set()).add(caller)
@@ -214,7 +237,7 @@ class ActorService:
     def _construct(self, record: control.ActorRecord) -> None:
         allocation = self._head.lease_manager.allocation(record.lease)
         held = allocation.amounts, allocation.devices, record.description["group"]
-        message = (op.BECOME_ACTOR, record.id, record.creation, held, record.attempt)
+        message = packed(op.BecomeActor(actor=record.id, creation=record.creation, held=held, attempt=record.attempt))
         class_name, restarts = record.description["class_name"], record.restarts_left
         self._tell_node_of(
             record.worker,
@@ -243,7 +266,9 @@ class ActorService:
         address = worker.address if worker is not None else ""
         state = control.PENDING if record.state == control.STARTING else record.state
         place = record.worker, address
-        return (op.ACTOR_STATE, record.id, state, *place, record.attempt, record.cause, record.failure, record.crashed)
+        return packed(
+            op.ActorState(record.id, state, *place, record.attempt, record.cause, record.failure, record.crashed)
+        )
 
     # -- questions -------------------------------------------------------------------------------------------------
 

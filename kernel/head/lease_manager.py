@@ -12,6 +12,7 @@ from kernel.head.nodes import Caller
 from kernel.head.scheduler_guard import SchedulerGuard
 from kernel.logs import Logger
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.transport.connection import Message
 from kernel_spec import scheduling as contract
 from kernel_spec.dataclass import dataclass
@@ -231,7 +232,7 @@ class LeaseManager:
         record = self.leases.get(service.lease)
         if service.holder is not None and not service.holder.closed:
             fault = op.TAKEN if record is not None and record.taken and fault != op.LOST else fault
-            service.holder.send((op.PROCESS_DIED, worker, cause, fault))
+            service.holder.send(packed(op.LeasedWorkerDied(worker=worker, cause=cause, fault=fault)))
         self.release(service.lease, broken=True)
 
     def cancel(self, id: LeaseId) -> None:

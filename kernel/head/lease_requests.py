@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.head.feasibility import why_infeasible
 from kernel.head.nodes import Caller
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.transport.connection import Message
 from kernel_spec.errors import KernelError
 from kernel_spec.ids import NodeId
@@ -61,7 +62,7 @@ class LeaseRequests:
         """Say that there will be no worker for a request, and forget that."""
         data = pickle.dumps(error)
         if holder is not None:
-            holder.send((op.LEASE_FAILED, request.id, data))
+            holder.send(packed(op.LeaseFailed(lease=request.id, error=data)))
         else:
             actors = self._head.actors
             actors.carry_out(actors.table.lease_failed(request.id, (op.SYSTEM_ERROR, data), str(error)))

@@ -98,7 +98,13 @@ class LeaseService:
             self.lease_manager.drop_worker(id)
             self._head.reactor.call_later(GRACE_SECONDS, lambda: self.lease_manager.release(id, broken=True))
         else:  # it was told so, or an earlier head was to tell it
-            caller.send((op.PROCESS_DIED, worker, "how is not known, as the head was started again", op.LOST))
+            caller.send(
+                packed(
+                    op.LeasedWorkerDied(
+                        worker=worker, cause="how is not known, as the head was started again", fault=op.LOST
+                    )
+                )
+            )
 
     def _worker_found(self, node: Node, lease: LeaseId, grant: int, worker: ProcessId) -> None:
         record = self.lease_manager.served(lease, grant, worker)

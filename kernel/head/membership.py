@@ -34,7 +34,7 @@ ENDED_SECONDS = 0.25
 """How long the link of an agent that has closed its socket is waited for: it dials at once again if it lives."""
 _JOIN, _PULSE = number_of(head_messages.JoinCluster), number_of(head_messages.Pulse)
 _DESCRIBE, _LEAVE = number_of(head_messages.DescribeNode), number_of(head_messages.LeaveCluster)
-_INTRODUCTIONS = (_JOIN, op.HELLO)
+_INTRODUCTIONS = (_JOIN, number_of(op.Introduction))
 
 
 def patience(death_seconds: float, is_client: bool) -> float:

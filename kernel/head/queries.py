@@ -13,7 +13,7 @@ from kernel.head.nodes import Caller
 from kernel.head.value_limit import check_size
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
-from kernel.protocol.named_messages import packed
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.protocol.pickled import Pickled
 from kernel.protocol.replies import outcome_of
 from kernel.protocol.task_rows import NO_PROCESS
@@ -49,7 +49,7 @@ class Answers:
         self._past_calls: deque[bytes] = deque()
         """For each worker its latest calls, pickled: as objects they would take eight times the memory."""
         self._past_calls_bytes = 0
-        head.handlers[op.LAST_CALLS] = self._on_last_calls
+        head.handlers[number_of(op.LastCalls)] = self._on_last_calls
 
     # -- the session -----------------------------------------------------------------------------------------------
 
@@ -343,11 +343,12 @@ class Answers:
         return self._head.environments.description(self._head.requests.environment_for(caller, None))
 
     def _on_last_calls(self, caller: Caller, message: Message) -> None:
-        self._past_calls.append(bytes(message[1]))
-        self._past_calls_bytes += len(message[1])
+        said = unpacked(op.LastCalls, message)
+        self._past_calls.append(bytes(said.events))
+        self._past_calls_bytes += len(said.events)
         while self._past_calls_bytes > PAST_CALLS_BYTES:
             self._past_calls_bytes -= len(self._past_calls.popleft())
-        self._head.observation.note_calls(caller.id, message[2])
+        self._head.observation.note_calls(caller.id, said.new)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.head.nodes import Caller, Node
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import unpacked
 from kernel.protocol.python_version import PYTHON
 from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel_spec.errors import SessionEndedError
@@ -50,9 +51,9 @@ class ToolClient(Caller):
 
 def tool_client_of(head: Head, connection: Connection, message: Message) -> ToolClient | str:
     """Return who introduces itself with `message`, or why it can't come in."""
-    _, id, role, pid, _, python, details = message
-    if role != ROLE:
-        return f"a process that calls itself a {role} came to the head; it has to join a node"
-    if python != PYTHON:
-        return f"the peer runs Python {python}, the head {PYTHON}: they must be the same"
-    return ToolClient(head, connection, id, pid, details)
+    said = unpacked(op.Introduction, message)
+    if said.role != ROLE:
+        return f"a process that calls itself a {said.role} came to the head; it has to join a node"
+    if said.python != PYTHON:
+        return f"the peer runs Python {said.python}, the head {PYTHON}: they must be the same"
+    return ToolClient(head, connection, said.process, said.pid, said.details)

@@ -37,7 +37,7 @@ from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
 from kernel.protocol.agent_config import AgentConfig
 from kernel.protocol.identity import Peer
-from kernel.protocol.named_messages import packed
+from kernel.protocol.named_messages import number_of, packed
 from kernel.system.shrinking import give_memory_back
 from kernel.transport.addresses import format_host_and_port, is_tcp, parse_host_and_port, place_of
 from kernel.transport.background import Background
@@ -59,8 +59,9 @@ MEMORY_SECONDS = 60.0
 IDLE_WORKER_SECONDS = 15.0
 STARTER_ENDED = "the program that started it ended"
 _FOR_THE_HEAD = (
-    op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE, op.CREATE_ACTOR, op.ACTOR_ARGUMENTS, op.FORGET_ACTOR,
-    op.SUBSCRIBE_ACTOR, op.ACTOR_READY, op.LAST_CALLS,
+    op.REQUEST_LEASE, op.CANCEL_LEASE, op.RETURN_LEASE,
+    *map(number_of, (op.CreateActor, op.ActorArguments, op.ForgetActor, op.SubscribeActor, op.ActorReady)),
+    number_of(op.LastCalls),
 )  # fmt: skip
 
 

@@ -77,7 +77,7 @@ class HeadCommands:
             agent.forget(process)
         if said.place and agent.exchange is not None:
             agent.exchange.agent_links.forget(said.place)
-            agent.processes.broadcast((op.PEERS_GONE, said.processes, said.place))
+            agent.processes.broadcast(packed(op.PeersGone(processes=said.processes, place=said.place)))
 
     def _ask_process(self, said: head_messages.AskProcess) -> None:
         processes = self._agent.processes

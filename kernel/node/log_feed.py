@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed
 from kernel.transport.connection import Connection
 
 WAITING_MESSAGES = 64
@@ -28,12 +29,12 @@ class LogFeed:
             missed = self._left_out.pop(driver, 0)
             if missed:
                 note = f"{missed} lines were left out because this program reads too slowly; see `kernel logs`"
-                driver.send((op.LOG_LINES, 0, "kernel", "stderr", [note]))
+                driver.send(packed(op.LogLines(pid=0, name="kernel", stream="stderr", lines=[note])))
             last = driver.outbox[-1] if driver.outbox else ()
-            if last[:4] == (op.LOG_LINES, pid, name, stream) and len(last[4]) < LINES_A_MESSAGE:
+            if last[:4] == (number_of(op.LogLines), pid, name, stream) and len(last[4]) < LINES_A_MESSAGE:
                 last[4].extend(lines)
             else:
-                driver.send((op.LOG_LINES, pid, name, stream, list(lines)))
+                driver.send(packed(op.LogLines(pid=pid, name=name, stream=stream, lines=list(lines))))
             driver.flush()
 
     def forget(self, driver: Connection) -> None:

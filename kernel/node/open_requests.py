@@ -7,11 +7,13 @@ from typing import Any
 
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
-from kernel.protocol.named_messages import number_of
+from kernel.protocol.named_messages import number_of, packed
 from kernel.transport.connection import Message
 from kernel_spec.ids import ProcessId
 
 _NAMED = "create_named_actor"
+_CREATE, _SUBSCRIBE, _STATE = map(number_of, (op.CreateActor, op.SubscribeActor, op.ActorState))
+_LEASE_FAILED, _WORKER_DIED = map(number_of, (op.LeaseFailed, op.LeasedWorkerDied))
 _OUTDATED = (
     *map(number_of, (head_messages.DescribeNode, head_messages.StillDraining, head_messages.GrantedBefore)),
     *map(number_of, (head_messages.AskAnswered, head_messages.AllTold)),
@@ -38,15 +40,15 @@ class OpenRequests:
         operation = message[0]
         if operation == op.CANCEL_LEASE:
             self._close(process, (op.REQUEST_LEASE, message[1]))
-        elif operation in (op.REQUEST_LEASE, op.CALL, op.SUBSCRIBE_ACTOR):
+        elif operation in (op.REQUEST_LEASE, op.CALL, _SUBSCRIBE):
             self._open.setdefault(process, {})[operation, message[1]] = message
         elif operation == op.RETURN_LEASE and message[2]:  # it waits to hear how that worker died
             self._open.setdefault(process, {})[operation, message[3]] = message
-        actor = message[1] if operation == op.CREATE_ACTOR else None
+        actor = message[1] if operation == _CREATE else None
         if operation == op.CALL and message[2] == _NAMED:
             actor = message[3][0]
         if actor is not None:  # who creates an actor hears of it without asking
-            self._open.setdefault(process, {})[op.SUBSCRIBE_ACTOR, actor] = (op.SUBSCRIBE_ACTOR, actor)
+            self._open.setdefault(process, {})[_SUBSCRIBE, actor] = packed(op.SubscribeActor(actor=actor))
 
     def answered(self, process: ProcessId, message: Message) -> None:
         """The head said something to a process."""
@@ -54,12 +56,12 @@ class OpenRequests:
             return
         if message[0] in (op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED):
             self._close(process, (op.CALL, message[1]))
-        elif message[0] in (op.LEASE_GRANTED, op.LEASE_FAILED):
+        elif message[0] in (op.LEASE_GRANTED, _LEASE_FAILED):
             self._close(process, (op.REQUEST_LEASE, message[1]))
-        elif message[0] == op.PROCESS_DIED:
+        elif message[0] == _WORKER_DIED:
             self._close(process, (op.RETURN_LEASE, message[1]))
-        elif message[0] == op.ACTOR_STATE and message[2] == "DEAD":
-            self._close(process, (op.SUBSCRIBE_ACTOR, message[1]))
+        elif message[0] == _STATE and message[2] == "DEAD":
+            self._close(process, (_SUBSCRIBE, message[1]))
 
     def forget(self, process: ProcessId) -> None:
         """A process has ended."""

@@ -8,13 +8,14 @@ from typing import Any
 from kernel.logs import Logger
 from kernel.protocol import process_messages as op
 from kernel.protocol.identity import Peer
+from kernel.protocol.named_messages import number_of, unpacked
 from kernel.protocol.pending_requests import PendingRequests
 from kernel.protocol.python_version import PYTHON
 from kernel.protocol.replies import outcome_of, reply
 from kernel.transport.connection import ATTACH_OPERATION, Connection, Message, may_be_handled
 from kernel_spec.ids import ProcessId
 
-_INTRODUCTIONS = (op.HELLO, ATTACH_OPERATION)
+_INTRODUCTIONS = (number_of(op.Introduction), ATTACH_OPERATION)
 
 
 class ProcessTable:
@@ -40,7 +41,7 @@ class ProcessTable:
         self.connections: dict[ProcessId, Connection] = {}
         self.methods: dict[str, Callable[..., Any]] = {}
         self.handlers: dict[int, Callable[[Connection, Message], None]] = {
-            op.HELLO: self._on_hello,
+            number_of(op.Introduction): self._on_hello,
             op.CALL: self._on_call,
             op.REPLY: self._on_reply,
             op.REPLY_ERROR: self._on_reply,
@@ -115,12 +116,12 @@ class ProcessTable:
             connection.close(reason)
 
     def _on_hello(self, connection: Connection, message: Message) -> None:
-        _, process, role, pid, address, python, details = message
-        if python != PYTHON:
-            connection.close(f"the peer runs Python {python}, this node {PYTHON}: they must be the same")
+        said = unpacked(op.Introduction, message)
+        if said.python != PYTHON:
+            connection.close(f"the peer runs Python {said.python}, this node {PYTHON}: they must be the same")
             return
-        connection.info = Peer(process, role, pid, address, details)
-        self.connections[process] = connection
+        connection.info = Peer(said.process, said.role, said.pid, said.address, said.details)
+        self.connections[said.process] = connection
         self._on_joined(connection.info)
 
     def _on_call(self, connection: Connection, message: Message) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kernel.node import sessions
 from kernel.node.worker_service import GRACE_SECONDS
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.system.processes import end_descendants
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _end_processes(agent: Agent) -> None:
     for worker in agent.pool.workers.values():
         worker.cause = worker.cause or f"its node ended: {agent.ending}"
     for connection in agent.processes.connections.values():
-        connection.send((op.EXIT, agent.ending, False, True))
+        connection.send(packed(op.EndProcess(reason=agent.ending or "", drain=False, kindly=True)))
         connection.flush()
     deadline = agent.reactor.clock() + (GRACE_SECONDS if agent.events.wanted else _UNOBSERVED_SECONDS)
     while agent.pool.workers and agent.reactor.clock() < deadline:

@@ -161,7 +161,7 @@ class WorkerService:
         if worker is None:
             return
         if worker.peer is not None and not worker.peer.closed:
-            worker.peer.send((op.EXIT, reason, drain, kindly))
+            worker.peer.send(packed(op.EndProcess(reason=reason, drain=drain, kindly=kindly)))
             worker.peer.flush()
         elif worker.pid:
             kill(worker.pid)

@@ -1,148 +1,285 @@
-"""The messages of the processes of one machine to each other: number first, plain values after.
+"""The messages of the processes of one machine to each other.
 
-Direction and fields are given beside each. "owner" is the process that submitted a task or put an object. A
-`result` is `(0, head)` or `(1, head, buffers)` for a value inside the message, `(2, size, places)` for a stored one.
-`carried` lists references inside a value as `(object id, owner id, owner address)`.
+What is sent for every task, object or lease is a plain tuple, described beside its number; all else is a class (see
+`kernel.protocol.named_messages`). "owner" is the process that submitted a task or put an object. A `result` is
+`(0, head)` or `(1, head, buffers)` for a value inside the message, `(2, size, places)` for a stored one. `carried`
+lists references inside a value as `(object id, owner id, owner address)`.
 """
 
-HELLO = 1
-"""any -> any, first on each connection: process id, role, pid, address, Python version, details."""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kernel.protocol.named_messages import numbered
+from kernel_spec.ids import ActorId, LeaseId, ObjectId, ProcessId, TaskId
+
 CALL = 2
-"""any -> any: request number, method name, arguments (marshal)."""
+"""caller -> callee: request number, method name, arguments. Call a method of the other process."""
 REPLY = 3
-"""answer: request number, value."""
+"""callee -> caller: request number, value. What the method returned."""
 REPLY_ERROR = 4
-"""answer: request number, pickled error."""
+"""callee -> caller: request number, pickled error. What the method raised."""
 REPLY_PICKLED = 9
-"""answer: request number, value that the head has pickled."""
+"""head -> caller: request number, pickled value. What a method of the head returned."""
 
 # -- tasks and actor calls: owner <-> worker -----------------------------------------------------------------------
 
 FUNCTION = 10
-"""owner -> worker: function id, pickled function, description. Before the first task that names it."""
+"""owner -> worker: function id, pickled function, description. Sent before the first task that names it."""
 ACTIVATE = 11
-"""owner -> worker: lease id, resources, devices, placement group (its strategy) or None. Before the first task."""
+"""owner -> worker: lease id, resources, devices, placement group (its strategy) or None. Sent before the
+first task of a lease."""
 TASK = 12
-"""owner -> worker: task id, function id, arguments, slots, number of returns, extra."""
+"""owner -> worker: task id, function id, arguments, slots, number of returns, extra. Run a task."""
 ACTOR_CALL = 13
-"""caller -> actor: task id, method name, arguments, slots, number of returns, extra."""
+"""caller -> actor: task id, method name, arguments, slots, number of returns, extra. Run a call."""
 DONE = 14
-"""worker -> owner: task id, head of the one small result."""
+"""worker -> owner: task id, head of the result. A task has one small result."""
 RESULTS = 15
-"""worker -> owner: task id, results, carried per result."""
+"""worker -> owner: task id, results, carried per result. A task has these results."""
 FAILED = 16
-"""worker -> owner: task id, kind of failure, data."""
+"""worker -> owner: task id, kind of failure, data. A task has failed."""
 RETURNED = 17
-"""worker -> owner: task ids that were not started and must run elsewhere."""
+"""worker -> owner: task ids. They were not started, and must run elsewhere."""
 TOOK = 18
-"""worker -> owner: function id, seconds that a call of it takes."""
+"""worker -> owner: function id, seconds. So long does a call of it take."""
 GIVE_BACK = 19
-"""owner -> worker: return up to this many tasks that are not started."""
-CANCEL = 20
-"""owner -> worker: task id, whether nested tasks are cancelled too."""
+"""owner -> worker: number of tasks. Return up to so many that are not started."""
 STREAM_ITEM = 21
-"""worker -> owner: task id, index, result, carried."""
+"""worker -> owner: task id, index, result, carried. A generator has yielded an item."""
 STREAM_TAKEN = 22
-"""owner -> worker: task id, how many items the consumer has taken."""
-WORN_OUT = 23
-"""worker -> owner: the worker has run a function as often as its `max_calls` says and takes no more tasks."""
+"""owner -> worker: task id, number of items. The consumer has taken so many."""
 
 # -- objects and references: borrower <-> owner --------------------------------------------------------------------
 
 FETCH = 30
-"""borrower -> owner: object ids; answered by OBJECT as each is ready."""
+"""borrower -> owner: object ids. Send OBJECT as each is ready."""
 OBJECT = 31
-"""owner -> borrower: object id, kind (RESULT or FAILED), result or error, carried."""
+"""owner -> borrower: object id, kind (RESULT or FAILED), result or error, carried. The answer to FETCH."""
 BORROW = 32
-"""borrower -> owner: object ids, number to acknowledge or 0."""
+"""borrower -> owner: object ids, number to acknowledge or 0. Count a reference to each."""
 BORROWED = 33
-"""owner -> borrower: the number."""
+"""owner -> borrower: number. The references of that BORROW are counted."""
 UNBORROW = 34
-"""borrower -> owner: object ids."""
+"""borrower -> owner: object ids. Count a reference to each less."""
 SETTLED = 35
-"""receiver of a value -> its sender: task or object id whose carried references are registered now."""
+"""receiver of a value -> its sender: task or object id. The references that it carried are registered."""
 
-# -- the node agent ------------------------------------------------------------------------------------------------
+# -- leases: process <-> head, through the agent --------------------------------------------------------------------
 
 REQUEST_LEASE = 40
-"""process -> agent: lease id, shape (see `submission`), name, bytes of the first task's arguments by place or None."""
+"""process -> head: lease id, shape (see `submission`), name, bytes of the first task's arguments by place or None.
+Lease a worker to the process."""
 CANCEL_LEASE = 41
-"""process -> agent: lease id."""
+"""process -> head: lease id. It is not wanted any more."""
 LEASE_GRANTED = 42
-"""agent -> process: lease id, worker id, worker address, resources, devices."""
-LEASE_FAILED = 43
-"""agent -> process: lease id, pickled error."""
+"""head -> process: lease id, worker id, worker address, resources, devices. The answer to REQUEST_LEASE."""
 RETURN_LEASE = 44
-"""process -> agent: lease id, whether the worker must not be used again, worker id. If so, PROCESS_DIED answers."""
+"""process -> head: lease id, broken, worker id. Take it back; if its worker is broken, answer by `LeasedWorkerDied`."""
 RECLAIM_LEASE = 45
-"""agent -> process: lease id: give it back when what was sent is done."""
+"""head -> process: lease id. Give it back when what was sent is done."""
 BLOCKED = 46
-"""worker -> agent: waits inside get."""
+"""worker -> agent: nothing. It waits inside get."""
 UNBLOCKED = 47
-"""worker -> agent: has what it waited for; whether it goes on only after GO_ON."""
-PROCESS_DIED = 48
-"""agent -> the holder of its lease: process id, text of how it died, fault (see below)."""
-BECOME_ACTOR = 49
-"""agent -> worker: actor id, pickled creation, (resources, devices, placement group as in ACTIVATE), attempt."""
-ACTOR_READY = 50
-"""worker -> agent: actor id, None or how construction failed."""
-ACTOR_STATE = 51
-"""agent -> subscribers: actor id, state, worker id, address, attempt, cause of death, what its constructor raised,
-whether nobody had asked for that death."""
-CREATE_ACTOR = 52
-"""owner -> agent: actor id, description. One without a name; see also `create_named_actor`."""
-FORGET_ACTOR = 53
-"""owner -> agent: actor id whose last handle is gone."""
-ACTOR_ARGUMENTS = 54
-"""owner -> agent: actor id, creation, None or how an argument failed."""
-SUBSCRIBE_ACTOR = 55
-"""process -> agent: actor id."""
-EXIT = 56
-"""agent -> process: end; reason, whether it may finish its calls, whether it runs destructors and exit handlers."""
-LOG_LINES = 57
-"""agent -> driver: pid, name, stream (stdout, stderr, failure or notice), lines. See also `UNFINISHED`."""
+"""worker -> agent: whether it goes on only after GO_ON. It has what it waited for."""
+CPU_TAKEN = 58
+"""head -> worker: nothing. While it waits inside get others use its CPU: it is to ask before it goes on."""
+GO_ON = 59
+"""head -> worker: nothing. It has asked, and the CPU is its own again."""
+
+# -- the object store ----------------------------------------------------------------------------------------------
+
+STORE_CREATE = 60
+"""client -> agent: request number, object id, size, owner, weak. Make room for an object of so many bytes."""
+STORE_SEAL = 61
+"""client -> agent: object id, whether to keep it pinned. The object is written."""
+STORE_ABORT = 62
+"""client -> agent: object id. It will not be written."""
+STORE_PIN = 63
+"""client -> agent: request number, object id. Keep an object where it is, and say where."""
+STORE_UNPIN = 64
+"""client -> agent: object id. The client does not read it any more."""
+STORE_DELETE = 65
+"""owner -> agent: object ids. Nobody needs them any more."""
+STORE_RELEASE_IDLE = 66
+"""agent -> clients: nothing. Unpin what is kept without a live view."""
+STORE_FETCH = 69
+"""client -> agent: request number, object id, size, places, owner, owner's address. As STORE_PIN, for an object that
+may be elsewhere yet."""
+STORE_DELETE_AT = 70
+"""owner -> agent: place, object ids. STORE_DELETE for the store of another node."""
+STORE_KEEP_AT = 72
+"""owner -> agent: place, object id. The copy there is the one that counts now, and not to be dropped."""
+COPIED = 36
+"""agent -> owner: object id, place. A copy is there as well."""
+
+
+# -- seldom sent ---------------------------------------------------------------------------------------------------
+
+
+@numbered(1, "any -> any")
+class Introduction(NamedTuple):
+    """Says who is at this end of a connection, as the first message. Both must run the same `python`."""
+
+    process: ProcessId
+    role: str
+    pid: int
+    address: str
+    python: str
+    details: dict[str, Any]
+
+
+@numbered(20, "owner -> worker")
+class CancelTask(NamedTuple):
+    """Cancel a task or actor call; `recursive`: those that it has submitted as well."""
+
+    task: TaskId
+    recursive: bool
+
+
+@numbered(23, "worker -> owner")
+class WornOut(NamedTuple):
+    """The worker has run a function as often as its `max_calls` says, and takes no more tasks."""
+
+
+@numbered(37, "borrower -> owner")
+class LostAt(NamedTuple):
+    """`places` could not give an object, and why. What the borrower asks next is answered when it is there again."""
+
+    object: ObjectId
+    places: tuple[str, ...]
+    why: str
+
+
+@numbered(43, "head -> process")
+class LeaseFailed(NamedTuple):
+    """A lease can't be granted. `error` is a pickled KernelError."""
+
+    lease: LeaseId
+    error: bytes
+
+
+@numbered(48, "head -> holder of a lease")
+class LeasedWorkerDied(NamedTuple):
+    """The worker of a lease has died, as `cause` tells people. `fault` says what that means (see below)."""
+
+    worker: ProcessId
+    cause: str
+    fault: int
+
+
+@numbered(49, "agent -> worker")
+class BecomeActor(NamedTuple):
+    """Construct an actor, for the `attempt`th time. `creation` is the pickled call of its constructor.
+
+    `held` is its resources, its devices, and its placement group as in ACTIVATE.
+    """
+
+    actor: ActorId
+    creation: bytes
+    held: tuple[Any, ...]
+    attempt: int
+
+
+@numbered(50, "worker -> head")
+class ActorReady(NamedTuple):
+    """The constructor has returned, or raised: `failure` is None or what it raised, as a failed call tells it."""
+
+    actor: ActorId
+    failure: Any
+
+
+@numbered(51, "head -> subscribers")
+class ActorState(NamedTuple):
+    """The state of an actor, and where it is. `failure` is what its constructor raised.
+
+    `cause` tells people why it died; `crashed` says whether nobody had asked for that.
+    """
+
+    actor: ActorId
+    state: str
+    worker: ProcessId
+    address: str
+    attempt: int
+    cause: str
+    failure: Any
+    crashed: bool
+
+
+@numbered(52, "owner -> head")
+class CreateActor(NamedTuple):
+    """Create an actor without a name (see also `create_named_actor`), as its pickled description says."""
+
+    actor: ActorId
+    description: bytes
+
+
+@numbered(53, "owner -> head")
+class ForgetActor(NamedTuple):
+    """The last handle of an actor is gone."""
+
+    actor: ActorId
+
+
+@numbered(54, "owner -> head")
+class ActorArguments(NamedTuple):
+    """The arguments of an actor's constructor are there: `failure` is None or how one of them failed."""
+
+    actor: ActorId
+    creation: bytes
+    failure: Any
+
+
+@numbered(55, "process -> head")
+class SubscribeActor(NamedTuple):
+    """Send the `ActorState` of an actor, now and whenever it changes."""
+
+    actor: ActorId
+
+
+@numbered(56, "agent -> process")
+class EndProcess(NamedTuple):
+    """End. `drain` says whether calls may finish, `kindly` whether destructors and exit handlers run."""
+
+    reason: str
+    drain: bool
+    kindly: bool
+
+
+@numbered(57, "agent -> driver")
+class LogLines(NamedTuple):
+    """Show lines of a process. `stream` is stdout, stderr, failure or notice; see also `UNFINISHED`."""
+
+    pid: int
+    name: str
+    stream: str
+    lines: list[str]
+
+
+@numbered(67, "worker -> head")
+class LastCalls(NamedTuple):
+    """The latest calls of a worker that ends: as pickled trace events for the timeline, and those for observers."""
+
+    events: bytes
+    new: list[Any]
+
+
+@numbered(68, "agent -> processes")
+class PeersGone(NamedTuple):
+    """The node at `place` is gone, and these processes with it: nothing is heard of them again."""
+
+    processes: list[ProcessId]
+    place: str
+
+
+# -- streams of lines -------------------------------------------------------------------------------------------------
+
 FAILURE_STREAM = "failure"
 """The stream of texts about calls that failed and whose results nobody asked for."""
 NOTICE_STREAM = "notice"
 """The stream of lines about what happens now, such as a breakpoint that waits."""
 UNFINISHED = "~"
 """What follows the name of a stream if the text is that of a line which is written over; the latest one counts."""
-CPU_TAKEN = 58
-"""head -> worker that waits inside get: others use its CPU, so it is to ask before it goes on, until it may."""
-GO_ON = 59
-"""head -> worker that has asked: the CPU is its own again."""
-
-STORE_CREATE = 60
-"""client -> agent: request, object id, size, owner, weak."""
-STORE_SEAL = 61
-"""client -> agent: object id, whether to keep it pinned."""
-STORE_ABORT = 62
-"""client -> agent: object id."""
-STORE_PIN = 63
-"""client -> agent: request, object id."""
-STORE_UNPIN = 64
-"""client -> agent: object id."""
-STORE_DELETE = 65
-"""owner -> agent: object ids."""
-STORE_RELEASE_IDLE = 66
-"""agent -> clients: unpin what is kept without a live view."""
-
-PEERS_GONE = 68
-"""agent -> processes: ids of processes whose node is gone, place that it had; nothing is heard of them again."""
-STORE_FETCH = 69
-"""client -> agent: request, object id, size, places, owner, owner's address. As STORE_PIN; it may be elsewhere yet."""
-STORE_DELETE_AT = 70
-"""owner -> agent: place, object ids: STORE_DELETE for the store of another node."""
-STORE_KEEP_AT = 72
-"""owner -> agent: place, object id: its copy there is the one that counts now, and not to be dropped."""
-LOST_AT = 37
-"""borrower -> owner: object id, places that could not give it, why. What it asks next is answered when it is there
-again."""
-COPIED = 36
-"""agent -> owner: object id, place that has it now as well."""
-
-LAST_CALLS = 67
-"""worker -> agent, as it ends: its latest calls as pickled trace events, for the timeline; those for observers."""
 
 # -- kinds of failure ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.runtime.definitions import CallOptions
 from kernel.runtime.objects import Entry
 from kernel.runtime.process import Peer, Process
@@ -63,7 +64,7 @@ class Channel:
     owned: bool = False
     detached: bool = False
     forgotten: bool = False
-    news: list[Message] = field(default_factory=list)
+    news: list[op.ActorState] = field(default_factory=list)
     doubted: bool = False
 
 
@@ -77,7 +78,7 @@ class ActorCaller:
         self.channels: dict[ActorId, Channel] = {}
         self._by_worker: dict[ProcessId, Channel] = {}
         self._ready: set[Channel] = set()
-        process.handlers[op.ACTOR_STATE] = self._on_state
+        process.handlers[number_of(op.ActorState)] = self._on_state
         process.on_peer_lost.append(self._on_peer_lost)
         process.after_batch(self._ready, self.dispatch)
 
@@ -90,7 +91,7 @@ class ActorCaller:
             channel.name = name
         if subscribe and not channel.subscribed:
             channel.subscribed = True
-            self._process.tell_agent((op.SUBSCRIBE_ACTOR, actor))
+            self._process.tell_agent(packed(op.SubscribeActor(actor=actor)))
         return channel
 
     def accept(self, channel: Channel, task: Task) -> None:
@@ -144,7 +145,7 @@ class ActorCaller:
             self._table.failures.dropped(channel.failure, channel.id)
         self.channels.pop(channel.id, None)
         if channel.owned and channel.state != DEAD:
-            self._process.tell_agent((op.FORGET_ACTOR, channel.id))
+            self._process.tell_agent(packed(op.ForgetActor(actor=channel.id)))
         return True
 
     def dispatch(self) -> None:
@@ -201,31 +202,32 @@ class ActorCaller:
         )
 
     def _on_state(self, connection: Connection, message: Message) -> None:
-        channel = self.channels.get(message[1])
+        said = unpacked(op.ActorState, message)
+        channel = self.channels.get(said.actor)
         if channel is None:
             return
-        if channel.news or (message[2] in (RESTARTING, DEAD) and channel.connection is not None):
-            channel.news.append(message)  # results that the process had sent may be on the way
+        if channel.news or (said.state in (RESTARTING, DEAD) and channel.connection is not None):
+            channel.news.append(said)  # results that the process had sent may be on the way
             if len(channel.news) == 1:
                 channel.connection = None
-                self._process.reactor.call_later(_LAST_WORDS_SECONDS, lambda: self._stop_listening(channel, message))
+                self._process.reactor.call_later(_LAST_WORDS_SECONDS, lambda: self._stop_listening(channel, said))
             return
-        self._take_news(channel, message)
+        self._take_news(channel, said)
 
-    def _stop_listening(self, channel: Channel, message: Message) -> None:
+    def _stop_listening(self, channel: Channel, said: op.ActorState) -> None:
         """Believe the agent, though the connection to the ended process is still open: a fork of it may have it."""
         with self._process.lock:
-            if channel.news and channel.news[0] is message:
+            if channel.news and channel.news[0] is said:
                 self._catch_up(channel)
                 self.dispatch()
 
     def _catch_up(self, channel: Channel) -> None:
         news, channel.news = channel.news, []
-        for message in news:
-            self._take_news(channel, message)
+        for said in news:
+            self._take_news(channel, said)
 
-    def _take_news(self, channel: Channel, message: Message) -> None:
-        _, _, state, worker, address, attempt, cause, failure, crashed = message
+    def _take_news(self, channel: Channel, said: op.ActorState) -> None:
+        _, state, worker, address, attempt, cause, failure, crashed = said
         channel.cause, channel.crashed = cause, crashed
         if state == ALIVE and (channel.state != ALIVE or channel.worker != worker):
             self._became_alive(channel, worker, address, attempt)
@@ -281,7 +283,7 @@ class ActorCaller:
             lost = channel.state == ALIVE and channel.worker == worker and channel.connection is None
             if lost and self.channels.get(channel.id) is channel and not self._process.closing:
                 channel.doubted = True
-                self._process.tell_agent((op.SUBSCRIBE_ACTOR, channel.id))
+                self._process.tell_agent(packed(op.SubscribeActor(actor=channel.id)))
         self._process.flush()
 
     def _recover(self, channel: Channel, final: bool, why: str) -> None:
@@ -311,7 +313,7 @@ class ActorCaller:
         if task.id in channel.in_flight:
             task.cancelled = True
             if channel.connection is not None:
-                self._process.send(channel.connection, (op.CANCEL, task.id, recursive))
+                self._process.send(channel.connection, packed(op.CancelTask(task=task.id, recursive=recursive)))
         elif not task.cancelled:
             task.cancelled = True
             channel.queue.remove(task)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.runtime.actor_calls import ActorCaller
 from kernel.runtime.definitions import ActorOptions, ClassDefinition, group_of
 from kernel.runtime.failed_arguments import argument_failed
@@ -70,7 +71,7 @@ class ActorCreator:
 
             ready = self._table.arguments.resolve(constructor, send)
             if not options.name:
-                self._process.tell_agent((op.CREATE_ACTOR, actor, pickle.dumps(description)))
+                self._process.tell_agent(packed(op.CreateActor(actor=actor, description=pickle.dumps(description))))
             if ready:
                 send(constructor)
         return None
@@ -91,7 +92,7 @@ class ActorCreator:
         else:  # that of the constructor, which comes back from the head, says the same
             self._table.failures.settled(failure)
             failure = argument_failed(failure, definition.name, actor, self._process.identity, os.getpid())
-        self._process.tell_agent((op.ACTOR_ARGUMENTS, actor, creation, failure))
+        self._process.tell_agent(packed(op.ActorArguments(actor=actor, creation=creation, failure=failure)))
 
     def _describe(self, definition: ClassDefinition, options: ActorOptions, namespace: str) -> dict[str, Any]:
         return {

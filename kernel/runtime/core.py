@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.protocol import process_messages as op
 from kernel.protocol.identity import Identity
+from kernel.protocol.named_messages import number_of, unpacked
 from kernel.protocol.pickled import Pickled
 from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.actor_calls import ActorCaller, Channel
@@ -88,7 +89,7 @@ class CoreRuntime:
         self.failures = self.tasks.failures
         self.failures.send = self._tell_of_failure
         self.ownership.failure_asked = self.failures.asked
-        self.io.handlers[op.PROCESS_DIED] = self._on_process_died
+        self.io.handlers[number_of(op.LeasedWorkerDied)] = self._on_process_died
         self.io.pump.on_tick = self._tick
         self.io.on_agent_lost = self._agent_lost
         self.promises = Promises(self.io, self.ownership, self.tasks)
@@ -390,7 +391,7 @@ class CoreRuntime:
                         self.tasks.break_stream(task, failure)
 
     def _on_process_died(self, connection: Connection, message: Message) -> None:
-        self.submitter.worker_died(message[1], message[2], message[3])
+        self.submitter.worker_died(*unpacked(op.LeasedWorkerDied, message))
 
     def _tick(self) -> None:
         if self.io.closing:

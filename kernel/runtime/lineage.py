@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, unpacked
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.failures import failure_of
 from kernel.runtime.objects import FAILED, FREED, LOST, PENDING, STORED, Entry
@@ -45,7 +46,7 @@ class Lineage:
         ownership.value_freed = self._on_freed
         ownership.recover = self.recover
         process.on_place_lost.append(self._on_place_lost)
-        process.handlers[op.LOST_AT] = self._on_lost_at
+        process.handlers[number_of(op.LostAt)] = self._on_lost_at
 
     def keep_item(self, task: Task, entry: Entry) -> None:
         """Keep the task that has made a result, if it is stored, as the recipe of it."""
@@ -226,9 +227,10 @@ class Lineage:
 
     def _on_lost_at(self, connection: Connection, message: Message) -> None:
         """A borrower could not have an object from where it was said to be."""
-        entry = self._ownership.objects.get(message[1])
+        said = unpacked(op.LostAt, message)
+        entry = self._ownership.objects.get(said.object)
         if entry is not None and entry.state == STORED:
-            self.lost_at(entry, message[2], message[3])
+            self.lost_at(entry, said.places, said.why)
 
     def lost_at(self, entry: Entry, places: tuple[str, ...], why: str) -> None:
         """An own object can't be had from these places any more, a reader says why: count on them no longer.

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.runtime.acknowledgements import Acknowledgements, Arrival
 from kernel.runtime.dead_owners import DeadOwners
 from kernel.runtime.failures import lost, owner_died
@@ -286,7 +287,7 @@ class Ownership:
 
     def report_lost(self, id: ObjectId, places: Sequence[str], why: str, owner: ProcessId, address: str) -> None:
         """Tell the owner of an object that none of `places` could give it, and why. Under the lock."""
-        self._tell(owner, address, (op.LOST_AT, id, tuple(places), why))
+        self._tell(owner, address, packed(op.LostAt(object=id, places=tuple(places), why=why)))
 
     # -- fetching --------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from typing import Any
 from kernel.logs import Logger
 from kernel.protocol import process_messages as op
 from kernel.protocol.identity import Identity, Peer
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.protocol.pickled import Pickled
 from kernel.protocol.python_version import PYTHON
 from kernel.runtime.changed_user import ChangedUser
@@ -41,6 +42,8 @@ _FLUSH_AT = 64
 LAST_SECONDS = 2.0
 """How long a process that ends waits until its peers have taken its last words."""
 _MOMENT_SECONDS = 0.005
+
+_INTRODUCTIONS = (number_of(op.Introduction),)
 
 Handler = Callable[[Connection, Message], None]
 
@@ -67,12 +70,12 @@ class Process:
         """Why nothing can be submitted or waited for any more."""
         self._why_agent_ends = ""
         self._changed_user = ChangedUser()
-        self.handlers: dict[int, Handler] = {op.HELLO: self._hello, op.REPLY: self._reply, op.REPLY_ERROR: self._reply}
-        self.handlers[op.REPLY_PICKLED] = self._reply
+        self.handlers: dict[int, Handler] = dict.fromkeys((op.REPLY, op.REPLY_ERROR, op.REPLY_PICKLED), self._reply)
+        self.handlers[number_of(op.Introduction)] = self._hello
         self.methods: dict[str, Callable[..., Any]] = {}
         self.handlers[op.CALL] = self._call
-        self.handlers[op.EXIT] = self._agent_ends
-        self.handlers[op.PEERS_GONE] = self._peers_gone
+        self.handlers[number_of(op.EndProcess)] = self._agent_ends
+        self.handlers[number_of(op.PeersGone)] = self._peers_gone
         self._leftovers: list[Sized] = []
         self._clearing: list[Callable[[], None]] = []
         self.on_peer_lost: list[Callable[[Peer, str], None]] = []
@@ -155,7 +158,18 @@ class Process:
     def send_hello(self, connection: Connection, details: dict[str, Any] | None = None) -> None:
         """Introduce this process on a new connection."""
         identity = self.identity
-        connection.send((op.HELLO, self.id, identity.role, os.getpid(), self.address, PYTHON, details or {}))
+        connection.send(
+            packed(
+                op.Introduction(
+                    process=self.id,
+                    role=identity.role,
+                    pid=os.getpid(),
+                    address=self.address,
+                    python=PYTHON,
+                    details=details or {},
+                )
+            )
+        )
         connection.flush()
 
     # -- sending ---------------------------------------------------------------------------------------------------
@@ -298,7 +312,7 @@ class Process:
 
     def _introduce(self, connection: Connection, message: Message) -> bool:
         """Handle the first message of a connection; return whether it said who is there."""
-        if not may_be_handled(message, (op.HELLO,)):
+        if not may_be_handled(message, _INTRODUCTIONS):
             connection.close("the peer did not introduce itself")
             return False
         try:
@@ -308,17 +322,17 @@ class Process:
         return connection.info is not None
 
     def _hello(self, connection: Connection, message: Message) -> None:
-        _, process, role, pid, address, python, details = message
-        if python != PYTHON:
-            connection.close(f"the peer runs Python {python}, this process {PYTHON}: they must be the same")
+        said = unpacked(op.Introduction, message)
+        if said.python != PYTHON:
+            connection.close(f"the peer runs Python {said.python}, this process {PYTHON}: they must be the same")
             return
-        if connection.incoming and (old := self._peers.get(process)) is not None and old.incoming:
+        if connection.incoming and (old := self._peers.get(said.process)) is not None and old.incoming:
             old.give_up("the peer has given up this connection and opened another")
-        connection.info = Peer(process, role, pid, address, details)
+        connection.info = Peer(said.process, said.role, said.pid, said.address, said.details)
         self._connections.add(connection)
         self._cut_peers.watch(connection)
-        self.on_peer_met(process)
-        connection.info.via = self._peers.setdefault(process, connection)
+        self.on_peer_met(said.process)
+        connection.info.via = self._peers.setdefault(said.process, connection)
 
     def _call(self, connection: Connection, message: Message) -> None:
         _, number, name, arguments = message
@@ -380,16 +394,16 @@ class Process:
 
     def _peers_gone(self, connection: Connection, message: Message) -> None:
         """A node is gone, and its processes with it: no end of a connection would say so."""
-        _, processes, place = message
-        gone = set(processes)
+        said = unpacked(op.PeersGone, message)
+        gone = set(said.processes)
         for other in [c for c in self._connections if c.info is not None]:
-            if other.info.id in gone or (place and gateway_of(other.info.address) == place):
+            if other.info.id in gone or (said.place and gateway_of(other.info.address) == said.place):
                 other.close("its node is gone")
         for function in self.on_place_lost:
-            self._try(function, place)
+            self._try(function, said.place)
 
     def _agent_ends(self, connection: Connection, message: Message) -> None:
-        self._why_agent_ends = message[1]
+        self._why_agent_ends = unpacked(op.EndProcess, message).reason
 
     def lose_agent(self, error: OSError | ProtocolError) -> None:
         """The agent is gone, though nothing has come of its connection yet, or may not be reached any more."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernel.protocol import memory_faults
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.runtime.definitions import FunctionDefinition, Shape, group_of
 from kernel.runtime.lease_pools import LeasePools
 from kernel.runtime.leasing import WINDOW_SECONDS, Lease, LeasePool
@@ -61,11 +62,11 @@ class TaskSubmitter:
         self._timer = False
         process.handlers |= {
             op.LEASE_GRANTED: self._on_granted,
-            op.LEASE_FAILED: self._on_lease_failed,
+            number_of(op.LeaseFailed): self._on_lease_failed,
             op.RECLAIM_LEASE: self._on_reclaim,
             op.RETURNED: self._on_returned,
             op.TOOK: self._on_took,
-            op.WORN_OUT: self._on_worn_out,
+            number_of(op.WornOut): self._on_worn_out,
         }
         process.methods["leases_not_held"] = self._not_held
         process.on_peer_lost.append(self._on_peer_lost)
@@ -241,15 +242,15 @@ class TaskSubmitter:
         return [id for id in ids if id not in self._leases and id not in self._pool_of_request]
 
     def _on_lease_failed(self, connection: Connection, message: Message) -> None:
-        _, id, data = message
-        self._reclaimed_early.discard(id)
-        pool = self._pool_of_request.pop(id, None)
+        said = unpacked(op.LeaseFailed, message)
+        self._reclaimed_early.discard(said.lease)
+        pool = self._pool_of_request.pop(said.lease, None)
         if pool is None:
             return
-        pool.requested.pop(id, None)
+        pool.requested.pop(said.lease, None)
         if pool.leases:
             return  # the workers there are go on with the tasks
-        error: KernelError = pickle.loads(data)
+        error: KernelError = pickle.loads(said.error)
         while (task := pool.pop()) is not None:
             self._table.fail_with(task, error)
 
@@ -351,7 +352,7 @@ class TaskSubmitter:
         if lease is None:
             self._table.fail_with(task, cancelled_error(task))
         else:
-            self._process.send(lease.connection, (op.CANCEL, task.id, recursive))
+            self._process.send(lease.connection, packed(op.CancelTask(task=task.id, recursive=recursive)))
             if force:
                 self._to_kill.add(task)
                 self._kill_when_running(task)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.runtime.acknowledgements import Arrival
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code, critical, is_from_outside
@@ -258,7 +259,7 @@ class Executor(ExecutorBase):
                 with self._io.lock:
                     self.worn_out = self.refuses_tasks = True
                     self.give_back()
-                    self._io.send(connection, (op.WORN_OUT,))
+                    self._io.send(connection, packed(op.WornOut()))
 
     @calls_user_code
     def _run_call(self, call: Call) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.runtime.circular_waits import Ahead
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code
@@ -22,7 +23,7 @@ from kernel.worker.executor import Executor
 from kernel.worker.lending import CpuLending
 from kernel.worker.worker_end import TERMINATE, WorkerEnd
 from kernel_spec.errors import InternalError, OptionError
-from kernel_spec.ids import ProcessId
+from kernel_spec.ids import ActorId, ProcessId
 from kernel_spec.resources import CPU
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ class Worker:
             op.TASK: self._on_task,
             op.ACTOR_CALL: self._on_actor_call,
             op.GIVE_BACK: self._on_give_back,
-            op.CANCEL: self._on_cancel,
+            number_of(op.CancelTask): self._on_cancel,
             op.STREAM_TAKEN: lambda c, m: self.executor.on_stream_taken(c, m),
-            op.BECOME_ACTOR: self._on_become_actor,
+            number_of(op.BecomeActor): self._on_become_actor,
         }
         io.on_agent_lost = lambda reason: on_session_lost()
         io.on_forked.append(self._leave_in_child)
@@ -164,11 +165,11 @@ class Worker:
         self.executor.give_back(message[1], connection)
 
     def _on_cancel(self, connection: Connection, message: Message) -> None:
-        _, task, recursive = message
-        if recursive:
-            self.runtime.cancel_children(task)
-        self.executor.cancel(task)
-        self.breakpoints.cancelled(task)
+        said = unpacked(op.CancelTask, message)
+        if said.recursive:
+            self.runtime.cancel_children(said.task)
+        self.executor.cancel(said.task)
+        self.breakpoints.cancelled(said.task)
 
     # -- what others wait for --------------------------------------------------------------------------------------
 
@@ -190,12 +191,12 @@ class Worker:
     # -- actors ----------------------------------------------------------------------------------------------------
 
     def _on_become_actor(self, connection: Connection, message: Message) -> None:
-        _, actor, creation, held, attempt = message
-        self._creation = (actor, pickle.loads(creation), held, attempt)
+        said = unpacked(op.BecomeActor, message)
+        self._creation = (said.actor, pickle.loads(said.creation), said.held, said.attempt)
         self._main.exit_reason = "becoming an actor"
         self._main.wake()
 
-    def _be_actor(self, actor: bytes, creation: dict[str, Any], held: tuple[Any, Any, Any], attempt: int) -> None:
+    def _be_actor(self, actor: ActorId, creation: dict[str, Any], held: tuple[Any, Any, Any], attempt: int) -> None:
         worker_info.assign(*held)
         worker_info.actor = actor
         worker_info.actor_name = creation["name"]
@@ -228,7 +229,7 @@ class Worker:
         self._construct(actor, creation, attempt)
 
     @calls_user_code
-    def _construct(self, actor: bytes, creation: dict[str, Any], attempt: int) -> bool:
+    def _construct(self, actor: ActorId, creation: dict[str, Any], attempt: int) -> bool:
         """Run the constructor and tell the agent; return whether it succeeded."""
         name = f"{creation['name']}.__init__"
         owner, address = creation["caller"]
@@ -243,14 +244,14 @@ class Worker:
         except BaseException as error:
             failure = self.runner.describe_failure(name, self.runner.post_mortem(error), ends_actor=True)
             with self.runtime.io.lock:
-                self.runtime.io.tell_agent((op.ACTOR_READY, actor, failure))
+                self.runtime.io.tell_agent(packed(op.ActorReady(actor=actor, failure=failure)))
             self._ending.begin("its constructor failed")
             return False
         finally:
             current_execution.reset(token)
         worker_title.actor(self._class_name, creation["description"]["name"], starting=False)
         with self.runtime.io.lock:
-            self.runtime.io.tell_agent((op.ACTOR_READY, actor, None))
+            self.runtime.io.tell_agent(packed(op.ActorReady(actor=actor, failure=None)))
         self.runtime.io.flush()
         return True
 

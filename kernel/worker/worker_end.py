@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.runtime.core import CoreRuntime
 from kernel.runtime.critical_sections import calls_user_code
 from kernel.runtime.worker_info import worker_info
@@ -44,7 +45,7 @@ class WorkerEnd:
         self._exiting = False
         self._lets_go = False
         """Whether the state of the actor was dropped, or is about to be."""
-        runtime.io.handlers[op.EXIT] = self.on_exit
+        runtime.io.handlers[number_of(op.EndProcess)] = self.on_exit
         runtime.io.methods["retire"] = self._retire
         worker_info.leave = self._leave_by
         self.hear_of_exits(worker.executor)
@@ -85,7 +86,7 @@ class WorkerEnd:
             else:
                 self.begin(message)
             return
-        self._runtime.io.send(call[0], (op.WORN_OUT,))  # before the failure, so that no other task is sent here
+        self._runtime.io.send(call[0], packed(op.WornOut()))  # before the failure, so that no other task is sent here
         self._worker.runner.send_failure(call[0], call[1][1], name, WorkerDiedError(message))
         self.begin(message)
 
@@ -120,7 +121,7 @@ class WorkerEnd:
 
     def on_exit(self, connection: Connection, message: Message) -> None:
         """The agent wants this process to end: at once, or after what is queued; kindly or not."""
-        _, reason, drain, kindly = message
+        reason, drain, kindly = unpacked(op.EndProcess, message)
         executor = self._worker.executor
         lives = self._worker.instance is not None
         if drain and lives:
@@ -179,4 +180,4 @@ class WorkerEnd:
         with runtime.io.lock:
             followed = runtime.trace.is_followed or runtime.details.get("observed")
             new = runtime.trace.new_calls() if followed else []
-            runtime.io.tell_agent((op.LAST_CALLS, pickle.dumps(runtime.trace.events(LAST_CALLS)), new))
+            runtime.io.tell_agent(packed(op.LastCalls(events=pickle.dumps(runtime.trace.events(LAST_CALLS)), new=new)))

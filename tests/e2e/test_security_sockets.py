@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kernel
+from kernel.protocol.named_messages import packed
 from kernel.testing.constants import constants
 from kernel.testing.faults import wait_until
 from kernel.testing.session import RunningSession, running_session
@@ -273,7 +274,15 @@ def test_malformed_messages_after_the_introduction(healthy: Healthy) -> None:
     from kernel.protocol import process_messages as op
     from kernel.protocol.python_version import PYTHON
 
-    hello = marshal.dumps([(op.HELLO, b"stranger", "worker", 1, "/nowhere", PYTHON, {})])
+    hello = marshal.dumps(
+        [
+            packed(
+                op.Introduction(
+                    process=b"stranger", role="worker", pid=1, address="/nowhere", python=PYTHON, details={}
+                )
+            )
+        ]
+    )
     for path in healthy.targets():
         for bad in ([5], [()], ["text"], [(10**6,)], [None, (1, 2)]):
             with connected(path) as sock:

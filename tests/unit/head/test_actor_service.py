@@ -68,7 +68,7 @@ class Stage(Bench):
         return pickle.dumps({**said, **more})
 
     def create(self, id: ActorId = ACTOR, **more: Any) -> None:
-        self.say(op.CREATE_ACTOR, id, self.described(**more))
+        self.say(*packed(op.CreateActor(id, self.described(**more))))
 
     def lease(self) -> LeaseId:  # type: ignore[override]
         """Return the lease that was asked for last."""
@@ -92,15 +92,15 @@ class Stage(Bench):
         """Bring an actor to life, on the second node."""
         self.grants()
         self.create(id, **more)
-        self.say(op.ACTOR_ARGUMENTS, id, b"creation", None)
+        self.say(*packed(op.ActorArguments(id, b"creation", None)))
         self.serve(worker)
-        self.tell(1, head_messages.FROM_PROCESS, worker, (op.ACTOR_READY, id, None))
+        self.tell(1, head_messages.FROM_PROCESS, worker, packed(op.ActorReady(actor=id, failure=None)))
         self.heard_by(OWNER)
         self.said_to.clear()
 
     def states(self, process: ProcessId = OWNER) -> list[Any]:
         """Return what a process has heard of actors since the last time: without operation and id."""
-        return [message[2:] for message in self.heard_by(process) if message[0] == op.ACTOR_STATE]
+        return [message[2:] for message in self.heard_by(process) if message[0] == number_of(op.ActorState)]
 
     def row(self, id: ActorId = ACTOR) -> dict[str, Any]:
         (row,) = [row for row in self.ask("actors", True) if row["actor_id"] == id.hex()]
@@ -120,7 +120,7 @@ def stage() -> Iterator[Stage]:
 def test_an_actor_asks_for_a_worker_when_its_arguments_are_there(stage: Stage) -> None:
     stage.create(name="counter", environment={"env_vars": {"A": "1"}})
     assert not any(isinstance(event, LeaseRequested) for event in stage.scheduler.heard)
-    stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
+    stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
     event = stage.scheduler.heard[-1]
     assert isinstance(event, LeaseRequested)
     request = event.request
@@ -134,15 +134,15 @@ def test_an_actor_asks_for_a_worker_when_its_arguments_are_there(stage: Stage) -
 def test_from_its_lease_to_its_life(stage: Stage) -> None:
     stage.grants()
     stage.create(max_restarts=4, group="a group")
-    stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
+    stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
     stage.said_to.clear()
     stage.serve(MINE)
-    become = (op.BECOME_ACTOR, ACTOR, b"creation", (WANTED, DEVICES, "a group"), 0)
+    become = packed(op.BecomeActor(actor=ACTOR, creation=b"creation", held=(WANTED, DEVICES, "a group"), attempt=0))
     assert stage.take(SECOND) == [
         packed(head_messages.ConstructActor(worker=MINE, class_name="Counter", restarts=4, message=become))
     ]
     assert stage.states() == [] and stage.take(FIRST) == []
-    stage.tell(1, head_messages.FROM_PROCESS, MINE, (op.ACTOR_READY, ACTOR, None))
+    stage.tell(1, head_messages.FROM_PROCESS, MINE, packed(op.ActorReady(actor=ACTOR, failure=None)))
     assert stage.states() == [(ALIVE, MINE, f"/{MINE!r}", 0, "", None, False)]
     assert stage.happened("actor") == [(ALIVE, ACTOR, {"name": "Counter", "cause": ""})]
     assert stage.logged == []
@@ -151,10 +151,10 @@ def test_from_its_lease_to_its_life(stage: Stage) -> None:
 def test_a_constructor_that_raises_is_the_end(stage: Stage) -> None:
     stage.grants()
     stage.create()
-    stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
+    stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
     stage.serve(MINE)
     stage.said_to.clear()
-    stage.tell(1, head_messages.FROM_PROCESS, MINE, (op.ACTOR_READY, ACTOR, (1, b"error")))
+    stage.tell(1, head_messages.FROM_PROCESS, MINE, packed(op.ActorReady(actor=ACTOR, failure=(1, b"error"))))
     assert stage.states() == [(DEAD, b"", "", 0, "its constructor raised", (1, b"error"), False)]
     assert stage.take(SECOND) == [
         packed(head_messages.StopWorker(worker=MINE, reason="its constructor raised", drain=False, kindly=True))
@@ -164,7 +164,7 @@ def test_a_constructor_that_raises_is_the_end(stage: Stage) -> None:
 
 def test_arguments_that_failed_are_the_end(stage: Stage) -> None:
     stage.create()
-    stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"", (1, b"error"))
+    stage.say(*packed(op.ActorArguments(ACTOR, b"", (1, b"error"))))
     assert stage.states() == [(DEAD, b"", "", 0, "an argument of its constructor failed", (1, b"error"), False)]
 
 
@@ -177,15 +177,15 @@ def test_an_actor_that_is_told_once_more_is_the_one_there_is(stage: Stage) -> No
 
 def test_who_tells_of_it_once_more_hears_of_it_from_then_on(stage: Stage) -> None:
     stage.live()
-    stage.say(op.CREATE_ACTOR, ACTOR, stage.described(), by=DRIVER)
-    stage.say(op.FORGET_ACTOR, ACTOR)
+    stage.say(*packed(op.CreateActor(ACTOR, stage.described())), by=DRIVER)
+    stage.say(*packed(op.ForgetActor(ACTOR)))
     stage.tell(1, *packed(head_messages.WorkerDied(MINE, 1, "ended", op.DIED)))
     assert [state[0] for state in stage.states(DRIVER)] == [DEAD]
 
 
 def test_when_all_handles_are_gone_it_ends_after_its_calls(stage: Stage) -> None:
     stage.live()
-    stage.say(op.FORGET_ACTOR, ACTOR)
+    stage.say(*packed(op.ForgetActor(ACTOR)))
     assert stage.take(SECOND) == [
         packed(
             head_messages.StopWorker(worker=MINE, reason="all handles to it went out of scope", drain=True, kindly=True)
@@ -231,7 +231,7 @@ def test_one_whose_process_died_is_restarted_with_another_lease(stage: Stage) ->
         each for each in stage.take(SECOND) if each[0] == number_of(head_messages.ConstructActor)
     ]
     assert (worker, name, restarts, message[4]) == (NEXT, "Counter", 0, 1)
-    stage.tell(1, head_messages.FROM_PROCESS, NEXT, (op.ACTOR_READY, ACTOR, None))
+    stage.tell(1, head_messages.FROM_PROCESS, NEXT, packed(op.ActorReady(actor=ACTOR, failure=None)))
     assert [state[:4] for state in stage.states()] == [(ALIVE, NEXT, f"/{NEXT!r}", 1)]
     stage.tell(1, *packed(head_messages.WorkerDied(NEXT, 1, "signal 11", op.DIED)))
     assert stage.states() == [(DEAD, b"", "", 1, "signal 11", None, True)]
@@ -272,7 +272,7 @@ def test_one_that_leaves_by_itself_is_not_restarted(stage: Stage) -> None:
 def test_an_actor_goes_with_its_owner_and_a_detached_one_stays(stage: Stage) -> None:
     stage.live()
     stage.live(other := ActorId(OWNER + b"another!"), OTHER, name="stays", detached=True)
-    stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
+    stage.say(*packed(op.SubscribeActor(ACTOR)), by=DRIVER)
     stage.states(DRIVER)
     stage.tell(0, *packed(head_messages.ProcessLeft(OWNER)))
     assert [state[:1] + state[4:5] for state in stage.states(DRIVER)] == [(DEAD, ENDED)]
@@ -321,11 +321,11 @@ def test_a_name_is_for_one_actor_at_a_time(stage: Stage) -> None:
 
 def test_who_asks_hears_the_state_of_now_and_each_one_after(stage: Stage) -> None:
     stage.live()
-    stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
+    stage.say(*packed(op.SubscribeActor(ACTOR)), by=DRIVER)
     assert stage.states(DRIVER) == [(ALIVE, MINE, f"/{MINE!r}", 0, "", None, False)]
     stage.ask("kill_actor", ACTOR, True)
     assert [state[0] for state in stage.states(DRIVER)] == [DEAD]
-    stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
+    stage.say(*packed(op.SubscribeActor(ACTOR)), by=DRIVER)
     assert [state[0] for state in stage.states(DRIVER)] == [DEAD]
     assert ACTOR not in stage.head.actors._subscribers, "nothing more will be told of it"
 
@@ -333,25 +333,25 @@ def test_who_asks_hears_the_state_of_now_and_each_one_after(stage: Stage) -> Non
 def test_one_in_its_constructor_is_not_there_yet(stage: Stage) -> None:
     stage.grants()
     stage.create()
-    stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
+    stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
     stage.serve(MINE)
-    stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
+    stage.say(*packed(op.SubscribeActor(ACTOR)), by=DRIVER)
     assert stage.states(DRIVER) == [(PENDING, MINE, f"/{MINE!r}", 0, "", None, False)]
 
 
 def test_a_handle_may_be_faster_than_the_news_of_its_actor(stage: Stage) -> None:
-    stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
+    stage.say(*packed(op.SubscribeActor(ACTOR)), by=DRIVER)
     ((number, process, method, arguments),) = stage.told(number_of(head_messages.AskProcess))
     assert (process, method, arguments) == (OWNER, "ping", ()) and stage.states(DRIVER) == []
     stage.create()
     stage.tell(0, *packed(head_messages.AskAnswered(number, None)))
     assert stage.states(DRIVER) == [(PENDING, b"", "", 0, "", None, False)]
-    stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=WORKER)
+    stage.say(*packed(op.SubscribeActor(ACTOR)), by=WORKER)
     assert len(stage.told(number_of(head_messages.AskProcess))) == 1, "it is known now"
 
 
 def test_who_is_gone_when_its_answer_comes_is_told_nothing(stage: Stage) -> None:
-    stage.say(op.SUBSCRIBE_ACTOR, ACTOR, by=DRIVER)
+    stage.say(*packed(op.SubscribeActor(ACTOR)), by=DRIVER)
     stage.create()
     stage.tell(0, *packed(head_messages.ProcessLeft(DRIVER)))
     stage.tell(0, *packed(head_messages.AskAnswered(stage.told(number_of(head_messages.AskProcess))[0][0], None)))
@@ -362,8 +362,21 @@ def test_who_is_gone_when_its_answer_comes_is_told_nothing(stage: Stage) -> None
 
 def test_of_an_actor_whose_owner_is_gone_it_is_said_that_it_ended(stage: Stage) -> None:
     unknown = ActorId(b"somebody" + bytes(8))
-    stage.say(op.SUBSCRIBE_ACTOR, unknown, by=DRIVER)
-    assert stage.heard_by(DRIVER) == [(op.ACTOR_STATE, unknown, DEAD, b"", "", 0, "it ended long ago", None, False)]
+    stage.say(*packed(op.SubscribeActor(unknown)), by=DRIVER)
+    assert stage.heard_by(DRIVER) == [
+        packed(
+            op.ActorState(
+                actor=unknown,
+                state=DEAD,
+                worker=b"",
+                address="",
+                attempt=0,
+                cause="it ended long ago",
+                failure=None,
+                crashed=False,
+            )
+        )
+    ]
     assert stage.told(number_of(head_messages.AskProcess)) == []
 
 
@@ -377,7 +390,7 @@ def test_the_next_head_knows_every_actor_as_it_is_and_forgets_the_dead(monkeypat
     stage.create(other := ActorId(OWNER + b"another!"))
     found = {record.id: record for record in stage.head.journal.actors()}
     assert found.keys() == {ACTOR, other} and found[ACTOR].description["name"] == "counter"
-    stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
+    stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
     assert {record.creation for record in stage.head.journal.actors()} == {b"creation", b""}
     stage.ask("kill_actor", ACTOR, True)
     assert {record.state for record in stage.head.journal.actors()} == {PENDING, DEAD}
@@ -396,7 +409,7 @@ def test_who_asks_a_head_that_does_not_know_all_yet_is_answered_when_it_does(pla
         after.head.add_node(node)
     after.process(DRIVER, "driver")
     asked = ACTOR if place == "worker" else ActorId(b"somebody" + bytes(8))
-    after.say(op.SUBSCRIBE_ACTOR, asked, by=DRIVER)
+    after.say(*packed(op.SubscribeActor(asked)), by=DRIVER)
     assert after.states(DRIVER) == []
     after.process(MINE, "worker", node=1)
     after.tell(1, *packed(head_messages.GrantedBefore(stage.told(head_messages.FIND_WORKER)[0][-1], MINE, False)))
@@ -415,7 +428,7 @@ def test_who_asks_for_an_actor_whose_process_is_known_already_is_answered_at_onc
     after.head.add_node(after.nodes[1])
     after.process(MINE, "worker", node=1)
     after.process(DRIVER, "driver", node=1)
-    after.tell(1, head_messages.FROM_PROCESS, DRIVER, (op.SUBSCRIBE_ACTOR, ACTOR))
+    after.tell(1, head_messages.FROM_PROCESS, DRIVER, packed(op.SubscribeActor(actor=ACTOR)))
     assert [state[:2] for state in after.states(DRIVER)] == [(ALIVE, MINE)]
 
 
@@ -424,7 +437,7 @@ def test_an_actor_whose_worker_was_found_while_there_was_no_head_is_constructed(
     stage = Stage(store).start()
     stage.grants()
     stage.create(detached=True)
-    stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
+    stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
     after = Stage(store)
     after.head.recovery.begin(1000.0)
     for node in after.nodes:
@@ -445,14 +458,14 @@ def test_what_an_actor_waits_for_is_explained(stage: Stage) -> None:
     assert explain() == "no such actor is known (any more)"
     stage.create(name="counter", max_restarts=1)
     assert explain() == "actor Counter 'counter' waits for the arguments of its constructor"
-    stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
+    stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
     assert explain() == "actor Counter 'counter' is PENDING_CREATION: there is no room"
     stage.scheduler.answers[Tick] = [Grant(stage.lease(), SECOND, Allocation(WANTED, DEVICES))]
     stage.head.lease_manager.tick()
     assert explain() == "actor Counter 'counter' is PENDING_CREATION: its worker process is starting"
     stage.serve(MINE)
     assert explain() == f"actor Counter 'counter' is in its constructor on worker {MINE.hex()[:8]}"
-    stage.tell(1, head_messages.FROM_PROCESS, MINE, (op.ACTOR_READY, ACTOR, None))
+    stage.tell(1, head_messages.FROM_PROCESS, MINE, packed(op.ActorReady(actor=ACTOR, failure=None)))
     assert explain() == "actor Counter 'counter' is alive, pid 1"
     stage.tell(1, *packed(head_messages.ProcessLeft(MINE)))
     assert explain() == "actor Counter 'counter' is alive, pid 0", "that its process is gone is not known yet"
@@ -481,7 +494,7 @@ def test_actors_are_listed_with_where_they_are(stage: Stage) -> None:
 def test_an_actor_for_which_there_will_be_no_worker_is_dead(stage: Stage) -> None:
     stage.grants()
     stage.create()
-    stage.say(op.ACTOR_ARGUMENTS, ACTOR, b"creation", None)
+    stage.say(*packed(op.ActorArguments(ACTOR, b"creation", None)))
     error = KernelError("no such module")
     stage.tell(1, *packed(head_messages.LeaseUnserved(stage.lease(), 1, pickle.dumps(error))))
     ((state, _, _, _, cause, failure, crashed),) = stage.states()

@@ -138,7 +138,7 @@ def test_removal_ends_what_is_inside_before_the_scheduler_hears_of_it(bench: Ben
     bench.heard_by(DRIVER)
     bench.scheduler.heard.clear()
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.CALL, 7, "remove_placement_group", (GROUP.hex(),)))
-    failed = {m[1]: pickle.loads(m[2]) for m in bench.heard_by(DRIVER) if m[0] == op.LEASE_FAILED}
+    failed = {m[1]: pickle.loads(m[2]) for m in bench.heard_by(DRIVER) if m[0] == number_of(op.LeaseFailed)}
     assert failed.keys() == {b"starting", b"waiting-"}
     assert {type(error) for error in failed.values()} == {PlacementGroupRemovedError}
     reason = "placement group 'gang' is gone: it was removed by kernel.remove_placement_group()"
@@ -146,10 +146,10 @@ def test_removal_ends_what_is_inside_before_the_scheduler_hears_of_it(bench: Ben
     assert bench.told(number_of(head_messages.KillWorker)) == [(WORKER, reason)]
     assert sorted(bench.scheduler.kinds()) == ["LeaseCancelled", "LeaseReleased"]
     bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, reason, op.DIED)))
-    assert (op.PROCESS_DIED, WORKER, reason, op.TAKEN) in bench.heard_by(DRIVER)
+    assert packed(op.LeasedWorkerDied(worker=WORKER, cause=reason, fault=op.TAKEN)) in bench.heard_by(DRIVER)
     assert bench.scheduler.heard[-2:] == [LeaseReleased(LeaseId(b"running-")), GroupRemoved(GROUP)]
     bench.lease(b"too-late", granted=False)
-    assert [m[0] for m in bench.heard_by(DRIVER)] == [op.LEASE_FAILED]
+    assert [m[0] for m in bench.heard_by(DRIVER)] == [number_of(op.LeaseFailed)]
     assert list(bench.head.lease_manager.leases) == [b"outside-"]
 
 
@@ -159,8 +159,10 @@ def test_a_preempted_worker_ends_at_once_and_its_holder_may_try_again(bench: Ben
     bench.lease(b"lease-2-", granted=False, group=False)
     assert bench.told(number_of(head_messages.KillWorker)) == [(WORKER, "a job of higher rank needs its place")]
     bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 1, "a job of higher rank needs its place", op.DIED)))
-    died = [message for message in bench.heard_by(DRIVER) if message[0] == op.PROCESS_DIED]
-    assert died == [(op.PROCESS_DIED, WORKER, "a job of higher rank needs its place", op.TAKEN)]
+    died = [message for message in bench.heard_by(DRIVER) if message[0] == number_of(op.LeasedWorkerDied)]
+    assert died == [
+        packed(op.LeasedWorkerDied(worker=WORKER, cause="a job of higher rank needs its place", fault=op.TAKEN))
+    ]
     assert bench.scheduler.heard[-1] == LeaseReleased(LeaseId(b"lease-1-"))
 
 
@@ -212,7 +214,7 @@ def test_an_affinity_to_a_lost_node_is_refused_also_for_who_waited(bench: Bench)
     assert bench.heard_by(DRIVER) == []
     bench.head.remove_node(bench.nodes[1], "no power")
     (message,) = bench.heard_by(DRIVER)
-    assert message[:2] == (op.LEASE_FAILED, b"lease-1-")
+    assert message[:2] == (number_of(op.LeaseFailed), b"lease-1-")
     error: KernelError = pickle.loads(message[2])
     assert str(error).startswith(f"f() may run only on node {SECOND.hex()}, and that is gone: no power")
 

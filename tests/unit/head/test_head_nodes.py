@@ -162,7 +162,7 @@ def test_with_a_node_its_workers_are_lost_for_those_elsewhere_who_hold_them(benc
     bench.tell(1, *packed(head_messages.ProcessLeft(far)))  # it died, and its node before it could say so
     bench.heard_by(DRIVER)
     bench.head.remove_node(bench.nodes[1], "no power")
-    assert bench.heard_by(DRIVER) == [(op.PROCESS_DIED, far, "no power", op.LOST)]
+    assert bench.heard_by(DRIVER) == [packed(op.LeasedWorkerDied(worker=far, cause="no power", fault=op.LOST))]
     assert bench.head.lease_manager.leases == {}
 
 
@@ -196,7 +196,7 @@ def test_who_may_run_only_on_a_node_that_is_gone_is_refused(bench: Bench) -> Non
     shape = (CPU, pickle.dumps((strategy, {})), b"", True)
     bench.tell(0, head_messages.FROM_PROCESS, DRIVER, (op.REQUEST_LEASE, LEASE, shape, "f", None))
     bench.head.remove_node(bench.nodes[1], "no power")
-    assert [message[:2] for message in bench.heard_by(DRIVER)] == [(op.LEASE_FAILED, LEASE)]
+    assert [message[:2] for message in bench.heard_by(DRIVER)] == [(number_of(op.LeaseFailed), LEASE)]
 
 
 def test_groups_hear_of_a_lost_node(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,7 @@ def test_who_gave_up_a_worker_whose_end_an_earlier_head_was_told_hears_that_it_e
     session.tell("far", packed(head_messages.WorkerDied(worker=WORKER, pid=1, cause="signal 9", fault=op.DIED)))
     session.ask((op.RETURN_LEASE, LEASE, True, WORKER))
     all_told(session, "near", "far")
-    ((_, worker, cause, fault),) = session.to_driver(op.PROCESS_DIED)
+    ((_, worker, cause, fault),) = session.to_driver(number_of(op.LeasedWorkerDied))
     assert (worker, fault) == (WORKER, op.LOST) and "the head was started again" in cause
 
 
@@ -168,7 +168,7 @@ def test_a_worker_that_dies_before_all_have_told_is_not_held_by_anybody(session:
     session.ask((op.RETURN_LEASE, LEASE, True, WORKER))
     all_told(session, "near", "far")
     assert LEASE not in session.head.lease_manager.leases
-    assert len(session.to_driver(op.PROCESS_DIED)) == 1
+    assert len(session.to_driver(number_of(op.LeasedWorkerDied))) == 1
 
 
 def test_nodes_that_do_not_come_back_are_mourned_by_those_that_do(session: Session) -> None:

@@ -10,6 +10,7 @@ import pytest
 from kernel.head.lease_manager import LeaseManager, LeaseRecord, grant_message
 from kernel.local.scheduler import LocalScheduler
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel_spec.ids import GroupId, JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import Allocation, amounts
 from kernel_spec.scheduling import (
@@ -129,7 +130,7 @@ def test_who_gave_a_broken_worker_back_is_told_of_its_end_though_only_its_node_c
         lease_manager.lease_manager.release(LeaseId(b"a"), broken=True)
     assert lease_manager.lease_manager.remove_node(NodeId(b"node")) == [worker]
     lease_manager.lease_manager.worker_died(worker, "silence", op.LOST)
-    assert holder.told == [(op.PROCESS_DIED, worker, "silence", op.LOST)]
+    assert holder.told == [packed(op.LeasedWorkerDied(worker=worker, cause="silence", fault=op.LOST))]
     lease_manager.lease_manager.worker_died(worker, "silence", op.LOST)
     assert len(holder.told) == 1
     assert lease_manager.lease_manager.remove_node(NodeId(b"other")) == []
@@ -397,7 +398,7 @@ def test_what_an_earlier_head_granted_is_given_to_its_holder_or_is_over(books: B
     assert books.lease_manager.held_by() == {holder: [A]}
     books.lease_manager.worker_died(WORKER, "signal 9")
     books.lease_manager.worker_died(ProcessId(b"of an actor"), "signal 9")
-    assert holder.told == [(op.PROCESS_DIED, WORKER, "signal 9", op.DIED)]
+    assert holder.told == [packed(op.LeasedWorkerDied(worker=WORKER, cause="signal 9", fault=op.DIED))]
     assert books.dropped == [(C, True), (A, True), (B, True)]
 
 
@@ -446,7 +447,7 @@ def test_the_holder_of_a_worker_that_ended_hears_why(books: Books, taken: bool, 
         books.lease_manager.take(A, "rank")
         assert books.killed == [(WORKER, "rank")] and books.dropped == []
     books.lease_manager.worker_died(WORKER, "its end", fault)
-    assert holder.told == [(op.PROCESS_DIED, WORKER, "its end", told)]
+    assert holder.told == [packed(op.LeasedWorkerDied(worker=WORKER, cause="its end", fault=told))]
     assert books.dropped == [(A, True)] and books.heard()[-1] == LeaseReleased(A)
 
 
@@ -483,7 +484,7 @@ def test_a_worker_that_is_given_back_well_is_nobodys_and_a_broken_one_is_still_w
     assert books.heard() == [LeaseReleased(A), LeaseReleased(B), LeaseCancelled(C)]
     books.lease_manager.worker_died(ProcessId(b"well"), "idle")
     books.lease_manager.worker_died(ProcessId(b"broken"), "signal 9")
-    assert holder.told == [(op.PROCESS_DIED, ProcessId(b"broken"), "signal 9", op.DIED)]
+    assert holder.told == [packed(op.LeasedWorkerDied(worker=ProcessId(b"broken"), cause="signal 9", fault=op.DIED))]
     assert books.heard() == [], "its lease is over already"
 
 

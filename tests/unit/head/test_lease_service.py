@@ -158,7 +158,7 @@ def test_what_a_broken_worker_held_is_free_when_its_process_is_gone_or_a_while_l
 def test_who_gives_back_what_is_over_is_told_of_the_workers_end(bench: Bench) -> None:
     say(bench, op.RETURN_LEASE, LEASE, True, WORKER)
     how = "how is not known, as the head was started again"
-    assert bench.heard_by(DRIVER) == [(op.PROCESS_DIED, WORKER, how, op.LOST)]
+    assert bench.heard_by(DRIVER) == [packed(op.LeasedWorkerDied(worker=WORKER, cause=how, fault=op.LOST))]
     say(bench, op.RETURN_LEASE, LEASE, False, WORKER)
     assert bench.heard_by(DRIVER) == [] and bench.timers == [] and bench.told(head_messages.DROP_WORKER) == []
 
@@ -190,7 +190,7 @@ def test_without_a_worker_the_holder_is_told_why(bench: Bench) -> None:
     assert bench.heard_by(DRIVER) == [], "that was about another grant"
     bench.tell(0, *packed(head_messages.LeaseUnserved(LEASE, 1, error)))
     ((operation, lease, found),) = bench.heard_by(DRIVER)
-    assert (operation, lease, str(pickle.loads(found))) == (op.LEASE_FAILED, LEASE, "no such module")
+    assert (operation, lease, str(pickle.loads(found))) == packed(op.LeaseFailed(lease=LEASE, error="no such module"))
     assert LEASE not in bench.head.lease_manager.leases and bench.scheduler.heard[-1] == LeaseReleased(LEASE)
 
 
@@ -216,7 +216,7 @@ def test_of_a_workers_end_its_holder_and_the_observers_hear(bench: Bench, fault:
     bench.tell(0, head_messages.WORKER_FOUND, LEASE, 1, WORKER)
     bench.heard_by(DRIVER)
     bench.tell(0, *packed(head_messages.WorkerDied(WORKER, 4711, "signal 9", fault)))
-    assert bench.heard_by(DRIVER) == [(op.PROCESS_DIED, WORKER, "signal 9", fault)]
+    assert bench.heard_by(DRIVER) == [packed(op.LeasedWorkerDied(worker=WORKER, cause="signal 9", fault=fault))]
     assert ("DEAD", WORKER, {"pid": 4711, "cause": "signal 9", "fault": name}) in bench.happened("worker")
     assert bench.scheduler.heard[-1] == LeaseReleased(LEASE)
 

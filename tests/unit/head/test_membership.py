@@ -73,7 +73,7 @@ class Agent:
         if message[0] == number_of(head_messages.Pulse):
             self.pulses += 1
             if self.answers:
-                self.say(number_of(head_messages.Pulse))
+                self.say(*packed(head_messages.Pulse()))
 
     def flush(self) -> None: ...
 
@@ -370,7 +370,9 @@ def test_a_node_is_gone_with_its_link_once(how: str, cause: str, described: bool
 def test_a_tool_may_ask_and_no_more() -> None:
     bench = HeadBehindMembership()
     peer, other = Peer(bench.membership), Peer(bench.membership)
-    hello = (op.HELLO, b"tool", "tool", 5, "", PYTHON, {"namespace": "space"})
+    hello = packed(
+        op.Introduction(process=b"tool", role="tool", pid=5, address="", python=PYTHON, details={"namespace": "space"})
+    )
     peer.say(hello)
     other.say(hello)
     assert not bench.membership.anybody, "it is no node"
@@ -391,7 +393,7 @@ def test_a_tool_may_ask_and_no_more() -> None:
 
 def test_another_process_than_a_tool_has_to_join_a_node() -> None:
     peer = Peer(HeadBehindMembership().membership)
-    peer.say((op.HELLO, b"id", "driver", 5, "", PYTHON, {}))
+    peer.say(packed(op.Introduction(process=b"id", role="driver", pid=5, address="", python=PYTHON, details={})))
     why = "a process that calls itself a driver came to the head; it has to join a node"
     assert peer.heard == [packed(head_messages.JoinRefused(reason=why))] and peer.steps == [
         ("write", 1.0),
@@ -411,7 +413,7 @@ def test_at_the_end_what_waits_is_written_and_nobody_is_mourned() -> None:
     bench = HeadBehindMembership()
     peers = [Peer(bench.membership).join(name).describe() for name in (b"one", b"two")]
     tool = Peer(bench.membership)
-    tool.say((op.HELLO, b"tool", "tool", 5, "", PYTHON, {}))
+    tool.say(packed(op.Introduction(process=b"tool", role="tool", pid=5, address="", python=PYTHON, details={})))
     bench.membership.close()
     end = [("write", 1.0), ("close", "the head has ended")]
     assert [peer.steps[-2:] for peer in (*peers, tool)] == [end, end, end]

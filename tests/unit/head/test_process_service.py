@@ -14,7 +14,7 @@ from kernel.head.process_service import STARTER_ENDED
 from kernel.local.metadata import LocalMetadataStore
 from kernel.protocol import head_messages
 from kernel.protocol import process_messages as op
-from kernel.protocol.named_messages import packed
+from kernel.protocol.named_messages import number_of, packed
 from kernel_spec.errors import KernelError, ProtocolError
 from kernel_spec.ids import ActorId, JobId, LeaseId, ProcessId
 from kernel_spec.scheduling import LeaseCancelled, LeaseRequested
@@ -211,7 +211,7 @@ def test_what_is_said_of_leases_waits_until_all_that_there_are_are_known(bench: 
     (finish,) = [function for seconds, function in bench.timers if seconds == 5.0]
     finish()
     assert bench.head.lease_manager.leases.keys() == {b"lease-1-"}
-    assert [message[:2] for message in bench.heard_by(DRIVER)] == [(op.PROCESS_DIED, WORKER)]
+    assert [message[:2] for message in bench.heard_by(DRIVER)] == [(number_of(op.LeasedWorkerDied), WORKER)]
 
 
 def test_answers_go_to_who_asked_with_the_number_of_the_question(bench: Bench) -> None:
@@ -245,7 +245,12 @@ def test_an_actor_goes_with_the_process_that_created_it(bench: Bench) -> None:
         "class_name": "Counter", "name": "counter", "namespace": "space", "detached": False, "max_restarts": 0,
         "get_if_exists": False, "job": JOB, "owner": WORKER, "environment": None, "wanted": {}, "group": None,
     }  # fmt: skip
-    bench.tell(0, head_messages.FROM_PROCESS, WORKER, (op.CREATE_ACTOR, ActorId(b"actor"), pickle.dumps(said)))
+    bench.tell(
+        0,
+        head_messages.FROM_PROCESS,
+        WORKER,
+        packed(op.CreateActor(actor=ActorId(b"actor"), description=pickle.dumps(said))),
+    )
     assert [row["state"] for row in bench.head.actors.list()] == ["PENDING_CREATION"]
     bench.tell(0, *packed(head_messages.ProcessLeft(WORKER)))
     assert [row["state"] for row in bench.head.actors.list()] == ["DEAD"]

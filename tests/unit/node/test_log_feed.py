@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernel.node.log_feed import LINES_A_MESSAGE, WAITING_MESSAGES, LogFeed
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 
 
 class Driver:
@@ -29,7 +30,7 @@ class Driver:
 def test_lines_come_as_they_are():
     feed, driver = LogFeed(), Driver()
     feed.send([driver], 7, "work", "stdout", ["a", "b"])
-    assert driver.read == [(op.LOG_LINES, 7, "work", "stdout", ["a", "b"])]
+    assert driver.read == [packed(op.LogLines(pid=7, name="work", stream="stdout", lines=["a", "b"]))]
 
 
 def test_a_driver_that_pauses_misses_nothing_of_a_burst_of_single_lines():

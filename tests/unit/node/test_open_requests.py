@@ -20,7 +20,11 @@ def watching() -> OpenRequests:
 
 def test_what_has_no_answer_is_told_again_in_the_order_of_asking() -> None:
     requests = watching()
-    first, second, third = (op.REQUEST_LEASE, b"a", "shape"), (op.CALL, 7, "kv_get", ()), (op.SUBSCRIBE_ACTOR, b"x")
+    first, second, third = (
+        (op.REQUEST_LEASE, b"a", "shape"),
+        (op.CALL, 7, "kv_get", ()),
+        packed(op.SubscribeActor(actor=b"x")),
+    )
     for message in (first, second, third):
         requests.asked(ONE, message)
     requests.asked(TWO, first)
@@ -34,24 +38,48 @@ def test_what_was_answered_or_withdrawn_is_not_told_again() -> None:
     requests.asked(ONE, (op.REQUEST_LEASE, b"withdrawn", "shape"))
     requests.asked(ONE, (op.CALL, 1, "nodes", ()))
     requests.asked(ONE, (op.CALL, 2, "nodes", ()))
-    requests.asked(ONE, (op.SUBSCRIBE_ACTOR, b"x"))
+    requests.asked(ONE, packed(op.SubscribeActor(actor=b"x")))
     requests.answered(ONE, (op.LEASE_GRANTED, b"granted", b"worker", "", {}, {}))
-    requests.answered(ONE, (op.LEASE_FAILED, b"failed", b"why"))
+    requests.answered(ONE, packed(op.LeaseFailed(lease=b"failed", error=b"why")))
     requests.asked(ONE, (op.CANCEL_LEASE, b"withdrawn"))
     requests.answered(ONE, (op.REPLY_PICKLED, 1, b"rows"))
     requests.answered(ONE, (op.REPLY_ERROR, 2, b"error"))
-    requests.answered(ONE, (op.ACTOR_STATE, b"x", "ALIVE", b"worker", "", 0, "", None, False))
-    assert list(requests.messages()) == [(ONE, (op.SUBSCRIBE_ACTOR, b"x"))], "an actor's news go on"
-    requests.answered(ONE, (op.ACTOR_STATE, b"x", "DEAD", b"", "", 0, "killed", None, False))
+    requests.answered(
+        ONE,
+        packed(
+            op.ActorState(
+                actor=b"x",
+                state="ALIVE",
+                worker=b"worker",
+                address="",
+                attempt=0,
+                cause="",
+                failure=None,
+                crashed=False,
+            )
+        ),
+    )
+    assert list(requests.messages()) == [(ONE, packed(op.SubscribeActor(actor=b"x")))], "an actor's news go on"
+    requests.answered(
+        ONE,
+        packed(
+            op.ActorState(
+                actor=b"x", state="DEAD", worker=b"", address="", attempt=0, cause="killed", failure=None, crashed=False
+            )
+        ),
+    )
     assert list(requests.messages()) == []
 
 
 def test_who_creates_an_actor_hears_of_it_as_if_it_had_asked() -> None:
     requests = watching()
-    requests.asked(ONE, (op.CREATE_ACTOR, b"plain", b"description"))
+    requests.asked(ONE, packed(op.CreateActor(actor=b"plain", description=b"description")))
     requests.asked(ONE, (op.CALL, 1, "create_named_actor", (b"named", b"description")))
     requests.answered(ONE, (op.REPLY, 1, None))
-    assert list(requests.messages()) == [(ONE, (op.SUBSCRIBE_ACTOR, b"plain")), (ONE, (op.SUBSCRIBE_ACTOR, b"named"))]
+    assert list(requests.messages()) == [
+        (ONE, packed(op.SubscribeActor(actor=b"plain"))),
+        (ONE, packed(op.SubscribeActor(actor=b"named"))),
+    ]
 
 
 def test_a_process_that_has_ended_waits_for_nothing() -> None:
@@ -80,13 +108,13 @@ def relayed(requests: OpenRequests, *messages: Message) -> list[Message]:
 def test_what_was_answered_is_not_done_a_second_time() -> None:
     requests = watching()
     call, wish = (op.CALL, 1, "kv_put", (b"k", b"1")), (op.REQUEST_LEASE, b"a", "shape")
-    made = (op.CREATE_ACTOR, b"x", b"description")
+    made = packed(op.CreateActor(actor=b"x", description=b"description"))
     unheard = relayed(requests, call, made, wish)
     requests.answered(ONE, (op.REPLY, 1, True))
     requests.answered(ONE, (op.LEASE_GRANTED, b"a", b"worker", "", {}, {}))
     told = list(requests.to_tell(unheard))
     assert told == [
-        (head_messages.FROM_PROCESS, ONE, (op.SUBSCRIBE_ACTOR, b"x")),
+        (head_messages.FROM_PROCESS, ONE, packed(op.SubscribeActor(actor=b"x"))),
         (head_messages.FROM_PROCESS, ONE, made),
     ]
 
@@ -94,7 +122,7 @@ def test_what_was_answered_is_not_done_a_second_time() -> None:
 def test_what_is_open_is_told_once_and_in_its_place() -> None:
     requests = watching()
     relayed(requests, old := (op.CALL, 1, "nodes", ()))
-    unheard = relayed(requests, (op.FORGET_ACTOR, b"x"), (op.CALL, 2, "kill_actor", (b"x",)))
+    unheard = relayed(requests, packed(op.ForgetActor(actor=b"x")), (op.CALL, 2, "kill_actor", (b"x",)))
     assert list(requests.to_tell(unheard)) == [(head_messages.FROM_PROCESS, ONE, old), *unheard]
 
 
@@ -114,5 +142,5 @@ def test_a_worker_that_was_given_up_stays_open_until_its_end_is_told() -> None:
     requests.asked(ONE, (op.RETURN_LEASE, b"a", False, b"idle"))
     requests.asked(ONE, broken := (op.RETURN_LEASE, b"b", True, b"dead"))
     assert list(requests.messages()) == [(ONE, broken)]
-    requests.answered(ONE, (op.PROCESS_DIED, b"dead", "signal 9", op.DIED))
+    requests.answered(ONE, packed(op.LeasedWorkerDied(worker=b"dead", cause="signal 9", fault=op.DIED)))
     assert list(requests.messages()) == []

@@ -16,6 +16,7 @@ from kernel.api.log_printer import PLAIN_SECONDS, LogPrinter
 from kernel.node.log_service import LogService
 from kernel.protocol import process_messages as op
 from kernel.protocol.carriage_returns import overwritten
+from kernel.protocol.named_messages import packed
 from kernel.protocol.named_output import by_name, without_overwritten
 from kernel.runtime.terminal_text import harmless, without_colours
 from kernel.testing.faults import wait_until
@@ -135,7 +136,7 @@ def hints(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def show(printer: LogPrinter, stream: str, *lines: str, pid: int = 7) -> None:
     """Have lines shown."""
-    printer.on_lines(None, (op.LOG_LINES, pid, "f", stream, list(lines)))  # type: ignore[arg-type]
+    printer.on_lines(None, packed(op.LogLines(pid=pid, name="f", stream=stream, lines=list(lines))))  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("hints")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import number_of, packed
 from kernel.runtime.actor_calls import ALIVE, DEAD, RESTARTING, ActorCaller, Channel
 from kernel_spec.ids import ActorId, ProcessId
 
@@ -78,7 +79,21 @@ class World:
         self.sent.append((connection.worker, message[1]))
 
     def state(self, state: str, worker: bytes = b"", cause: str = "") -> None:
-        self.handlers[op.ACTOR_STATE](None, (op.ACTOR_STATE, ACTOR, state, worker, "", 0, cause, None, False))
+        self.handlers[number_of(op.ActorState)](
+            None,
+            packed(
+                op.ActorState(
+                    actor=ACTOR,
+                    state=state,
+                    worker=worker,
+                    address="",
+                    attempt=0,
+                    cause=cause,
+                    failure=None,
+                    crashed=False,
+                )
+            ),
+        )
         self.caller.dispatch()
 
     def ring(self) -> None:
@@ -154,7 +169,7 @@ def test_an_actor_that_could_not_be_reached_and_lives_is_asked_for_and_called_ag
     assert call.error is None, "that may be old news"
     world.told.clear()
     world.ring()
-    assert world.told == [(op.SUBSCRIBE_ACTOR, ACTOR)]
+    assert world.told == [packed(op.SubscribeActor(actor=ACTOR))]
     world.state(ALIVE, FIRST)
     assert "open() may or may not have run: the actor" in str(call.error)
     assert "could not be reached for too long. Set max_task_retries" in str(call.error)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.worker.worker import Worker
 from kernel.worker.worker_end import WorkerEnd
 
@@ -26,7 +27,7 @@ def test_an_actor_that_ends_after_its_calls_takes_no_more() -> None:
     call = (op.ACTOR_CALL, b"task", "add", None, None, None, None)
 
     worker._on_actor_call("caller", call)
-    ending.on_exit("agent", (op.EXIT, REASON, True, True))  # type: ignore[arg-type]
+    ending.on_exit("agent", packed(op.EndProcess(reason=REASON, drain=True, kindly=True)))  # type: ignore[arg-type]
     worker._on_actor_call("who found it by name", call)
     assert taken == [("caller", call)]
     assert refused == [("who found it by name", b"task", "Counter.add", REASON)]

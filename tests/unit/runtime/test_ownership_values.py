@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kernel.protocol import process_messages as op
+from kernel.protocol.named_messages import packed
 from kernel.runtime.objects import FAILED, FREED, INLINE, LOST, PENDING, STORED, Entry, dropped
 from kernel_spec.errors import ObjectLostError, OwnerDiedError
 from kernel_spec.ids import ObjectId
@@ -284,7 +285,7 @@ def test_who_was_only_out_of_reach_is_met_again(bench: Bench) -> None:
 
 def test_owners_are_told_of_copies_that_can_t_be_had_and_stores_what_to_keep(bench: Bench) -> None:
     bench.table.report_lost(ID, [THERE, HERE], "its file is damaged", OWNER, "/owner")
-    assert bench.take() == [(OWNER, (op.LOST_AT, ID, (THERE, HERE), "its file is damaged"))]
+    assert bench.take() == [(OWNER, packed(op.LostAt(object=ID, places=(THERE, HERE), why="its file is damaged")))]
     bench.table.keep_at(ID, THERE)
     assert bench.kept == [(THERE, ID)]
 
