@@ -65,10 +65,10 @@ SERVE_NAMES: dict[str, dict[str, str]] = {
     "ray.serve.config": {
         **_same("BackendConfig", "gRPCOptions"),
         "AggregationFunction": ".serve:AggregationFunction",
-        "AutoscalingConfig": "kernel.serve.spelled:AutoscalingConfig",
+        "AutoscalingConfig": ".serve_settings:AutoscalingConfig",
         "AutoscalingContext": "kernel.serve.autoscaling:AutoscalingContext",
-        "AutoscalingPolicy": "kernel.serve.spelled:AutoscalingPolicy",
-        "HTTPOptions": "kernel.serve.spelled:HTTPOptions",
+        "AutoscalingPolicy": ".serve_settings:AutoscalingPolicy",
+        "HTTPOptions": ".serve_settings:HTTPOptions",
         "DeploymentMode": ".serve:ProxyLocation",
         "ProxyLocation": ".serve:ProxyLocation",
     },

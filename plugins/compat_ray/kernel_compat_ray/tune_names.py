@@ -184,9 +184,11 @@ TUNE_NAMES: dict[str, dict[str, str]] = {
         f"ray.tune.search.{module}.{module}_search": {name: f"kernel.tune.searchers:{name}"}
         for module, name in sorted(_ADAPTERS.items())
     },
-    "ray.tune.stopper": {"*": "kernel.tune.stopper"},
-    **{f"ray.tune.stopper.{module}": {name: f"kernel.tune.stopper:{name}"} for module, name in _STOPPERS.items()},
-    "ray.tune.stopper.stopper": {name: f"kernel.tune.stopper:{name}" for name in ("CombinedStopper", "Stopper")},
+    "ray.tune.stopper": {
+        name: f"kernel.tune.stoppers:{name}" for name in ("CombinedStopper", "Stopper", *_STOPPERS.values())
+    },
+    **{f"ray.tune.stopper.{module}": {name: f"kernel.tune.stoppers:{name}"} for module, name in _STOPPERS.items()},
+    "ray.tune.stopper.stopper": {name: f"kernel.tune.stoppers:{name}" for name in ("CombinedStopper", "Stopper")},
     "ray.tune.syncer": {"SyncConfig": "kernel.tune:SyncConfig"},
     "ray.tune.trial_executor": {"TrialExecutor": "kernel.tune.execution.trial_executor:TrialExecutor"},
     "ray.tune.trial_runner": {},

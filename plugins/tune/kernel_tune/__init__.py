@@ -58,7 +58,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "searchers.algorithm": ("SearchAlgorithm",),
     "searchers.registry": ("create_searcher",),
     "settings": ("ResumeConfig", "TuneConfig"),
-    "stopper": (),
     "stoppers": ("Stopper",),
     "testing": (),
     "track": (),

@@ -1,12 +1,12 @@
-"""Settings as objects, made by the names that they have elsewhere: for programs that are brought here."""
+"""Settings of Serve as objects, made by the names that they have in Ray Serve."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernel_serve import settings, spellings
-from kernel_serve.errors import DeploymentError
+from kernel.serve import settings, spellings
+from kernel.serve.errors import DeploymentError
 
 
 class AutoscalingConfig(settings.AutoscalingConfig):

@@ -1,15 +1,14 @@
-"""Settings as objects by the names of programs that are brought here, and names that there are not."""
+"""`ray.serve.config`: settings as objects by the names of Ray Serve, and what is not the same here."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import kernel_serve
 import pytest
-from kernel_serve import settings
-from kernel_serve.autoscaling import AutoscalingContext
-from kernel_serve.errors import DeploymentError
-from kernel_serve.spelled import AutoscalingConfig, AutoscalingPolicy, HTTPOptions
+from kernel_compat_ray.serve_settings import AutoscalingConfig, AutoscalingPolicy, HTTPOptions
+
+from kernel.serve import settings
+from kernel.serve.errors import DeploymentError
 
 
 def test_other_names_make_the_same_settings() -> None:
@@ -26,17 +25,6 @@ def test_other_names_make_the_same_settings() -> None:
     assert http == settings.HTTPOptions(port=1)
 
 
-def test_a_policy_finds_its_context_by_the_names_that_it_knows() -> None:
-    context = AutoscalingContext(
-        settings.AutoscalingConfig(max_replicas=9), now=5.0, current_target=3, ready=2, queued=4.0, ongoing=6.0,
-        min_replicas=1, max_replicas=8, replicas={"a": 2.0}, state={"x": 1},
-    )  # fmt: skip
-    assert (context.current_num_replicas, context.target_num_replicas, context.running_replicas) == (2, 3, ["a"])
-    assert (context.total_num_requests, context.total_queued_requests, context.total_running_requests) == (10, 4, 6)
-    assert (context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas) == (1, 8)
-    assert (context.policy_state, context.current_time, context.config.max_replicas) == ({"x": 1}, 5.0, 9)
-
-
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
@@ -50,8 +38,3 @@ def test_a_policy_finds_its_context_by_the_names_that_it_knows() -> None:
 def test_what_is_not_the_same_is_refused(make: Any, expected: str) -> None:
     with pytest.raises(DeploymentError, match=expected):
         make()
-
-
-def test_the_nearest_name_is_said() -> None:
-    with pytest.raises(AttributeError, match="'kernel_serve' has no attribute 'deploymnt'; did you mean 'deployment'"):
-        kernel_serve.deploymnt  # noqa: B018
