@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kernel.protocol.agent_messages import DELETE, FORWARD, KEEP
 from kernel.transport.addresses import AGENT, SCHEME, through
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
@@ -11,13 +12,6 @@ from kernel.transport.credentials import Credentials
 from kernel.transport.reactor import Reactor
 from kernel.transport.tcp_connection import TcpConnection
 from kernel_spec.ids import ObjectId, ProcessId
-
-FORWARD = 1
-"""process id, message: hand it to that process."""
-DELETE = 2
-"""object ids: their owner counts no references."""
-KEEP = 3
-"""object id: that copy is the one that counts now."""
 
 Handlers = dict[int, Callable[..., None]]
 AGAIN_SECONDS = 1.0

@@ -284,26 +284,26 @@ UNFINISHED = "~"
 # -- kinds of failure ----------------------------------------------------------------------------------------------
 
 USER_ERROR = 0
-"""data: what `kernel.runtime.task_error.capture` made."""
+"""kind of failure: its data is what `kernel.runtime.task_error.capture` made."""
 CANCELLED = 1
-"""data: a pickled TaskCancelledError."""
+"""kind of failure: its data is a pickled TaskCancelledError."""
 SYSTEM_ERROR = 2
-"""data: a pickled error of `kernel_spec.errors`."""
+"""kind of failure: its data is a pickled error of `kernel_spec.errors`."""
 
 # -- faults: what the death of a worker means for what it ran ------------------------------------------------------
 
 DIED = 0
-"""It died by itself, or somebody ended it."""
+"""fault: it died by itself, or somebody ended it."""
 CROWDED_OUT = 1
-"""Memory ran out, and others held more of it than this one: what it ran is run again without counting."""
+"""fault: memory ran out, and others held more of it than this one: what it ran is run again without counting."""
 OUT_OF_MEMORY = 2
-"""Memory ran out, and this one held most of it."""
+"""fault: memory ran out, and this one held most of it."""
 OVER_QUOTA = 3
-"""It exceeded its memory quota: a task would do so again."""
+"""fault: it exceeded its memory quota: a task would do so again."""
 TAKEN = 4
-"""Somebody needed its place: what it ran is run again without counting."""
+"""fault: somebody needed its place: what it ran is run again without counting."""
 LOST = 5
-"""It was lost from sight, with its node or otherwise: all that was sent to it may have been run, or be run yet."""
+"""fault: it was lost from sight, with its node or otherwise: all that was sent to it may have been run, or be run yet."""
 
 DYNAMIC = -2
 """number of returns: one reference to a list of references, made while the generator runs."""

@@ -1,8 +1,28 @@
-"""What the agent of a remote driver and the relay say to each other: number first, plain values after."""
+"""What the agent of a remote driver and the relay say to each other."""
 
-HERE = 1
-"""client -> relay, first: its id in hexadecimal. It is to be called back by that."""
-PLACE = 2
-"""relay -> client, the answer: where the whole cluster reaches the client by way of the relay."""
-CALL_BACK = 3
-"""relay -> client: ticket. Somebody wants it: dial the relay's gateway with that ticket."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kernel.protocol.named_messages import numbered
+
+
+@numbered(1, "agent -> relay")
+class RelayJoined(NamedTuple):
+    """A remote driver is at this end, as the first message. It is called back by its id, `client` (hexadecimal)."""
+
+    client: str
+
+
+@numbered(2, "relay -> agent")
+class RelayedPlace(NamedTuple):
+    """The answer: `place` is where the whole cluster reaches the client by way of the relay."""
+
+    place: str
+
+
+@numbered(3, "relay -> agent")
+class DialBack(NamedTuple):
+    """Somebody wants the client: dial the relay's gateway with this ticket."""
+
+    ticket: bytes

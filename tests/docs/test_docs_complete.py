@@ -47,6 +47,11 @@ def test_the_reference_is_what_the_code_says() -> None:
     assert text_of("reference.md") == made["page"](), "it is out of date; run: python docs/make_reference.py"
 
 
+def test_the_page_on_the_wire_is_what_the_code_says() -> None:
+    made = runpy.run_path(str(DOCS / "make_wire.py"))
+    assert text_of("wire.md") == made["page"](), "it is out of date; run: python docs/make_wire.py"
+
+
 def test_every_exported_name_is_in_the_reference() -> None:
     made = runpy.run_path(str(DOCS / "make_reference.py"))
     listed = [name for names in made["GROUPS"].values() for name in names] + list(made["NOT_CALLED"])

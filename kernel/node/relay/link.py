@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from kernel.logs import Logger
 from kernel.protocol import relay_messages
+from kernel.protocol.named_messages import number_of, packed, unpacked
 from kernel.transport.addresses import RELAY, SCHEME, parse_host_and_port
 from kernel.transport.connecting import connect
 from kernel.transport.connection import Connection, Message, may_be_handled
@@ -22,6 +23,7 @@ from kernel_spec.ids import NodeId
 JOIN_SECONDS = 10.0
 REDIAL_SECONDS = (0.05, 1.0)
 """How soon the link is made again at first, and at most; each time takes half as long again."""
+_PLACE, _CALL_BACK = number_of(relay_messages.RelayedPlace), number_of(relay_messages.DialBack)
 
 
 class RelayLink:
@@ -68,23 +70,24 @@ class RelayLink:
     def _dial(self) -> Connection:
         address = f"{SCHEME}{self._relay}/{RELAY}"
         connection = connect(address, self._token, self._reactor, self._on_messages, self._on_close, self._tls)
-        connection.send((relay_messages.HERE, self._node.hex()))
+        connection.send(packed(relay_messages.RelayJoined(client=self._node.hex())))
         connection.flush()
         return connection
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:
-            if not may_be_handled(message, (relay_messages.PLACE, relay_messages.CALL_BACK)):
+            if not may_be_handled(message, (_PLACE, _CALL_BACK)):
                 connection.close(f"the peer sent {message!r:.100}, which no relay says")
                 return
-            if message[0] == relay_messages.CALL_BACK:
-                self._call_back(message[1])
+            if message[0] == _CALL_BACK:
+                self._call_back(unpacked(relay_messages.DialBack, message).ticket)
                 continue
             self._pause = REDIAL_SECONDS[0]
             self._lost = ""
-            if self._place not in ("", message[1]):
-                self._log.warning("the relay has another address than before", before=self._place, now=message[1])
-            self._place = self._place or message[1]
+            place = unpacked(relay_messages.RelayedPlace, message).place
+            if self._place not in ("", place):
+                self._log.warning("the relay has another address than before", before=self._place, now=place)
+            self._place = self._place or place
 
     def _call_back(self, ticket: bytes) -> None:
         if self._adopt is None:

@@ -9,6 +9,7 @@ import socket
 from kernel.node.relay.process import RelayProcess
 from kernel.node.relay.table import CallBack, Connect, Here, Instruction, Join, Refuse, RelayTable
 from kernel.protocol import relay_messages
+from kernel.protocol.named_messages import number_of, packed
 from kernel.transport.addresses import RELAY, VIA, is_client
 from kernel.transport.connection import Connection, Message, may_be_handled
 from kernel.transport.gateway import Gateway
@@ -16,6 +17,7 @@ from kernel.transport.preamble import TICKET_BYTES, UNREACHABLE
 from kernel.transport.reactor import Reactor
 
 TICK_SECONDS = 1.0
+_INTRODUCTIONS = (number_of(relay_messages.RelayJoined),)
 
 
 class RelayService:
@@ -73,7 +75,7 @@ class RelayService:
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for step in instructions:
             if isinstance(step, CallBack):
-                self._say(self._clients[step.client], (relay_messages.CALL_BACK, step.ticket))
+                self._say(self._clients[step.client], packed(relay_messages.DialBack(ticket=step.ticket)))
                 self._keep_time()
                 continue
             caller = self._sockets.pop(step.caller)
@@ -100,7 +102,7 @@ class RelayService:
 
     def _on_messages(self, connection: Connection, messages: list[Message]) -> None:
         for message in messages:
-            client = message[1] if may_be_handled(message, (relay_messages.HERE,)) and len(message) == 2 else None
+            client = message[1] if may_be_handled(message, _INTRODUCTIONS) and len(message) == 2 else None
             if not isinstance(client, str) or not is_client(client):
                 connection.close(f"the peer sent {message!r:.100}, which no remote driver says to a relay")
                 return
@@ -109,7 +111,7 @@ class RelayService:
                 old.close("the remote driver has come again")
             connection.info = client
             self._process.start()
-            self._say(connection, (relay_messages.PLACE, f"{self._place}{VIA}{client}"))
+            self._say(connection, packed(relay_messages.RelayedPlace(place=f"{self._place}{VIA}{client}")))
             self._carry_out(self._table.client_came(client))
 
     def _on_close(self, connection: Connection, reason: str) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kernel.node import agent_links as module
-from kernel.node.agent_links import AGAIN_SECONDS, DELETE, FORWARD, KEEP, PATIENCE_SECONDS, AgentLinks
+from kernel.node.agent_links import AGAIN_SECONDS, PATIENCE_SECONDS, AgentLinks
+from kernel.protocol.agent_messages import DELETE, FORWARD, KEEP
 from kernel.transport.addresses import AGENT, SCHEME, through
 from kernel.transport.connection import pack_batch
 from kernel.transport.tcp_connection import TcpConnection

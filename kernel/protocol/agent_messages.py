@@ -1,0 +1,8 @@
+"""What agents say to each other without the head: news for a process of another node, and which objects may go."""
+
+FORWARD = 1
+"""agent -> agent: process id, message. Hand it to that process."""
+DELETE = 2
+"""agent -> agent: object ids. Their owner counts no references."""
+KEEP = 3
+"""agent -> agent: object id. That copy is the one that counts now."""
