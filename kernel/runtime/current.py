@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kernel.runtime import object_ref
 from kernel_spec.errors import NotInitializedError
 
 if TYPE_CHECKING:
@@ -63,3 +64,6 @@ def get_runtime() -> Runtime:
         check_may_start()
         raise NotInitializedError("kernel is not initialized in this process; call kernel.init() first")
     return _runtime
+
+
+object_ref.get_runtime = get_runtime

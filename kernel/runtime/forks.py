@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kernel.runtime.current import leave_in_child
 
-if TYPE_CHECKING:
-    from kernel.runtime.process import Process
 
-joined: list[Process] = []
-"""The sessions this program is in."""
+class Abandoned(Protocol):
+    """What joins a session, and leaves it in a forked child."""
+
+    def abandon(self) -> None:
+        """Close everything in this child without a word to anybody: it belongs to the parent."""
+
+
+joined: list[Abandoned] = []
+"""What this program has joined sessions with."""
 
 
 def _leave_in_child() -> None:

@@ -12,12 +12,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kernel.runtime import async_exceptions, critical_sections, signals
-
-if TYPE_CHECKING:
-    from kernel.runtime.process import Process
+from kernel.runtime.waiting import Pump
+from kernel.transport.reactor import Reactor
 
 AGAIN_SECONDS = 0.002
 """How long after it was kept an interrupt strikes again, in case its thread does not wait."""
@@ -26,22 +24,22 @@ AGAIN_SECONDS = 0.002
 class Interrupts:
     """The interrupts of one process. Those that are kept are in `pump.interrupts`, by thread."""
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self._kept = process.pump.interrupts
+    def __init__(self, lock: threading._RLock, reactor: Reactor, pump: Pump) -> None:
+        self._lock, self._reactor, self._pump = lock, reactor, pump
+        self._kept = pump.interrupts
 
     def install(self, has_receiver: Callable[[], bool] | None = None) -> None:
         """Let no exception from outside strike a thread amid something of this process, from now on.
 
         `has_receiver()` says whether code of the user runs in the main thread, as it always does in a program.
         """
-        critical_sections.guard(self._process.lock)
+        critical_sections.guard(self._lock)
         signals.install(has_receiver)
         async_exceptions.install(self.interrupt_thread)
 
     def remove(self) -> None:
         """Undo it, as this process leaves its session."""
-        critical_sections.unguard(self._process.lock)
+        critical_sections.unguard(self._lock)
         async_exceptions.remove(self.interrupt_thread)
 
     def raise_kept(self) -> None:
@@ -77,11 +75,11 @@ class Interrupts:
         self._kept[thread] = kind()
         if not runs():  # and may have looked already: it must not raise this in its next call
             self._kept.pop(thread, None)
-        self._process.reactor.call_later(AGAIN_SECONDS, lambda: self._strike(thread, kind, runs))
-        self._process.pump.look_for_interrupts()
+        self._reactor.call_later(AGAIN_SECONDS, lambda: self._strike(thread, kind, runs))
+        self._pump.look_for_interrupts()
 
     def _strike(self, thread: int, kind: type[BaseException], runs: Callable[[], bool]) -> None:
-        with self._process.lock:
+        with self._lock:
             error = self._kept.get(thread)
             if type(error) is not kind or self._kept.pop(thread, None) is None or not runs():
                 return

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kernel.runtime.current import get_runtime
 from kernel.runtime.not_a_value import NotAValue
 from kernel.runtime.objects import Entry, dropped
 from kernel.runtime.serialization import note_reference, register_reference_type
@@ -14,6 +13,29 @@ from kernel_spec.ids import ObjectId, ProcessId
 if TYPE_CHECKING:
     import asyncio
     import concurrent.futures
+
+
+class ReferenceRuntime(Protocol):
+    """What references ask of the runtime of their process: see `kernel.runtime.interface`."""
+
+    def deliver(self, ref: ObjectRef, future: concurrent.futures.Future[Any], read: bool = True) -> None:
+        """Set the value of `ref` on `future` when it is there."""
+
+    def deliver_async(self, ref: ObjectRef, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
+        """Return a future of `loop` for the value of `ref`."""
+
+    def adopt(self, id: ObjectId, owner: ProcessId, address: str) -> ObjectRef:
+        """Return a reference that arrived from another process."""
+
+    def owner_of(self, ref: ObjectRef) -> tuple[ProcessId, str]:
+        """Return id and address of the owner."""
+
+    def pin_forever(self, ref: ObjectRef) -> None:
+        """Keep the object for the session."""
+
+
+get_runtime: Callable[[], ReferenceRuntime]
+"""Returns the runtime of this process; set by `kernel.runtime.current`, which stands above references."""
 
 
 class ObjectRef(NotAValue):

@@ -13,6 +13,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Sized
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -27,7 +28,7 @@ from kernel.runtime.critical_sections import critical
 from kernel.runtime.cut_peers import CutPeers
 from kernel.runtime.forks import joined
 from kernel.runtime.interrupts import Interrupts
-from kernel.runtime.requests import Request, WithdrawnRequest
+from kernel.runtime.requests import AnsweredRequest, Request, WithdrawnRequest
 from kernel.runtime.waiting import Pump
 from kernel.threads import NO_ROOM
 from kernel.transport.addresses import gateway_of
@@ -59,7 +60,7 @@ class Process:
         self.reactor = Reactor()
         self.reactor.on_error = lambda: self.log.exception("something failed between two messages")
         self.pump = Pump(self.reactor, self.flush, identity.role)
-        self.interrupts = Interrupts(self)
+        self.interrupts = Interrupts(self.lock, self.reactor, self.pump)
         self.raise_interrupt = self.pump.raise_interrupt = self.interrupts.raise_kept
         self.address = identity.address()
         self._tls = identity.credentials()
@@ -87,7 +88,7 @@ class Process:
         self._requests: dict[int, Request] = {}
         self._request_numbers = itertools.count(1)
         self._entrance: Entrance | None = None
-        self._cut_peers = CutPeers(self)
+        self._cut_peers = CutPeers(self.reactor.call_later, self._ask_whether_ended)
         self._connections: set[Connection] = set()
         self.on_forked: list[Callable[[], None]] = []
 
@@ -276,6 +277,17 @@ class Process:
         if self.agent is None or self.agent.closed:
             raise self.session_ended()
         return self.result(self.request(self.agent, method, *arguments), timeout)
+
+    def _ask_whether_ended(self, peer: ProcessId, then: Callable[[bool], None]) -> bool:
+        """Ask the node agent whether a peer has ended, and go on; return whether there is an agent to ask."""
+        with self.lock:
+            agent = self.agent
+            if self.closing or agent is None or agent.closed:
+                return False
+            request = self.expect_reply(agent, partial(AnsweredRequest, then))
+            self.send(agent, (op.CALL, request.number, "has_ended", (peer,)))
+        self.flush()
+        return True
 
     # -- receiving -------------------------------------------------------------------------------------------------
 

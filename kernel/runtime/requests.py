@@ -35,6 +35,21 @@ class Request(Waiter):
         return error
 
 
+class AnsweredRequest(Request):
+    """Calls `then(answer)`, which does not wait; nothing if there is no answer."""
+
+    __slots__ = ("_then",)
+
+    def __init__(self, then: Callable[[Any], None], number: int, connection: Connection) -> None:
+        super().__init__(number, connection)
+        self._then = then
+
+    def complete(self) -> None:
+        """Pass the answer on."""
+        if not self.failed:
+            self._then(self.value)
+
+
 class WithdrawnRequest(Request):
     """Takes the place of a question whose asker has gone away: what it is granted yet is undone."""
 

@@ -7,7 +7,7 @@ import gc
 import os
 import pickle
 import threading
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from kernel.protocol import process_messages as op
 from kernel.protocol.named_messages import number_of, packed, unpacked
@@ -17,11 +17,9 @@ from kernel.runtime.worker_info import worker_info
 from kernel.system.process_exit import finish
 from kernel.threads import begin_thread
 from kernel.transport.connection import Connection, Message
+from kernel.worker.call_runner import CallRunner
 from kernel.worker.executor_base import LEAVING_SECONDS, Call, ExecutorBase
 from kernel_spec.errors import WorkerDiedError
-
-if TYPE_CHECKING:
-    from kernel.worker.worker import Worker
 
 TERMINATE = "__kernel_terminate__"
 LAST_CALLS = 500
@@ -31,13 +29,34 @@ _TIDYING_SECONDS = 2.0
 """How long after the calls coroutines may take to clean up, before the process ends all the same."""
 
 
+class EndingWorker(Protocol):
+    """What of a worker its end deals with."""
+
+    instance: Any
+    """The object of an actor, or None."""
+
+    @property
+    def executor(self) -> ExecutorBase:
+        """What runs the calls."""
+
+    @property
+    def runner(self) -> CallRunner:
+        """What sends their results."""
+
+    def end_executors(self, reason: str) -> None:
+        """Have everything that runs calls end after those that run now."""
+
+    def finish_calls(self, seconds: float) -> None:
+        """Wait so long for calls that still run beside the main thread's."""
+
+
 class WorkerEnd:
     """How the process of `worker` ends.
 
     `out_of_scope` says why this actor ends after the calls that it has, and takes no more.
     """
 
-    def __init__(self, runtime: CoreRuntime, worker: Worker) -> None:
+    def __init__(self, runtime: CoreRuntime, worker: EndingWorker) -> None:
         self._runtime = runtime
         self._worker = worker
         self.out_of_scope = ""
