@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from kernel_serve.metrics.proxy import ProxyMetrics
-from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_serve.metrics.registry import Registry
+from kernel_serve.metrics.replica import ReplicaMetrics
 from kernel_tune import search_space as tune
 from kernel_tune.schedulers import ASHAScheduler, FIFOScheduler
 from kernel_tune.searchers import BOHBSearch, CMAESSearch, RandomSearch, SobolSearch, TPESearch

@@ -23,8 +23,19 @@ from typing import Any
 
 HOST = "kernel"
 GROUP = "kernel.libraries"  # as in kernel_spec.hooks, which is not worth its import time here
-KNOWN_LIBRARIES = ("autoscaler", "dashboard", "data", "jobs", "parallel", "rllib", "runs", "serve", "train", "tune")
+KNOWN_LIBRARIES = (
+    "autoscaler", "conformance", "dashboard", "data", "jobs", "parallel", "rllib", "runs", "serve", "testing", "train",
+    "tune",
+)  # fmt: skip
 """Libraries that this project publishes: importing a missing one says what to install."""
+MOVED: Mapping[str, str] = {
+    f"kernel.testing.{name}": f"kernel_conformance.{name}"
+    for name in (
+        "accelerator", "metadata_store", "node_provider", "object_store", "observer", "scheduler", "scheduler_harness",
+        "serializer", "spill_target",
+    )
+}  # fmt: skip
+"""Modules that are imported by the name of another library than the one they are in."""
 
 _mounted: dict[str, str] = {}
 _installed: set[str] = set()
@@ -101,7 +112,7 @@ class _BelowFinder:
             return None
         _, library, *rest = name.split(".")
         package = _mounted.get(library)
-        return _alias(name, ".".join((package, *rest))) if package is not None and rest else None
+        return _alias(name, MOVED.get(name) or ".".join((package, *rest))) if package is not None and rest else None
 
 
 class _AliasLoader:

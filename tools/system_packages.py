@@ -17,8 +17,8 @@ LIMIT_SECONDS = 600
 
 
 def install_programs() -> None:
-    """Install what is missing of the table in `kernel/testing/programs.py`. Where it can't, say what to do; go on."""
-    programs: dict[str, Any] = runpy.run_path(str(ROOT / "kernel" / "testing" / "programs.py"))
+    """Install what is missing of the table in `kernel_testing/programs.py`. Where it can't, say what to do; go on."""
+    programs: dict[str, Any] = runpy.run_path(str(ROOT / "plugins" / "testing" / "kernel_testing" / "programs.py"))
     missing = programs["missing"]()
     if not missing:
         return

@@ -14,16 +14,16 @@ from kernel.plugins import KINDS, PluginInfo, PluginManager
 from kernel_spec.dataclass import dataclass
 
 SUITES = {
-    "scheduler": "SchedulerConformance",
-    "object_store": "ObjectStoreConformance",
-    "serializer": "SerializerConformance",
-    "metadata_store": "MetadataStoreConformance",
-    "spill_target": "SpillTargetConformance",
-    "node_provider": "NodeProviderConformance",
-    "accelerator": "AcceleratorConformance",
-    "observer": "ObserverConformance",
+    "scheduler": ("SchedulerConformance", "make_scheduler"),
+    "object_store": ("ObjectStoreConformance", "make_store"),
+    "serializer": ("SerializerConformance", "make_serializer"),
+    "metadata_store": ("MetadataStoreConformance", "make_store"),
+    "spill_target": ("SpillTargetConformance", "make_target"),
+    "node_provider": ("NodeProviderConformance", "make_provider"),
+    "accelerator": ("AcceleratorConformance", "make_accelerator"),
+    "observer": ("ObserverConformance", "make_observer"),
 }
-"""Kind to the class in `kernel.testing.<kind>` that has its tests."""
+"""Kind to the class in `kernel.conformance.<kind>` that has its tests, and what in it makes what is tested."""
 
 FLAGS = "CONFORMANCE"
 """A plugin module may set this to `{kind: {flag: value}}`: what its implementations do not promise to do.
@@ -81,15 +81,7 @@ def run(checks: list[Check]) -> Iterator[Outcome]:
 
 def suite_of(kind: str) -> tuple[str, str] | None:
     """Return the names of the conformance suite of a kind and of its factory attribute; None when it has none."""
-    if kind not in SUITES:
-        return None
-    base, maker = _suite(kind)
-    return base.__name__, maker
-
-
-def _suite(kind: str) -> tuple[type, str]:
-    base: type = getattr(importlib.import_module(f"kernel.testing.{kind}"), SUITES[kind])
-    return base, next(name for name in (*base.__annotations__, *dir(base)) if name.startswith("make_"))
+    return SUITES.get(kind)
 
 
 def _offers(manager: PluginManager, info: PluginInfo) -> Iterator[tuple[str, str, Callable[..., Any]]]:
@@ -104,7 +96,8 @@ def _offers(manager: PluginManager, info: PluginInfo) -> Iterator[tuple[str, str
 
 
 def _suite_checks(kind: str, subject: str, factory: Callable[..., Any], flags: Mapping[str, Any]) -> list[Check]:
-    base, maker = _suite(kind)
+    name, maker = SUITES[kind]
+    base: type = getattr(importlib.import_module(f"kernel.conformance.{kind}"), name)
     if kind == "node_provider":
         configuration = flags.get("configuration", {})
         flags = {flag: value for flag, value in flags.items() if flag != "configuration"}

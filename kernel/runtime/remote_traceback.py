@@ -30,14 +30,13 @@ def _folder(file: str) -> str:
 
 
 _INTERNAL = (os.path.dirname(_folder(__file__)[:-1]) + os.sep, _folder(kernel_spec.__file__))
-_TESTING = _INTERNAL[0] + "testing" + os.sep
 _PYTHONS = (os.path.dirname(os.__file__) + os.sep, "<frozen ")
 _INSTALLED = tuple(_PYTHONS[0] + name + os.sep for name in ("site-packages", "dist-packages"))
 
 
 def is_internal(filename: str) -> bool:
     """Say whether a file belongs to the kernel itself, so that its lines tell users nothing."""
-    return filename.startswith(_INTERNAL) and not filename.startswith(_TESTING)
+    return filename.startswith(_INTERNAL)
 
 
 def frames_of(traceback: TracebackType | None) -> list[Frame]:

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = (
     "accelerator-nvidia",
     "compat-ray",
+    "conformance",
     "control-grpc",
     "metadata-sqlite",
     "parallel",
@@ -35,10 +36,11 @@ PLUGINS = (
     "serve",
     "simulation",
     "store-plasma",
+    "testing",
     "tune",
 )
 ALL = {"kernel", "kernel-spec", *(f"kernel-{name}" for name in PLUGINS)}
-NAMES = {name.replace("-", "_") for name in PLUGINS} - {"parallel", "runs"}
+NAMES = {name.replace("-", "_") for name in PLUGINS} - {"conformance", "parallel", "runs", "testing"}
 """What `kernel plugins list` shows: libraries are mounted, and no plugins."""
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "dist", "build", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "node_modules"

@@ -25,7 +25,7 @@ DISTRIBUTIONS = [ROOT / "spec", ROOT, *sorted(path.parent for path in (ROOT / "p
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))
 
 OPTIONAL: dict[str, set[str]] = {
-    "kernel": {"cryptography", "hypothesis", "pytest"},
+    "kernel": {"cryptography"},
     "kernel-compat-ray": {"gymnasium"},
     "kernel-parallel": {"joblib", "threadpoolctl"},
     "kernel-serve": {
@@ -47,6 +47,7 @@ OPTIONAL: dict[str, set[str]] = {
     },
     "kernel-rllib": {"torch"},
     "kernel-runs": {"crc32c", "google-crc32c"},
+    "kernel-testing": {"pytest"},
     "kernel-tune": {"keras", "lightgbm", "scikit-learn", "torch", "xgboost"},
 }
 """Distribution to third-party ones that only parts of it need which say so themselves (testing, certificates, gRPC)."""

@@ -11,7 +11,7 @@ from kernel_hello import plugin
 from kernel_hello.command import hello
 from kernel_hello.observer import Greeter
 
-from kernel.testing.observer import ObserverConformance
+from kernel.conformance.observer import ObserverConformance
 from kernel_spec import hooks
 from kernel_spec.observers import ALIVE, DEAD, NODE, WORKER, LifecycleEvent
 

@@ -2,7 +2,7 @@
 
 from kernel_scheduler_priority.plugin import kernel_schedulers
 
-from kernel.testing.scheduler import SchedulerConformance
+from kernel.conformance.scheduler import SchedulerConformance
 
 
 class TestPriority(SchedulerConformance):

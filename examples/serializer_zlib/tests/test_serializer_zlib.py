@@ -8,7 +8,7 @@ import pytest
 from kernel_serializer_zlib import plugin
 from kernel_serializer_zlib.serializer import ZlibSerializer
 
-from kernel.testing.serializer import SerializerConformance, ValueSerializer
+from kernel.conformance.serializer import SerializerConformance, ValueSerializer
 from kernel_spec.serialization import Payload
 
 

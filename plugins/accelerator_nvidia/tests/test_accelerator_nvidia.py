@@ -12,7 +12,7 @@ import pytest
 from kernel_accelerator_nvidia import NvidiaAccelerator, plugin
 from kernel_accelerator_nvidia.visible import visible_names
 
-from kernel.testing.accelerator import AcceleratorConformance
+from kernel.conformance.accelerator import AcceleratorConformance
 from kernel_spec import hooks
 from kernel_spec.accelerators import Device
 

@@ -12,7 +12,7 @@ import pytest
 from kernel_metadata_redis import plugin
 from kernel_metadata_redis.inspection import ALWAYS, EACH_SECOND, NOTHING, NOW_AND_THEN, SNAPSHOTS, UNKNOWN
 
-from kernel.testing.metadata_store import MetadataStoreConformance
+from kernel.conformance.metadata_store import MetadataStoreConformance
 from kernel_spec import hooks
 from kernel_spec.errors import HeadReplacedError, MetadataError
 

@@ -15,7 +15,7 @@ import pytest
 from kernel_metadata_sqlite import plugin
 from kernel_metadata_sqlite.store import FILE_NAME, SqliteMetadataStore
 
-from kernel.testing.metadata_store import MetadataStoreConformance
+from kernel.conformance.metadata_store import MetadataStoreConformance
 from kernel_spec import hooks
 from kernel_spec.errors import MetadataError
 

@@ -9,7 +9,7 @@ import pytest
 from kernel_scheduler_fair.policy import Policy
 from kernel_scheduler_fair.scheduler import FairScheduler
 
-from kernel.testing.scheduler_harness import SchedulerHarness
+from kernel.conformance.scheduler_harness import SchedulerHarness
 from kernel_spec.ids import LeaseId
 from kernel_spec.scheduling import Event, Instruction, Preempt
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel_scheduler_fifo import FifoScheduler
 
-from kernel.testing.scheduler import SchedulerConformance
+from kernel.conformance.scheduler import SchedulerConformance
 
 
 class TestFifo(SchedulerConformance):

@@ -6,7 +6,7 @@ import pytest
 from kernel_scheduler_fifo import FifoScheduler
 from kernel_scheduler_fifo.scheduler import HISTORY_EVENTS
 
-from kernel.testing.scheduler_harness import SchedulerHarness
+from kernel.conformance.scheduler_harness import SchedulerHarness
 from kernel_spec.ids import NodeId
 from kernel_spec.scheduling import LeaseRequested, NodeAdded
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from kernel_scheduler_fifo import FifoScheduler
 
-from kernel.testing.scheduler_fuzz import WANTED
-from kernel.testing.scheduler_harness import SchedulerHarness
+from kernel.conformance.scheduler_fuzz import WANTED
+from kernel.conformance.scheduler_harness import SchedulerHarness
 from kernel_spec.choosing import places_for
 from kernel_spec.ids import JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.node_index import MOST_ALTERNATIVES

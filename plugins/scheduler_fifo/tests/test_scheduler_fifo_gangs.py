@@ -10,8 +10,8 @@ from kernel_scheduler_fifo import FifoScheduler
 from kernel_scheduler_fifo.reclaim import PATIENCE_SECONDS
 from kernel_scheduler_fifo.reservations import RESERVATION_SECONDS
 
-from kernel.testing.scheduler_fuzz import AFFINITY, GROUPS, LABELS, random_history
-from kernel.testing.scheduler_harness import SchedulerHarness
+from kernel.conformance.scheduler_fuzz import AFFINITY, GROUPS, LABELS, random_history
+from kernel.conformance.scheduler_harness import SchedulerHarness
 from kernel_spec.scheduling import GROUP_STRATEGIES, PACK, SPREAD, STRICT_PACK, STRICT_SPREAD
 
 

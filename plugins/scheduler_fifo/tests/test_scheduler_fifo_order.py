@@ -9,7 +9,7 @@ from kernel_scheduler_fifo import FifoScheduler
 from kernel_scheduler_fifo.lines import OVERTAKEN_TIMES
 from kernel_scheduler_fifo.reservations import RESERVATION_SECONDS
 
-from kernel.testing.scheduler_harness import SchedulerHarness
+from kernel.conformance.scheduler_harness import SchedulerHarness
 from kernel_spec.ids import JobId, LeaseId, NodeId, ProcessId
 from kernel_spec.resources import UNIT
 from kernel_spec.scheduling import LeaseReleased, LeaseRequest, LeaseRequested, NodeAdded

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from kernel_scheduler_fifo import FifoScheduler
 
-from kernel.testing.scheduler_harness import SchedulerHarness
+from kernel.conformance.scheduler_harness import SchedulerHarness
 from kernel_spec.ids import LeaseId, NodeId
 
 

@@ -14,7 +14,7 @@ import pytest
 from kernel_serializer_arrow import plugin
 from kernel_serializer_arrow.serializer import ARRAY_TYPES, ArrowSerializer
 
-from kernel.testing.serializer import SerializerConformance, ValueSerializer
+from kernel.conformance.serializer import SerializerConformance, ValueSerializer
 
 ROWS = 20_000
 

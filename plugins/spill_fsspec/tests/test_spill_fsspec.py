@@ -18,8 +18,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from kernel_spill_fsspec import plugin
 from kernel_spill_fsspec.target import STEP_BYTES
 
+from kernel.conformance.spill_target import OBJECT, SpillTargetConformance
 from kernel.testing.faults import wait_until
-from kernel.testing.spill_target import OBJECT, SpillTargetConformance
 from kernel_spec import hooks
 from kernel_spec.errors import OutOfDiskError, SpillError
 

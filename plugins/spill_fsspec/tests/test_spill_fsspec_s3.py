@@ -16,9 +16,9 @@ from kernel_spill_fsspec import plugin
 from kernel_spill_fsspec.target import STEP_BYTES
 
 import kernel
+from kernel.conformance.spill_target import OBJECT, SpillTargetConformance
 from kernel.testing.faults import wait_until
 from kernel.testing.session import running_session
-from kernel.testing.spill_target import OBJECT, SpillTargetConformance
 from kernel_spec.errors import FaultError, ObjectLostError, ObjectStoreError, SpillError
 
 MB = 1 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel_store_plasma import PlasmaStore
 
-from kernel.testing.object_store import ObjectStoreConformance
+from kernel.conformance.object_store import ObjectStoreConformance
 
 
 class TestPlasma(ObjectStoreConformance):

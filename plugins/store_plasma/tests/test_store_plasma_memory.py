@@ -17,8 +17,8 @@ import pytest
 from kernel_store_plasma import PlasmaStore, arena
 from kernel_store_plasma.client import PlasmaClient
 
-from kernel.testing.object_store_shell import OWNER, READER, WRITER, StoreShell
-from kernel.testing.object_store_suite import name
+from kernel.conformance.object_store_shell import OWNER, READER, WRITER, StoreShell
+from kernel.conformance.object_store_suite import name
 from kernel_spec.errors import ObjectStoreError
 from kernel_spec.store import Delete, Seal, Unpin
 

@@ -12,8 +12,8 @@ from kernel_store_plasma.arena import open_arena
 from kernel_store_plasma.server import PlasmaServer
 from kernel_store_plasma.table import RESTORING, SPILLED, Entry
 
+from kernel.conformance.object_store import ObjectStoreConformance
 from kernel.testing.first_failure import first_failure
-from kernel.testing.object_store import ObjectStoreConformance
 from kernel_spec.errors import ObjectStoreFullError
 from kernel_spec.store import (
     Delete,

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kernel.cli.plugins_command import plugins
+from kernel.installing import install_command
 from kernel.plugins import PluginManager
 
 GOOD = """
@@ -179,6 +180,19 @@ def test_check_refuses_flags_that_do_not_exist(kernel: Kernel, tmp_path: Path) -
     result = kernel("check", "good")
     assert result.exit_code == 1
     assert "CONFORMANCE['scheduler'] sets most_times_slow, which SchedulerConformance does not have" in result.stderr
+
+
+def test_check_without_the_suites_says_what_to_install(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith("kernel.conformance")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr("kernel.mounts._package", lambda library: None)
+    monkeypatch.setattr("kernel.mounts._mounted", {})
+    result = kernel("check", "good")
+    assert result.exit_code == 1
+    assert result.stderr.endswith(
+        "Error: the plugin 'good' can't be checked: the library kernel.conformance is not installed: "
+        f"{install_command('conformance')}\n"
+    )
 
 
 def test_check_of_a_broken_plugin(kernel: Kernel) -> None:

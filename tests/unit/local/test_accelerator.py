@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kernel.conformance.accelerator import AcceleratorConformance
 from kernel.local.accelerator import VISIBLE, NullAccelerator
-from kernel.testing.accelerator import AcceleratorConformance
 
 
 class TestThree(AcceleratorConformance):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kernel.conformance.metadata_store import MetadataStoreConformance
 from kernel.local.metadata import LocalMetadataStore
-from kernel.testing.metadata_store import MetadataStoreConformance
 
 
 class TestLocal(MetadataStoreConformance):

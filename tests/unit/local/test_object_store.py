@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kernel.conformance.object_store import ObjectStoreConformance
 from kernel.local.object_store import LocalObjectStore
-from kernel.testing.object_store import ObjectStoreConformance
 from kernel_spec.errors import ObjectStoreError
 
 

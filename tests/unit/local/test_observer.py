@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kernel.conformance.observer import ObserverConformance
 from kernel.local.observer import RecordingObserver
-from kernel.testing.observer import ObserverConformance
 from kernel_spec.observers import ACTOR, FINISHED, TASK, LifecycleEvent
 
 

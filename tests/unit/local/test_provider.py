@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kernel.conformance.node_provider import NodeProviderConformance
 from kernel.local.provider import ManualNodeProvider
-from kernel.testing.node_provider import NodeProviderConformance
 from kernel_spec.errors import NodeProviderError
 from kernel_spec.providers import ProvidedNode
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from kernel.conformance.scheduler import SchedulerConformance
+from kernel.conformance.scheduler_harness import SchedulerHarness
 from kernel.local.scheduler import LocalScheduler
-from kernel.testing.scheduler import SchedulerConformance
-from kernel.testing.scheduler_harness import SchedulerHarness
 from kernel_spec.ids import LeaseId
 from kernel_spec.scheduling import (
     Event,

@@ -9,9 +9,9 @@ import stat
 
 import pytest
 
+from kernel.conformance.spill_target import OBJECT, SpillTargetConformance
 from kernel.local import spill
 from kernel.local.spill import DiskSpill
-from kernel.testing.spill_target import OBJECT, SpillTargetConformance
 from kernel_spec.errors import OutOfDiskError, SpillError
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from kernel_store_plasma.store import PlasmaStore
 
+from kernel.conformance.object_store import ObjectStoreConformance
+from kernel.conformance.object_store_objects import ObjectLives
+from kernel.conformance.object_store_views import StoreViews
 from kernel.local.object_store import LocalObjectStore
 from kernel.node.overflow_server import OverflowServer
 from kernel.node.overflow_table import FileFailed, FileMade, MakeFile, RemoveFile
 from kernel.protocol.overflow_files import OverflowFile, map_readable, map_writable
-from kernel.testing.object_store import ObjectStoreConformance
-from kernel.testing.object_store_objects import ObjectLives
-from kernel.testing.object_store_views import StoreViews
 from kernel_spec import store as contract
 from kernel_spec.errors import ObjectLostError, ObjectStoreError, ObjectStoreFullError, OutOfDiskError, SpillError
 from kernel_spec.ids import ObjectId, ProcessId, TaskId, object_id

@@ -40,7 +40,6 @@ LAYERS = (
     ("local",),
     ("api", "exceptions"),
     ("",),  # kernel/__init__.py, the public face
-    ("testing",),
     ("cli",),
 )
 """The parts of `kernel`, lowest first. A part may import itself, its neighbours of one line, and what is below."""
@@ -49,8 +48,11 @@ APART = {("head", "runtime"), ("runtime", "head"), ("node", "runtime")}
 """What one part must not import of another, though it is no higher: what they share is in `protocol`."""
 
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-PUBLIC = {"", "commands", "exceptions", "pickling", "testing"}
-"""What others may import of `kernel`: the face, its errors, what commands and picklers share, and the testing kit."""
+PUBLIC = {"", "commands", "exceptions", "pickling"}
+"""What others may import of `kernel`: the face, its errors, what commands and picklers share."""
+
+FOR_TESTS = {"conformance", "testing"}
+"""Libraries for tests, by their mounted name: no others import them."""
 
 SIBLINGS: Mapping[str, frozenset[str]] = {
     "control_grpc": frozenset(
@@ -66,6 +68,24 @@ SIBLINGS: Mapping[str, frozenset[str]] = {
             "kernel.transport.credentials",
             "kernel.transport.reactor",
             "kernel.transport.refusals",
+        }
+    ),
+    "conformance": frozenset({"kernel.runtime.serialization"}),
+    "testing": frozenset(
+        {
+            "kernel.api.session",
+            "kernel.local.spill",
+            "kernel.node.launch",
+            "kernel.node.sessions",
+            "kernel.node.store_service",
+            "kernel.node.transfer",
+            "kernel.protocol.agent_config",
+            "kernel.runtime.current",
+            "kernel.system.children",
+            "kernel.system.processes",
+            "kernel.transport.addresses",
+            "kernel.transport.authentication",
+            "kernel.transport.reactor",
         }
     ),
     "simulation": frozenset(
@@ -212,7 +232,7 @@ def trespasses(
     library: bool = False,
     inside: Collection[str] = (),
 ) -> list[str]:
-    """Return what a plugin imports of others' insides: `public` may use `import kernel`, tests the testing kit too.
+    """Return what a plugin imports of others' insides: `public` may use `import kernel`, tests the kits for them too.
 
     A `library` may import the floor that libraries share; a sibling of the engine what of the `inside` of it is named.
     """
@@ -223,8 +243,9 @@ def trespasses(
             wrong.append(f"{arrow}: a plugin imports no other plugin")
         if top == "kernel":
             part = part_of(arrow.target)
-            allowed = PUBLIC if tests else PUBLIC - {"testing"} if public else set()
-            if part in RANK and part not in allowed and not is_inside(arrow.target, inside):
+            allowed = PUBLIC if tests or public else set()
+            closed = part in RANK or (part in FOR_TESTS and not tests)
+            if closed and part not in allowed and not is_inside(arrow.target, inside):
                 wrong.append(
                     f"{arrow}: {'only the public kernel API' if public else 'only kernel_spec'} is for plugins"
                 )

@@ -48,7 +48,7 @@ STARTERS = {
 
 
 def sources() -> Iterator[Path]:
-    for folder in ("tests", "spec/tests", "kernel/testing", "examples"):
+    for folder in ("tests", "spec/tests", "plugins/testing/kernel_testing", "examples"):
         yield from (REPOSITORY / folder).rglob("*.py")
     for pattern in ("tests", "tests_*", "kernel_*/testing", "kernel_*/testing.py"):
         for place in (REPOSITORY / "plugins").glob(f"*/{pattern}"):
@@ -81,7 +81,7 @@ def test_a_program_is_found_however_it_is_started() -> None:
 def test_every_program_that_tests_start_is_installed_with_the_rest() -> None:
     found = {name for path in sources() for name in programs_in(path.read_text(encoding="utf-8"))}
     unknown = found - EVERYWHERE - set(PACKAGES) - LOOKED_FOR
-    assert not unknown, f"put {unknown} into kernel/testing/programs.py, and `need()` them where they are started"
+    assert not unknown, f"put {unknown} into kernel_testing/programs.py, and `need()` them where they are started"
     assert set(PACKAGES) <= found, "what no test starts needs not be installed"
 
 
