@@ -12,9 +12,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernel.local.calls import call_user
+from kernel.local.calls import Calls, call_user
+from kernel.local.concurrency import Group, Picked
 from kernel.local.environment import Environment
 from kernel.local.event_loop import LocalLoop
 from kernel.local.loopback import Line
@@ -22,29 +23,18 @@ from kernel.local.placement import Place
 from kernel.runtime.definitions import ActorOptions, CallOptions, ClassDefinition
 from kernel.runtime.execution_context import Execution, ExitActor
 from kernel.runtime.task import Task
+from kernel.runtime.task_arguments import TaskArguments
 from kernel.worker.call_runner import CallRunner
 from kernel.worker.executor_base import LEAVING_SECONDS
 from kernel_spec.dataclass import dataclass
 from kernel_spec.errors import OptionError
 from kernel_spec.ids import ActorId, ProcessId
 
-if TYPE_CHECKING:
-    from kernel.local.actor_table import LocalActors
-
 PENDING = "PENDING_CREATION"
 ALIVE = "ALIVE"
 RESTARTING = "RESTARTING"
 DEAD = "DEAD"
 THREAD_NAME = "kernel-local-actor"
-
-
-@dataclass(slots=True)
-class Group:
-    """A concurrency group: how many calls may run at once, and how many do."""
-
-    name: str
-    limit: int
-    active: int = 0
 
 
 @dataclass(slots=True)
@@ -57,37 +47,37 @@ class Leaving:
     calls: set[bytes] = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True)
-class Picked:
-    """A call that has its turn, and the incarnation of the actor that runs it."""
-
-    task: Task
-    group: Group
-    runner: CallRunner
-    line: Line
-    place: Place
-
-
 class LocalActor:
-    """Changed under the runtime's lock; user code runs outside of it."""
+    """Changed under `lock`, the runtime's; user code runs outside of it.
+
+    `after_call(actor)` is called, without the lock, whenever one of its calls has ended.
+    """
 
     def __init__(
         self,
-        table: LocalActors,
         definition: ClassDefinition,
         options: ActorOptions,
         creation: Task,
         namespace: str,
         environment: Environment | None,
+        *,
+        owner: ProcessId,
+        lock: threading.RLock,
+        calls: Calls,
+        arguments: TaskArguments,
+        after_call: Callable[[LocalActor], None],
     ) -> None:
-        self.table = table
+        self._lock = lock
+        self._calls = calls
+        self._arguments = arguments
+        self._after_call = after_call
         self.id = ActorId(bytes(creation.id))
         self.definition = definition
         self.options = options
         self.creation = creation
         self.namespace = namespace
         self.environment = environment
-        self.description = describe(self.id, definition, options, table.loopback.id)
+        self.description = describe(self.id, definition, options, owner)
         self.state = PENDING
         self.cause = ""
         self.failure: tuple[int, bytes] | None = None
@@ -154,7 +144,7 @@ class LocalActor:
 
     def _start_threads(self) -> None:
         while True:
-            with self.table.lock:
+            with self._lock:
                 picked = self.pick()
             if picked is None:
                 return
@@ -166,7 +156,7 @@ class LocalActor:
         try:
             while True:
                 if picked is None:
-                    with self.table.lock:
+                    with self._lock:
                         picked = self.pick()
                 if picked is None:
                     return
@@ -177,7 +167,7 @@ class LocalActor:
 
     def _run(self, picked: Picked) -> None:
         task, line = picked.task, picked.line
-        self.table.calls.run(
+        self._calls.run(
             task,
             lambda: self.lookup(task),
             picked.runner,
@@ -189,7 +179,7 @@ class LocalActor:
 
     def over(self, task: Task, line: Line, fatal: BaseException | None, why: str) -> None:
         """A call has ended; one that is `fatal` takes the actor with it, when the others that run have ended."""
-        with self.table.lock:
+        with self._lock:
             if line is not self.line:
                 return
             if fatal is not None:
@@ -200,7 +190,7 @@ class LocalActor:
                 entry = self.running.pop(task.id, None)
                 if entry is not None:
                     entry[1].active -= 1
-        self.table.after_call(self)
+        self._after_call(self)
 
     def lookup(self, task: Task) -> tuple[Callable[..., Any], str]:
         """Return the method a call names, and what errors call it."""
@@ -219,7 +209,7 @@ class LocalActor:
         return method, f"{self.name}.{name}"
 
     def _terminate(self) -> None:
-        with self.table.lock:
+        with self._lock:
             deadline = time.monotonic() + LEAVING_SECONDS
             self.leaving = Leaving("its __kernel_terminate__() was called", True, deadline)
 
@@ -233,19 +223,19 @@ class LocalActor:
         try:
             with self.place.occupied(Execution(self.id, f"{self.name}.__init__", self.attempt, constructs=True)):
                 cls = runner.load_definition(self.definition.blob, sender)
-                slots = self.table.tasks.arguments.message(self.creation)
+                slots = self._arguments.message(self.creation)
                 args, kwargs, _ = runner.arguments_from(sender, "", self.creation.arguments, slots)
                 self.instance = call_user(cls, args, kwargs)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                self.table.calls.keep_interrupt(error)
+                self._calls.keep_interrupt(error)
             return runner.describe_failure(f"{self.name}.__init__", error, ends_actor=True)
         return None
 
     def runs_here(self) -> bool:
         """Return whether the calling thread is inside one of its calls."""
         thread = threading.get_ident()
-        return any(self.table.calls.threads.get(id) == thread for id in self.running)
+        return any(self._calls.threads.get(id) == thread for id in self.running)
 
 
 def describe(actor: ActorId, definition: ClassDefinition, options: ActorOptions, owner: ProcessId) -> dict[str, Any]:

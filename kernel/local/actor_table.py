@@ -28,7 +28,7 @@ from kernel.runtime.task import Task, cancelled_error
 from kernel.runtime.tasks import TaskTable
 from kernel.runtime.value_forms import inline
 from kernel.worker.call_runner import CallRunner
-from kernel_spec.errors import ActorDiedError, ActorUnavailableError, NameTakenError
+from kernel_spec.errors import ActorDiedError, ActorUnavailableError, NameTakenError, PendingCallsLimitError
 from kernel_spec.ids import ActorId
 
 KEPT_DEAD = 1000
@@ -48,13 +48,13 @@ class LocalActors:
         make_runner: Callable[[str], CallRunner],
         environments: LocalEnvironments,
     ) -> None:
-        self.lock = loopback.lock
-        self.loopback = loopback
-        self.tasks = tasks
-        self.calls = calls
-        self.streaming = streaming
-        self.resources = resources
-        self.helpers = helpers
+        self._lock = loopback.lock
+        self._loopback = loopback
+        self._tasks = tasks
+        self._calls = calls
+        self._streaming = streaming
+        self._resources = resources
+        self._helpers = helpers
         self.actors: dict[ActorId, LocalActor] = {}
         self.names: dict[tuple[str, str], ActorId] = {}
         self._make_runner = make_runner
@@ -83,10 +83,14 @@ class LocalActors:
 
         Raises NameTakenError. Under the lock.
         """
-        actor = LocalActor(self, definition, options, creation, namespace, environment)
+        actor = LocalActor(
+            definition, options, creation, namespace, environment,
+            owner=self._loopback.id, lock=self._lock, calls=self._calls, arguments=self._tasks.arguments,
+            after_call=self.after_call,
+        )  # fmt: skip
         existing = self.find(namespace, options.name) if options.name else None
         if existing is not None:
-            self.tasks.ownership.release(creation.holds or ())
+            self._tasks.ownership.release(creation.holds or ())
             creation.holds = None
             if options.get_if_exists:
                 return actor, existing
@@ -94,12 +98,12 @@ class LocalActors:
                 f"an actor named {options.name!r} lives in namespace {namespace!r}; use get_actor({options.name!r}), "
                 "options(get_if_exists=True), or another name"
             )
-        self.tasks.register(creation)
+        self._tasks.register(creation)
         self.actors[actor.id] = actor
         if options.name:
             self.names[(namespace, options.name)] = actor.id
         entry = creation.all_entries()[0]
-        head, buffers, _ = self.tasks.serializer.dumps(None)
+        head, buffers, _ = self._tasks.serializer.dumps(None)
         entry.resolve(INLINE, inline(head, buffers))
         # The arguments stay alive as long as the actor may be constructed again.
         entry.more().contained, creation.holds = creation.holds, None
@@ -108,38 +112,38 @@ class LocalActors:
 
     def start_when_ready(self, actor: LocalActor) -> None:
         """Start an actor now, or when its arguments are there. Not under the lock."""
-        with self.lock:
-            start = lambda task: self.helpers.submit(lambda: self.start(actor))  # noqa: E731
-            ready = self.tasks.arguments.resolve(actor.creation, start)
+        with self._lock:
+            start = lambda task: self._helpers.submit(lambda: self.start(actor))  # noqa: E731
+            ready = self._tasks.arguments.resolve(actor.creation, start)
         if ready:
             self.start(actor)
 
     def start(self, actor: LocalActor) -> None:
         """Construct an actor, or leave it waiting for resources. Not under the lock."""
-        with self.lock:
+        with self._lock:
             if actor.state not in (PENDING, RESTARTING):
                 return
-            failure = self.tasks.arguments.failure(actor.creation)
+            failure = self._tasks.arguments.failure(actor.creation)
             if failure is not None:
-                self.tasks.failures.settled(failure)  # that of the constructor says the same
-                failure = argument_failed(failure, actor.name, actor.id, self.loopback.identity, os.getpid())
+                self._tasks.failures.settled(failure)  # that of the constructor says the same
+                failure = argument_failed(failure, actor.name, actor.id, self._loopback.identity, os.getpid())
                 self.die(actor, "an argument of its constructor failed", failure)
                 return
-            refusal = self.resources.refusal(actor.name, actor.options)
+            refusal = self._resources.refusal(actor.name, actor.options)
             if refusal is not None:
                 self.die(actor, str(refusal), failure_of(refusal))
                 return
-            allocation = self.resources.acquire(actor.options)
+            allocation = self._resources.acquire(actor.options)
             if allocation is None:
                 retry = Request(actor.name, actor.options, lambda: self.start(actor))
-                self.resources.wait(retry)
+                self._resources.wait(retry)
                 return
             strategy = actor.options.strategy
             actor.place = make_place(allocation, strategy, actor.namespace, actor.environment, self._environments)
             info = actor.place.info
             info.actor, info.actor_name, info.restarts = actor.id, actor.name, actor.attempt
             info.description = actor.description
-            actor.line = self.loopback.line()
+            actor.line = self._loopback.line()
             actor.runner = self._make_runner(actor.name)
         self._construct(actor)
 
@@ -147,14 +151,18 @@ class LocalActors:
         if actor.definition.is_async:
             if actor.place is not None and actor.place.environment:
                 self._layers[actor.id] = self._environments.enter(actor.place.environment)
-            actor.loop = LocalLoop(actor, lambda loop, failure: self._constructed(actor, failure))
+            actor.loop = LocalLoop(
+                actor, lambda failure: self._constructed(actor, failure),
+                threads=actor.groups[""].limit, lock=self._lock, calls=self._calls, arguments=self._tasks.arguments,
+                streaming=self._streaming,
+            )  # fmt: skip
             actor.loop.start()
         else:
             self._constructed(actor, actor.construct())
-            self.calls.raise_interrupt()
+            self._calls.raise_interrupt()
 
     def _constructed(self, actor: LocalActor, failure: tuple[int, bytes] | None) -> None:
-        with self.lock:
+        with self._lock:
             if actor.state == DEAD:
                 return
             if failure is not None:
@@ -168,13 +176,33 @@ class LocalActors:
 
     def accept(self, actor: LocalActor, task: Task) -> None:
         """Take a new call. Under the lock; `kick` the actor afterwards."""
-        self.tasks.register(task)
+        self._tasks.register(task)
         task.place = actor
-        self.tasks.arguments.resolve(task, lambda task: self.helpers.submit(actor.kick))
+        self._tasks.arguments.resolve(task, lambda task: self._helpers.submit(actor.kick))
         if actor.state == DEAD:
             self.fail_dead(actor, task)
         else:
             actor.queue.append(task)
+
+    def fail_unknown(self, actor: ActorId, task: Task) -> None:
+        """Fail a new call on an actor that died so long ago that it is forgotten. Under the lock."""
+        self._tasks.register(task)
+        name = f"actor.{task.definition.name}()"
+        message = f"{name} failed because the actor ({actor.hex()[:12]}) is dead: it ended long ago"
+        self._tasks.fail_with(task, ActorDiedError(message, actor_id=actor.hex()))
+
+    def check_pending_calls(self, actor: ActorId, caller: bytes, limit: int) -> None:
+        """Raise PendingCallsLimitError when `limit` calls of `caller` wait for the actor. Not under the lock."""
+        known = self.actors.get(actor)
+        if known is None:
+            return
+        with self._lock:
+            tasks = [*known.queue, *(task for task, _ in known.running.values())]
+        if sum(1 for task in tasks if task.extra and task.extra["caller"] == caller) >= limit:
+            raise PendingCallsLimitError(
+                f"{known.name} ({actor.hex()[:12]}) has {limit} calls of this process waiting, its "
+                "max_pending_calls; get some results before calling it again"
+            )
 
     def retry(self, task: Task) -> None:
         """Take a call that must be made again, before all later ones. Under the lock."""
@@ -187,13 +215,13 @@ class LocalActors:
         if task in actor.queue:
             actor.queue.remove(task)
             task.cancelled = True
-            self.tasks.fail_with(task, cancelled_error(task))
-            self.helpers.submit(lambda: self.after_call(actor))
+            self._tasks.fail_with(task, cancelled_error(task))
+            self._helpers.submit(lambda: self.after_call(actor))
 
     def after_call(self, actor: LocalActor) -> None:
         """A call has ended: start the next, or end the actor if that is what it waits for. Not under the lock."""
         again = False
-        with self.lock:
+        with self._lock:
             leaving = actor.leaving
             if actor.state != ALIVE:
                 return
@@ -209,7 +237,7 @@ class LocalActors:
                 self._end_unless_found_again(actor)
             waits = bool(actor.queue) and actor.state == ALIVE
         if again:
-            self.helpers.submit(lambda: self.start(actor))
+            self._helpers.submit(lambda: self.start(actor))
         elif waits and threading.get_ident() not in actor.working:
             actor.kick()
 
@@ -228,13 +256,13 @@ class LocalActors:
     def fail_dead(self, actor: LocalActor, task: Task) -> None:
         """Fail a call on a dead actor. Under the lock."""
         if actor.failure is not None:
-            self.tasks.fail(task, *actor.failure)
+            self._tasks.fail(task, *actor.failure)
             return
         message = (
             f"{actor.name}.{task.definition.name}() failed because the actor ({actor.id.hex()[:12]}) is dead: "
             f"{actor.cause or 'it has ended'}"
         )
-        self.tasks.fail_with(task, ActorDiedError(message, actor_id=actor.id.hex()))
+        self._tasks.fail_with(task, ActorDiedError(message, actor_id=actor.id.hex()))
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -245,17 +273,17 @@ class LocalActors:
         """
         if actor.state == DEAD:
             if actor.failure is not None:
-                self.tasks.failures.dropped(actor.failure, actor.id)
+                self._tasks.failures.dropped(actor.failure, actor.id)
             return True
         if not actor.options.detached and not actor.ending:
             actor.ending = no_handles(actor.options.name)
-            self.helpers.submit(lambda: self.after_call(actor))
+            self._helpers.submit(lambda: self.after_call(actor))
         return False
 
     def kill(self, actor: LocalActor, no_restart: bool) -> None:
         """End an actor now; without `no_restart` it may restart. Not under the lock."""
         here = actor.runs_here()
-        with self.lock:
+        with self._lock:
             if actor.state == DEAD:
                 return
             if no_restart or actor.state in (PENDING, RESTARTING):
@@ -264,7 +292,7 @@ class LocalActors:
             else:
                 again = self.worker_lost(actor, "it was killed by kernel.kill(actor, no_restart=False)")
         if again and here:
-            self.helpers.submit(lambda: self.start(actor))
+            self._helpers.submit(lambda: self.start(actor))
         elif again:
             self.start(actor)
         if here:
@@ -290,7 +318,7 @@ class LocalActors:
                 f"died and is restarting: {cause}. Set max_task_retries to have such calls made again",
                 actor_id=actor.id.hex(),
             )
-            if self.tasks.retry_or_fail(task, error):
+            if self._tasks.retry_or_fail(task, error):
                 task.place = actor
                 again.append(task)
         actor.queue.extendleft(reversed(again))
@@ -302,7 +330,7 @@ class LocalActors:
             return
         actor.state, actor.cause, actor.failure = DEAD, cause, failure
         if failure is not None:
-            self.tasks.failures.constructor_failed(actor.id, actor.name, failure)
+            self._tasks.failures.constructor_failed(actor.id, actor.name, failure)
         unfinished = [task for task, _ in actor.running.values()] + list(actor.queue)
         actor.queue.clear()
         self._close(actor)
@@ -310,12 +338,12 @@ class LocalActors:
         if self.names.get(key) == actor.id:
             del self.names[key]
         for task in unfinished:
-            self.tasks.running.pop(task.id, None)
+            self._tasks.running.pop(task.id, None)
             self.fail_dead(actor, task)
         self._dead.append(actor.id)
         while len(self._dead) > KEPT_DEAD:
             del self.actors[self._dead.popleft()]
-        self.tasks.ownership.free_unneeded(actor.creation.all_entries()[0])
+        self._tasks.ownership.free_unneeded(actor.creation.all_entries()[0])
 
     def _close(self, actor: LocalActor) -> None:
         """End the actor's process, as it were: nothing that it still does is heard."""
@@ -325,7 +353,7 @@ class LocalActors:
             actor.loop.stop()
             actor.loop = None
         for id in list(actor.running):
-            run = self.streaming.runs.pop(id, None)
+            run = self._streaming.runs.pop(id, None)
             if run is not None:
                 run.ended = True
         actor.running.clear()
@@ -337,6 +365,6 @@ class LocalActors:
             self._environments.leave(layer)
         place, actor.place = actor.place, None
         held, actor.instance = [actor.instance], None
-        self.helpers.submit(held.clear)  # where its destructor may call what it likes
+        self._helpers.submit(held.clear)  # where its destructor may call what it likes
         if place is not None:
-            self.resources.release(place.allocation)
+            self._resources.release(place.allocation)

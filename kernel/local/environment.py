@@ -55,9 +55,13 @@ class Layer:
 
 
 class LocalEnvironments:
-    """Unpacked packages, by the digest of their content, below `directory`."""
+    """Unpacked packages, by the digest of their content, below `directory`.
+
+    `of_program` is what tasks and actors of the program run in that ask for nothing.
+    """
 
     def __init__(self, directory: str) -> None:
+        self.of_program: Environment | None = None
         self._directory = os.path.join(directory, "packages")
         self._lock = threading.RLock()  # a destructor may make a call amid a change
         self._layers: list[Layer] = []
@@ -82,6 +86,14 @@ class LocalEnvironments:
                     package.extractall(self._path(digest))
             except (OSError, zipfile.BadZipFile) as error:
                 raise RuntimeEnvError(f"package {digest} can't be unpacked in {self._directory}: {error}") from error
+
+    def here(self) -> Environment | None:
+        """Return what the caller runs in; outside of tasks and actors, what the program does."""
+        return environment_here.get() or self.of_program
+
+    def for_call(self, asked: Environment | None) -> Environment | None:
+        """Return what a call of the caller's runs in that asks for an environment: on top of the caller's."""
+        return within(self.here(), asked)
 
     @contextmanager
     def inside(self, environment: Environment | None) -> Iterator[None]:

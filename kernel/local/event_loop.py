@@ -10,34 +10,69 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from kernel.local.calls import Calls
+from kernel.local.concurrency import Picked
+from kernel.local.loopback import Line
+from kernel.local.streaming import Streaming
 from kernel.runtime.execution_context import Execution
 from kernel.runtime.futures import call_in
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.streams import resolve_future
 from kernel.runtime.task import Task
-
-if TYPE_CHECKING:
-    from kernel.local.actor import LocalActor, Picked
+from kernel.runtime.task_arguments import TaskArguments
 
 THREAD_NAME = "kernel-local-loop"
 _POOL_LIMIT = 64
 _END = object()
 
 
-class LocalLoop:
-    """Runs the constructor and `async def` methods of one actor; its plain methods in threads beside it."""
+class AsyncActor(Protocol):
+    """What the loop asks of its actor."""
 
-    def __init__(self, actor: LocalActor, constructed: Callable[[LocalLoop, tuple[int, bytes] | None], None]) -> None:
+    def construct(self) -> tuple[int, bytes] | None:
+        """Run the constructor; return its failure, or None."""
+
+    def pick(self) -> Picked | None:
+        """Take the next call that may run. Under the lock."""
+
+    def lookup(self, task: Task) -> tuple[Callable[..., Any], str]:
+        """Return the method a call names, and what errors call it."""
+
+    def over(self, task: Task, line: Line, fatal: BaseException | None, why: str) -> None:
+        """A call has ended; one that is `fatal` takes the actor with it."""
+
+
+class LocalLoop:
+    """Runs the constructor and `async def` methods of one actor; its plain methods in at most `threads` beside it.
+
+    `constructed(failure)` is called in the loop's thread, with None when the constructor has returned.
+    """
+
+    def __init__(
+        self,
+        actor: AsyncActor,
+        constructed: Callable[[tuple[int, bytes] | None], None],
+        *,
+        threads: int,
+        lock: threading.RLock,
+        calls: Calls,
+        arguments: TaskArguments,
+        streaming: Streaming,
+    ) -> None:
         self._actor = actor
         self._constructed = constructed
-        self._calls = actor.table.calls
+        self._lock = lock
+        self._calls = calls
+        self._arguments = arguments
+        self._streaming = streaming
+        self._stopped = False
         self._loop = asyncio.new_event_loop()
         self._ended = asyncio.Event()
         self._coroutines: dict[bytes, asyncio.Task[None]] = {}
         self._in_pool = 0
-        self._pool = ThreadPoolExecutor(min(_POOL_LIMIT, actor.groups[""].limit), "kernel-local-call")
+        self._pool = ThreadPoolExecutor(min(_POOL_LIMIT, threads), "kernel-local-call")
         self.thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
     def start(self) -> None:
@@ -45,7 +80,8 @@ class LocalLoop:
         self.thread.start()
 
     def stop(self) -> None:
-        """End the loop; what runs on it is abandoned."""
+        """End the loop; what runs on it is abandoned. Under the lock."""
+        self._stopped = True
         call_in(self._loop, self._ended.set)
 
     def kick(self) -> None:
@@ -95,16 +131,15 @@ class LocalLoop:
 
     async def _main(self) -> None:
         failure = self._actor.construct()
-        self._constructed(self, failure)
+        self._constructed(failure)
         if failure is None:
             self._start_more()
             await self._ended.wait()
 
     def _start_more(self) -> None:
-        actor = self._actor
-        while actor.loop is self:
-            with actor.table.lock:
-                picked = actor.pick()
+        while True:
+            with self._lock:
+                picked = None if self._stopped else self._actor.pick()
             if picked is None:
                 return
             self._coroutines[picked.task.id] = self._loop.create_task(self._call(picked))
@@ -119,7 +154,7 @@ class LocalLoop:
                 return
             place.settle(Execution(task.id, name, task.attempt))
             function, name = actor.lookup(task)
-            slots = actor.table.tasks.arguments.message(task)
+            slots = self._arguments.message(task)
             args, kwargs, _ = runner.arguments(connection, task.arguments, slots)
             value = function(*args, **kwargs)
             if inspect.isawaitable(value) and not isinstance(value, ObjectRef):
@@ -179,7 +214,7 @@ class LocalLoop:
         while not stream.closed and stream.taken < least:
             arrival = self._loop.create_future()
             wake = partial(call_in, self._loop, partial(resolve_future, arrival))
-            self._actor.table.streaming.when_taken(task.id, wake)
+            self._streaming.when_taken(task.id, wake)
             if not stream.closed and stream.taken < least:
                 await arrival
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from kernel.local.explanation import Explanations
 from kernel.local.loopback import LocalOwnership, LocalStore, Loopback
+from kernel.local.stalemate import Stalemate
+from kernel.local.waits import Waits
 from kernel.runtime.object_ref import ObjectRef
 from kernel.runtime.object_verbs import ObjectVerbs
 from kernel.runtime.objects import PENDING, Entry
@@ -18,8 +21,7 @@ from kernel_spec.errors import InfeasibleError
 class LocalObjects(ObjectVerbs):
     """The objects of this process.
 
-    `go_on(entries, deadline)` gives what waits for a consumer its chance; `why_never(entry)` names what makes a wait
-    hopeless, `why_not_yet(entry)` what it is for; `begin_wait(entries)` returns what to call after it.
+    `stalemate` knows which waits are hopeless, `explanations` what the others are for.
     """
 
     def __init__(
@@ -29,22 +31,24 @@ class LocalObjects(ObjectVerbs):
         store: LocalStore,
         tasks: TaskTable,
         serializer: ValueSerializer,
+        waits: Waits,
+        stalemate: Stalemate,
+        explanations: Explanations,
     ) -> None:
         super().__init__(loopback, ownership, store, tasks, serializer)  # type: ignore[arg-type]
-        self.go_on: Callable[[list[Entry], float | None], None] = lambda entries, deadline: None
-        self.why_never: Callable[[Entry], str] = lambda entry: ""
-        self.why_not_yet: Callable[[Entry], str] = lambda entry: ""
-        self.begin_wait: Callable[[list[Entry]], Callable[[], None]] = lambda entries: lambda: None
+        self._waits = waits
+        self._stalemate = stalemate
+        self._explanations = explanations
 
     def when_ready(self, entry: Entry, callback: Callable[[Entry], None]) -> None:
         """Call `callback` once when `entry` is ready, now or from the thread that makes it so."""
-        self.go_on([entry], None)
+        self._waits.go_on([entry], None)
         super().when_ready(entry, callback)
 
     def _wait_ready(self, pending: list[Entry], count: int, timeout: float | None, until_failure: bool = False) -> bool:
         """Block as the base class says. Raises InfeasibleError where that would be for ever."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        self.go_on(pending, deadline)
+        self._waits.go_on(pending, deadline)
         waiter = Waiter(count, until_failure)
         with self._io.lock:
             self._register(waiter, pending)
@@ -58,7 +62,7 @@ class LocalObjects(ObjectVerbs):
 
     def block(self, waiter: Waiter, pending: list[Entry], deadline: float | None) -> bool:
         """Block until `waiter` has nothing left or `deadline` (monotonic seconds); return whether it has not."""
-        leave = self.begin_wait(pending)
+        leave = self._waits.block(pending)
         try:
             return self._io.pump.wait(waiter, deadline)
         finally:
@@ -70,10 +74,10 @@ class LocalObjects(ObjectVerbs):
     def explain(self, entry: Entry) -> str:
         """Say what an object waits for."""
         with self._io.lock:
-            return self.why_never(entry) or self.why_not_yet(entry)
+            return self._stalemate.why_never(entry) or self._explanations.of(entry)
 
     def _check_hope(self, pending: list[Entry], waiter: Waiter) -> None:
-        reasons = [why for entry in pending if entry.state == PENDING and (why := self.why_never(entry))]
+        reasons = [why for entry in pending if entry.state == PENDING and (why := self._stalemate.why_never(entry))]
         if len(reasons) > sum(1 for entry in pending if entry.state == PENDING) - waiter.remaining:
             self._forget_waiter(waiter, pending)
             raise InfeasibleError(f"this would wait for ever: {reasons[0]}")

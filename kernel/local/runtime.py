@@ -20,20 +20,22 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernel.local.actor import LocalActor
 from kernel.local.actor_table import LocalActors
+from kernel.local.answers.facts import SessionFacts
+from kernel.local.answers.table import make_answers
 from kernel.local.calls import Calls
 from kernel.local.cancelling import Cancelling
-from kernel.local.environment import Environment, LocalEnvironments, environment_here, within
+from kernel.local.environment import LocalEnvironments
 from kernel.local.explanation import Explanations
 from kernel.local.helpers import Helpers
 from kernel.local.loopback import LocalOwnership, LocalStore, Loopback
 from kernel.local.objects import LocalObjects
 from kernel.local.promises import LocalPromises
-from kernel.local.queries import LocalAnswers
 from kernel.local.resources import LocalResources
 from kernel.local.stalemate import Stalemate
 from kernel.local.streaming import Streaming
@@ -55,7 +57,7 @@ from kernel.runtime.tasks import TaskTable
 from kernel.runtime.tracing import Trace
 from kernel.runtime.worker_info import current_worker
 from kernel.worker.call_runner import CallRunner
-from kernel_spec.errors import ActorDiedError, InfeasibleError, PendingCallsLimitError, SessionEndedError
+from kernel_spec.errors import InfeasibleError, SessionEndedError
 from kernel_spec.ids import ActorId, JobId, NodeId, ObjectId, ProcessId
 from kernel_spec.labels import labels_of_node
 
@@ -96,47 +98,54 @@ class LocalRuntime:
         self.resources = LocalResources(node_resources, self.helpers.submit, self.node, self.labels)
         self.streaming = Streaming(self.io, self.helpers.submit, self.resources.lend_cpu_of)
         self.calls = Calls(self.io, self.tasks, self.streaming, self.trace)
-        self.answers = LocalAnswers(self)
-        self.submitter = LocalTasks(self)
         self.actors = LocalActors(
             self.io, self.tasks, self.calls, self.streaming, self.resources, self.helpers,
-            self.make_runner, self.environments,
+            self._make_runner, self.environments,
         )  # fmt: skip
         self.promises = LocalPromises(self.tasks, self.ownership, self.resources.groups)
         self.explanations = Explanations(self.calls, self.resources, self.promises.pending)
-        self.stalemate = Stalemate(self)
-        self.objects = LocalObjects(self.io, self.ownership, self.store, self.tasks, serializer)
+        self.callers: set[int] = set()
+        self.stalemate = Stalemate(
+            self.tasks, self.calls, self.streaming, self.actors, self.resources, self.helpers, self.promises.pending,
+            self.callers,
+        )  # fmt: skip
+        waits = Waits(
+            self.io, self.streaming, self.calls, self.resources, self.helpers, self.stalemate, self.explanations
+        )
+        self.io.pump.on_tick = waits.on_tick
+        self.objects = self.values = LocalObjects(
+            self.io, self.ownership, self.store, self.tasks, serializer, waits, self.stalemate, self.explanations
+        )
         futures = Futures(self.objects.when_ready, self.objects.load)
         self.deliver = futures.deliver
         self.deliver_async = futures.deliver_async
-        self.waits = Waits(self)
-        self.cancelling = Cancelling(self)
-        self.objects.go_on = self.waits.go_on
-        self.objects.why_never = self.stalemate.why_never
-        self.objects.why_not_yet = self.explanations.of
-        self.objects.begin_wait = self.waits.block
-        self.values = self.objects
+        self.cancelling = Cancelling(self.tasks, self.ownership, self.actors, self.calls, self.helpers, self.streaming)
+        self.submitter = LocalTasks(
+            self.io, self.tasks, self.calls, self.resources, self.helpers, self.environments, self._make_runner(""),
+            self.session_namespace,
+        )  # fmt: skip
+        facts = SessionFacts(
+            self.job, self.node, self.process, self.session_namespace, self.labels, self.session_directory, time.time()
+        )
+        self.answers = make_answers(
+            facts, self.tasks, self.trace, self.store, self.resources, self.actors, self.explanations,
+            self.environments,
+        )  # fmt: skip
         # A wait for an item is none for the end of the stream, which may be far off.
         block = lambda waiter, end, deadline: self.objects.block(waiter, [], deadline)  # noqa: E731
         self.streams = StreamConsumer(self.io, block, self.objects.explain)  # type: ignore[arg-type]
         self.item_arrival = self.streams.item_arrival
-        self.io.pump.on_tick = self.waits.on_tick
         self._forever: list[ObjectRef] = []
-        self.callers: set[int] = set()
         self._stopped = threading.Event()
         critical_sections.guard(self.lock)
         signals.install()
         threading.Thread(target=self._look_after_dropped, name="kernel-local-janitor", daemon=True).start()
 
-    def make_runner(self, actor_name: str) -> CallRunner:
+    def _make_runner(self, actor_name: str) -> CallRunner:
         """Return what packs and unpacks the values of calls."""
         runner = CallRunner(self)  # type: ignore[arg-type]
         runner.actor_name = actor_name or None
         return runner
-
-    def environment_for(self, asked: Environment | None) -> Environment | None:
-        """Return what a call that asks for an environment runs in: on top of its caller's, or of the program's."""
-        return within(environment_here.get() or self.answers.job_environment, asked)
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 
@@ -190,7 +199,7 @@ class LocalRuntime:
         task, ref = self.tasks.prepare(constructor, 0, args, kwargs, definition.name)
         with self.lock:
             self._check_alive()
-            environment = self.environment_for(options.environment)
+            environment = self.environments.for_call(options.environment)
             namespace = options.namespace or self.namespace
             actor, existing = self.actors.create(definition, options, task, namespace, environment)
         if existing is None:
@@ -209,18 +218,12 @@ class LocalRuntime:
             self._check_alive()
             known = self.actors.actors.get(actor)
             if known is None:
-                self._fail_unknown(actor, task)
+                self.actors.fail_unknown(actor, task)
                 return result
             task.actor = known.name
             self.actors.accept(known, task)
         known.kick()
         return result
-
-    def _fail_unknown(self, actor: ActorId, task: Task) -> None:
-        self.tasks.register(task)
-        name = f"actor.{task.definition.name}()"
-        message = f"{name} failed because the actor ({actor.hex()[:12]}) is dead: it ended long ago"
-        self.tasks.fail_with(task, ActorDiedError(message, actor_id=actor.hex()))
 
     def _caller(self) -> bytes:
         """Whose calls stay in order: an actor's, a task's, the program's."""
@@ -228,17 +231,7 @@ class LocalRuntime:
 
     def check_pending_calls(self, actor: ActorId, limit: int) -> None:
         """See `Runtime.check_pending_calls`."""
-        known = self.actors.actors.get(actor)
-        if known is None:
-            return
-        caller = self._caller()
-        with self.lock:
-            tasks = [*known.queue, *(task for task, _ in known.running.values())]
-        if sum(1 for task in tasks if task.extra and task.extra["caller"] == caller) >= limit:
-            raise PendingCallsLimitError(
-                f"{known.name} ({actor.hex()[:12]}) has {limit} calls of this process waiting, its "
-                "max_pending_calls; get some results before calling it again"
-            )
+        self.actors.check_pending_calls(actor, self._caller(), limit)
 
     def watch_actor(self, actor: ActorId, name: str = "") -> None:
         """Every actor is known here already."""
@@ -357,7 +350,7 @@ class LocalRuntime:
     def query(self, method: str, *arguments: Any) -> Any:
         """See `Runtime.query`."""
         self._drain()
-        return self.answers._ask(method, *arguments)
+        return self.answers.ask(method, *arguments)
 
     def explain(self, ref: ObjectRef) -> str:
         """See `Runtime.explain`."""

@@ -7,21 +7,24 @@ that makes it. `is_quiet` says that nothing runs anywhere, so that nobody could 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
 
 from kernel.local.actor import ALIVE, LocalActor
 from kernel.local.actor import THREAD_NAME as ACTOR_THREAD
+from kernel.local.actor_table import LocalActors
+from kernel.local.calls import Calls
 from kernel.local.event_loop import THREAD_NAME as LOOP_THREAD
 from kernel.local.helpers import THREAD_NAME as HELPER_THREAD
+from kernel.local.helpers import Helpers
+from kernel.local.resources import LocalResources
+from kernel.local.streaming import Streaming
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.deliveries import THREAD_NAME as DELIVERY_THREAD
 from kernel.runtime.objects import PENDING, Entry
 from kernel.runtime.task import Task
+from kernel.runtime.tasks import TaskTable
 from kernel_spec.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from kernel.local.runtime import LocalRuntime
+from kernel_spec.ids import ObjectId
 
 _LOOP_SECONDS = 0.2
 _DEPTH = 100
@@ -37,10 +40,31 @@ class _Search:
 
 
 class Stalemate:
-    """Looks at a runtime; changes nothing."""
+    """Looks at the other parts; changes nothing.
 
-    def __init__(self, runtime: LocalRuntime) -> None:
-        self._runtime = runtime
+    `promised` has the group that an object waits for which no task makes; `callers` are the threads of the program
+    that have called the runtime.
+    """
+
+    def __init__(
+        self,
+        tasks: TaskTable,
+        calls: Calls,
+        streaming: Streaming,
+        actors: LocalActors,
+        resources: LocalResources,
+        helpers: Helpers,
+        promised: Mapping[ObjectId, str],
+        callers: Collection[int],
+    ) -> None:
+        self._tasks = tasks
+        self._calls = calls
+        self._streaming = streaming
+        self._actors = actors
+        self._resources = resources
+        self._helpers = helpers
+        self._promised = promised
+        self._callers = callers
         self.blocked: dict[int, list[Entry]] = {}
 
     def why_never(self, entry: Entry) -> str:
@@ -50,8 +74,8 @@ class Stalemate:
     def _why(self, entry: Entry, search: _Search) -> str:
         task = entry.task
         if entry.state != PENDING or task is None:
-            group = self._runtime.promises.pending.get(entry.id)
-            return self._runtime.resources.groups.why_never(group) if group else ""
+            group = self._promised.get(entry.id)
+            return self._resources.groups.why_never(group) if group else ""
         if entry.id in search.path:
             return f"{task.name}() waits, by way of others, for itself"
         known = search.known.get(entry.id)
@@ -63,12 +87,12 @@ class Stalemate:
         return known
 
     def _why_task(self, task: Task, search: _Search) -> str:
-        thread = self._runtime.calls.threads.get(task.id)
+        thread = self._calls.threads.get(task.id)
         if thread is not None:
             return self._why_thread(task, thread, search)
-        if task.id in self._runtime.streaming.runs and task.definition.backpressure:
+        if task.id in self._streaming.runs and task.definition.backpressure:
             return f"{task.name}() yielded as many items as it may be ahead (stream_ahead), and nobody takes them"
-        if task.id in self._runtime.tasks.running:
+        if task.id in self._tasks.running:
             return ""
         return self._any([argument for _, argument in task.slots or ()], search) or self._why_place(task, search)
 
@@ -87,14 +111,13 @@ class Stalemate:
 
     def _why_place(self, task: Task, search: _Search) -> str:
         """Return why a task never gets a worker, or a call its turn."""
-        resources = self._runtime.resources
         if not isinstance(task.place, LocalActor):
             definition: FunctionDefinition = task.definition  # type: ignore[assignment]
-            why = resources.infeasible(definition.shape)
+            why = self._resources.infeasible(definition.shape)
             return f"{task.name}() waits for a worker: {why}" if why else ""
         actor = task.place
         if actor.state != ALIVE:
-            why = resources.infeasible(actor.options)
+            why = self._resources.infeasible(actor.options)
             arguments = [argument for _, argument in actor.creation.slots or ()]
             return f"actor {actor.name} waits for a worker: {why}" if why else self._any(arguments, search)
         group = actor.group_of(task)
@@ -110,8 +133,7 @@ class Stalemate:
 
     def is_quiet(self) -> bool:
         """Return whether nothing that is known of could ever end a wait of the calling thread. Not under the lock."""
-        runtime = self._runtime
-        if not runtime.helpers.is_idle or self._stepping():
+        if not self._helpers.is_idle or self._stepping():
             return False
         me = threading.get_ident()
         for thread in threading.enumerate():
@@ -119,17 +141,17 @@ class Stalemate:
                 continue
             if thread.name in (ACTOR_THREAD, HELPER_THREAD, DELIVERY_THREAD) or self._may_call(thread):
                 return False
-        loops = [actor.loop for actor in list(runtime.actors.actors.values()) if actor.loop is not None]
+        loops = [actor.loop for actor in list(self._actors.actors.values()) if actor.loop is not None]
         return all(loop.is_idle(_LOOP_SECONDS) for loop in loops)
 
     def _may_call(self, thread: threading.Thread) -> bool:
         """Whether a thread of the program may end the wait. Daemons and timers may only if they called us before."""
         is_service = thread.daemon or isinstance(thread, threading.Timer)
-        return not is_service or thread.ident in self._runtime.callers
+        return not is_service or thread.ident in self._callers
 
     def _stepping(self) -> bool:
         """Whether a generator could go on by itself, once somebody wants its items."""
-        return any(run.stepping.locked() for run in list(self._runtime.streaming.runs.values()))
+        return any(run.stepping.locked() for run in list(self._streaming.runs.values()))
 
     def block(self, entries: list[Entry]) -> Callable[[], None]:
         """Note that the calling thread waits for `entries`; call what is returned when it no longer does."""

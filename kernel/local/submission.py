@@ -4,44 +4,63 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kernel.local.calls import Calls
+from kernel.local.environment import LocalEnvironments
+from kernel.local.helpers import Helpers
+from kernel.local.loopback import Loopback
 from kernel.local.placement import make_place
-from kernel.local.resources import Request
+from kernel.local.resources import LocalResources, Request
 from kernel.runtime.definitions import FunctionDefinition
 from kernel.runtime.task import Task
+from kernel.runtime.tasks import TaskTable
+from kernel.worker.call_runner import CallRunner
 from kernel_spec.errors import SessionEndedError
 from kernel_spec.resources import Allocation
 
-if TYPE_CHECKING:
-    from kernel.local.runtime import LocalRuntime
-
 
 class LocalTasks:
-    """Gives tasks what they need and runs them, again if they may be retried."""
+    """Gives tasks what they need and runs them, again if they may be retried; `namespace` is the session's."""
 
-    def __init__(self, runtime: LocalRuntime) -> None:
-        self._runtime = runtime
+    def __init__(
+        self,
+        loopback: Loopback,
+        tasks: TaskTable,
+        calls: Calls,
+        resources: LocalResources,
+        helpers: Helpers,
+        environments: LocalEnvironments,
+        runner: CallRunner,
+        namespace: str,
+    ) -> None:
+        self._loopback = loopback
+        self._lock = loopback.lock
+        self._tasks = tasks
+        self._calls = calls
+        self._resources = resources
+        self._helpers = helpers
+        self._environments = environments
+        self._namespace = namespace
         self._functions: dict[bytes, Callable[..., Any]] = {}
         self._again: set[bytes] = set()
-        self._runner = runtime.make_runner("")
-        self._line = runtime.io.line()
+        self._runner = runner
+        self._line = loopback.line()
 
     def accept(self, task: Task) -> None:
         """Take a new task; run it now if its arguments are there."""
-        runtime = self._runtime
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
         environment = definition.shape.environment
-        task.extra = {"environment": runtime.environment_for(pickle.loads(environment) if environment else None)}
+        task.extra = {"environment": self._environments.for_call(pickle.loads(environment) if environment else None)}
 
         def start_later(task: Task) -> None:
-            runtime.helpers.submit(lambda: self._start(task))
+            self._helpers.submit(lambda: self._start(task))
 
-        with runtime.lock:
-            if runtime.io.ended is not None:
-                raise SessionEndedError(runtime.io.ended)
-            runtime.tasks.register(task)
-            ready = runtime.tasks.arguments.resolve(task, start_later)
+        with self._lock:
+            if self._loopback.ended is not None:
+                raise SessionEndedError(self._loopback.ended)
+            self._tasks.register(task)
+            ready = self._tasks.arguments.resolve(task, start_later)
         if ready:
             self._start(task)
 
@@ -50,14 +69,13 @@ class LocalTasks:
         self._again.add(task.id)
 
     def _start(self, task: Task) -> None:
-        resources = self._runtime.resources
-        with self._runtime.lock:
-            resources.lend_cpu(True)
+        with self._lock:
+            self._resources.lend_cpu(True)
         try:
             self._run_until_done(task)
         finally:
-            with self._runtime.lock:
-                resources.lend_cpu(False)
+            with self._lock:
+                self._resources.lend_cpu(False)
 
     def _run_until_done(self, task: Task) -> None:
         while True:
@@ -71,47 +89,45 @@ class LocalTasks:
 
     def _allocate(self, task: Task) -> Allocation | None:
         """Return what the task holds while it runs; None when it waits, or needs to run no more."""
-        runtime = self._runtime
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
-        with runtime.lock:
-            if task.cancelled or runtime.io.ended is not None:
+        with self._lock:
+            if task.cancelled or self._loopback.ended is not None:
                 return None
-            failure = runtime.tasks.arguments.failure(task)
+            failure = self._tasks.arguments.failure(task)
             if failure is not None:
-                runtime.tasks.fail(task, *failure)
+                self._tasks.fail(task, *failure)
                 return None
-            refusal = runtime.resources.refusal(f"{task.name}()", definition.shape)
+            refusal = self._resources.refusal(f"{task.name}()", definition.shape)
             if refusal is not None:
-                runtime.tasks.fail_with(task, refusal)
+                self._tasks.fail_with(task, refusal)
                 return None
-            allocation = runtime.resources.acquire(definition.shape)
+            allocation = self._resources.acquire(definition.shape)
             if allocation is None:
-                runtime.resources.wait(Request(task.name, definition.shape, lambda: self._start(task)))
+                self._resources.wait(Request(task.name, definition.shape, lambda: self._start(task)))
             return allocation
 
     def _run(self, task: Task, allocation: Allocation) -> None:
-        runtime = self._runtime
         definition: FunctionDefinition = task.definition  # type: ignore[assignment]
         environment = task.extra["environment"] if task.extra else None
         strategy = definition.shape.strategy
-        place = make_place(allocation, strategy, runtime.session_namespace, environment, runtime.environments)
+        place = make_place(allocation, strategy, self._namespace, environment, self._environments)
         here = True
 
         def ended(fatal: BaseException | None, why: str) -> None:
-            with runtime.lock:
-                runtime.resources.release(allocation)
+            with self._lock:
+                self._resources.release(allocation)
                 later = not here and task.id in self._again
                 if later:
                     self._again.discard(task.id)
             if later:
-                runtime.helpers.submit(lambda: self._start(task))
+                self._helpers.submit(lambda: self._start(task))
 
-        runtime.calls.run(task, lambda: self._lookup(definition), self._runner, self._line, place, ended)
+        self._calls.run(task, lambda: self._lookup(definition), self._runner, self._line, place, ended)
         here = False
 
     def _lookup(self, definition: FunctionDefinition) -> tuple[Callable[..., Any], str]:
         function = self._functions.get(definition.id)
         if function is None:
-            function = self._runner.load_definition(definition.blob, self._runtime.process)
+            function = self._runner.load_definition(definition.blob, self._loopback.id)
             self._functions[definition.id] = function
         return function, definition.name

@@ -19,7 +19,7 @@ ALLOWED = {
     "plugins/control_grpc/kernel_control_grpc/services/pub_sub.py": "when something was said, for subscribers",
     "kernel/local/calls.py": "spans on the timeline",
     "kernel/local/event_loop.py": "spans on the timeline",
-    "kernel/local/queries.py": "since when, for people",
+    "kernel/local/runtime.py": "since when, for people",
     "kernel/node/head_host.py": "when a node joined, for people",
     "kernel/node/log_service.py": "when a line was written, for people",
     "kernel/node/memory_watch.py": "when a worker was ended, for people",

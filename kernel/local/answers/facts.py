@@ -1,0 +1,21 @@
+"""What never changes about a session in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kernel_spec.dataclass import dataclass
+from kernel_spec.ids import JobId, NodeId, ProcessId
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """Who this process is, and where it keeps files. `started` is in seconds since the epoch."""
+
+    job: JobId
+    node: NodeId
+    process: ProcessId
+    namespace: str
+    labels: Mapping[str, str]
+    directory: str
+    started: float

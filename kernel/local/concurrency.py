@@ -1,0 +1,29 @@
+"""What calls of one actor take turns by: its concurrency groups, and what a call runs with once it has its turn."""
+
+from __future__ import annotations
+
+from kernel.local.loopback import Line
+from kernel.local.placement import Place
+from kernel.runtime.task import Task
+from kernel.worker.call_runner import CallRunner
+from kernel_spec.dataclass import dataclass
+
+
+@dataclass(slots=True)
+class Group:
+    """A concurrency group: how many calls may run at once, and how many do."""
+
+    name: str
+    limit: int
+    active: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A call that has its turn, and the incarnation of the actor that runs it."""
+
+    task: Task
+    group: Group
+    runner: CallRunner
+    line: Line
+    place: Place
